@@ -56,10 +56,11 @@ func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error
 	return s.RestartWith(ctx, id, RestartOptions{NewID: newID, From: from})
 }
 
-// RestartWith starts a new run like another one: the same workflow, version, input, signal of the start and random numbers. With From, it begins
-// with what the other one did before its step, sleep or child of that name, and does the rest again. What was done before is
-// not repeated: it keeps outcomes, signals, updates, attributes and output, and claims the tokens of hooks. A step that had
-// no outcome when the other run ended is made again, under a new idempotency key. The other run stays as it is.
+// RestartWith starts a new run like another one: the same workflow, version, input, signal of the start and random numbers.
+// With From, it begins with what the other one did before its step, sleep or child of that name, and does the rest again.
+// What was done before is not repeated: it keeps outcomes, signals, updates, attributes and output, and claims the tokens of
+// hooks. A step that had no outcome when the other run ended is made again, under a new idempotency key. The other run stays
+// as it is.
 //
 // The workflow is told the schedule and the nominal instant of the other run, but no schedule counts it; with From, it is
 // also told the version with which the other run began. Durable on return.

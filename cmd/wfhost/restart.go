@@ -89,7 +89,8 @@ func (c *restartCmd) table(g *globals, p *host.RestartPlan) error {
 	if p.Signal != "" {
 		with = fmt.Sprintf(", with its first signal %q", p.Signal)
 	}
-	_, err := fmt.Fprintf(g.io.out, "a new run of version %d would begin with iteration %d of %s%s\n", p.Version, p.Iteration, p.Run, with)
+	_, err := fmt.Fprintf(g.io.out, "a new run of version %d would begin with iteration %d of %s%s\n", p.Version, p.Iteration,
+		p.Run, with)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,12 @@
-// Package actor is one run in memory. Events happen to it one after the other: those that come before it was read, or while
-// its guest has it, wait in its mail. What comes of an event happens at once if it needs nothing durable, and else when the
-// commit is durable that the event has led to:
+// Package actor holds one run in memory. The run processes events one at a time. Events that arrive before the run was read, or
+// while its guest has it, wait in the mail. Effects that need nothing durable happen at once. Other effects wait until the commit
+// of their event is durable:
 //
-//	after       waits for the next commit that is prepared
-//	prepared    the commit, which was made while the guest yielded or for a batch, with what waits for it
-//	flying      the commit before, which is on its way, with what waits for that
+//	after       effects that wait for the next commit to be prepared
+//	prepared    a commit, prepared when the guest yielded or for a batch, and the effects that wait for it
+//	flying      the commit in flight, and the effects that wait for it
 //
-// An Actor is used by one goroutine. It knows nothing of other runs, nor of what it is part of: that is its Home.
+// An Actor is used by one goroutine. It knows no other runs. It reaches its surroundings through Home.
 package actor
 
 import (
@@ -14,68 +14,68 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Port does what is needed of guests and attempts. Its methods return at once and do not call the actor.
+// Port controls guests and attempts. Its methods return at once and do not call the actor.
 type Port interface {
-	// Order tells a guest that waits what to do.
+	// Order gives a waiting guest its next order.
 	Order(l *run.Lease, o run.Order)
-	// Yield asks a guest that computes to yield at its next call, or within a grant of fuel.
+	// Yield asks a computing guest to yield at its next call, or within a grant of fuel.
 	Yield(l *run.Lease)
-	// Halt ends a guest at its next call, or within a grant of fuel. No order will come, and no event is looked at.
+	// Halt ends a guest at its next call, or within a grant of fuel. The guest gets no more orders, and its events are ignored.
 	Halt(l *run.Lease, cause error)
-	// Start starts an attempt. What led to it is durable.
+	// Start starts an attempt. Its cause is durable.
 	Start(a *run.Attempt)
-	// Tell tells an attempt that the workflow has cancelled it. Its outcome is waited for.
+	// Tell tells an attempt that the workflow cancelled it. The run still waits for its outcome.
 	Tell(a *run.Attempt)
-	// Drop stops an attempt whose outcome nobody waits for. It may go on for a while.
+	// Drop stops an attempt whose outcome is no longer needed. The attempt may continue for some time.
 	Drop(a *run.Attempt)
 }
 
-// Home is where an actor lives. It is told of what is not the run's alone.
+// Home is the owner of an actor. The actor calls it about changes that concern more than the run.
 type Home interface {
-	// Created says that the run was made, and that its first activation is asked for.
+	// Created reports that the run was created and has requested its first activation.
 	Created()
-	// Activate asks for a place for a guest. There may be none: then the home steps run.Refused.
+	// Activate requests a place for a guest. If there is none, the home steps run.Refused.
 	Activate(now int64, l *run.Lease)
-	// Misses says that the run waits for a handler.
+	// Misses reports that the run waits for the handler name.
 	Misses(name string)
-	// Happened is told of what people may want to know of a step.
+	// Happened reports the effects of a step, for logs and events.
 	Happened(fx *run.Effects)
-	// Prepared says that there is a commit.
+	// Prepared reports that a commit is prepared.
 	Prepared()
-	// Replaced says that a new run takes the place of one that has ended.
+	// Replaced reports that a new run replaced the ended run.
 	Replaced()
-	// Stuck says that it is durable that the run was left to a person.
+	// Stuck reports that the run is stuck, durably.
 	Stuck(st *store.RunState)
 }
 
 // Actor is a run in memory.
 type Actor struct {
 	Key store.RunKey
-	Run *run.Run // nil until it was read
+	Run *run.Run // nil until the run was read
 
-	SteppedMs int64 // the instant of its newest step
+	SteppedMs int64 // instant of the newest step, in Unix milliseconds
 
 	port Port
 	home Home
 
 	mail     []Mail
-	yielding bool // its guest was asked to yield
+	yielding bool // the guest was asked to yield
 
-	after    []done           // waits for the next commit that is prepared
-	urgent   bool             // somebody waits for that
-	touched  bool             // something has happened to it since its commit was prepared
+	after    []done           // waits for the next commit to be prepared
+	urgent   bool             // a caller or an effect waits for that commit
+	touched  bool             // the run stepped since the newest commit was prepared
 	prepared *store.RunCommit // goes with the next batch
 	prepDone []done
-	flying   bool // a commit of it is on its way
+	flying   bool // a commit is in flight
 	flyDone  []done
 }
 
-// New returns an actor whose run is still to be read.
+// New returns an actor whose run was not read yet.
 func New(port Port, home Home, key store.RunKey) Actor {
 	return Actor{Key: key, port: port, home: home}
 }
 
-// Deliver lets an event happen, or wait.
+// Deliver steps the run with an event, or puts the event into the mail if the run was not read yet or its guest has it.
 func (a *Actor) Deliver(now int64, m Mail) {
 	if a.Run == nil || a.Run.Lent() {
 		a.mail = append(a.mail, m)
@@ -84,7 +84,7 @@ func (a *Actor) Deliver(now int64, m Mail) {
 	}
 }
 
-// Drain lets what has waited for the run happen.
+// Drain steps the run with its mail until the mail is empty or a guest has the run.
 func (a *Actor) Drain(now int64) {
 	for len(a.mail) > 0 && !a.Run.Lent() {
 		m := a.mail[0]
@@ -93,14 +93,14 @@ func (a *Actor) Drain(now int64) {
 	}
 }
 
-// TakeBack takes the run back from its guest, which brings an event, and lets what came meanwhile happen.
+// TakeBack takes the run back from its guest, with the guest's event, and drains the mail.
 func (a *Actor) TakeBack(now int64, l *run.Lease, ev run.Event) {
 	a.yielding = false
 	if fx := a.Run.TakeBack(l); fx != nil {
 		a.apply(now, fx, Mail{})
 	}
 	a.Drain(now)
-	if ends, ok := ev.(run.GuestEnds); ok && ends.End.Grows { // it waits for long before it goes on
+	if ends, ok := ev.(run.GuestEnds); ok && ends.End.Grows { // the wait for memory for its journal may be long
 		a.urgent = true
 	}
 	if _, yields := ev.(run.GuestYields); yields && a.prepared == nil {
@@ -108,13 +108,13 @@ func (a *Actor) TakeBack(now int64, l *run.Lease, ev run.Event) {
 	}
 }
 
-// Step lets an event happen to a run that was read, and is not lent.
+// Step steps the run with an event. The run must have been read and not be lent to a guest.
 func (a *Actor) Step(now int64, m Mail) {
 	a.touched, a.SteppedMs = true, now
 	a.apply(now, a.Run.Step(now, m.Event), m)
 }
 
-// apply does what needs nothing durable of the effects of a step, and keeps the rest until it is.
+// apply performs the effects of a step that need nothing durable, and keeps the rest until their commit is durable.
 func (a *Actor) apply(now int64, fx *run.Effects, m Mail) {
 	for _, attempt := range fx.Drop {
 		a.port.Drop(attempt)
@@ -129,11 +129,11 @@ func (a *Actor) apply(now int64, fx *run.Effects, m Mail) {
 		a.home.Misses(name)
 	}
 	a.home.Happened(fx)
-	rest := *fx // there may be another step now
+	rest := *fx // the calls below may step the run, which reuses fx
 	if rest.Activate != nil {
 		a.home.Activate(now, rest.Activate)
 	}
-	if rest.Answer.Created && a.Run.Running() { // its first activation brings more
+	if rest.Answer.Created && a.Run.Running() { // the first activation will add to the commit
 		a.home.Created()
 	} else if m.Reply != nil && !m.Early || len(rest.Start) > 0 || rest.Again {
 		a.urgent = true
@@ -141,14 +141,14 @@ func (a *Actor) apply(now int64, fx *run.Effects, m Mail) {
 	a.keep(&rest, m)
 }
 
-// Hurry has a run committed of which nothing is durable or on its way, and reports whether it is one.
+// Hurry requests a commit if the run is fresh: nothing of it is durable or in flight. It reports whether the run is fresh.
 func (a *Actor) Hurry() bool {
 	fresh := a.Run.Fresh()
 	a.urgent = a.urgent || fresh
 	return fresh
 }
 
-// AskToYield asks the guest, which has the run, to yield if somebody waits for the run.
+// AskToYield asks the guest that has the run to yield, once, if mail or an urgent commit waits.
 func (a *Actor) AskToYield() {
 	if !a.yielding && (len(a.mail) > 0 || a.urgent && a.prepared == nil) {
 		a.yielding = true
@@ -156,35 +156,35 @@ func (a *Actor) AskToYield() {
 	}
 }
 
-// Working reports whether something goes on with the run that comes to an end by itself: it is read, a guest computes or
-// is to, or it is committed. A guest that waits for an attempt does not count.
+// Working reports whether the run has work that will end by itself: the run is being read, a guest computes or is about to, or
+// events or commits are pending. A guest that waits for an attempt does not count.
 func (a *Actor) Working() bool {
 	return a.Run == nil || len(a.mail) > 0 || a.flying || a.prepared != nil || len(a.after) > 0 || a.Run.Computes()
 }
 
-// AtRest reports whether the run may be dropped without a loss.
+// AtRest reports whether the run may be dropped from memory without loss.
 func (a *Actor) AtRest() bool {
 	return a.Run != nil && !a.Run.Lent() && len(a.mail) == 0 && len(a.after) == 0 && a.prepared == nil &&
 		!a.flying && a.Run.AtRest()
 }
 
-// Running reports whether a guest of the run is there, or an attempt of a step goes on.
+// Running reports whether the run has a guest or a running attempt.
 func (a *Actor) Running() bool { return a.Run != nil && (a.Run.Lent() || a.Run.Running()) }
 
-// What a run in memory and an entry of its journal take beside payloads and names, about: the sizes of their structures.
+// Approximate bytes of a run in memory and of a journal entry, without payloads and names.
 const (
 	actorBytes = 2048
 	entryBytes = 320
 )
 
-// Size returns what the actor of a run that was read takes, about.
+// Size returns the approximate memory of the actor in bytes. The run must have been read.
 func (a *Actor) Size() int64 {
 	j := a.Run.Journal()
 	return actorBytes + j.Bytes() + int64(j.Len())*entryBytes
 }
 
-// Refuse answers those who wait for a run that cannot be read. It reports whether one of them is an event that nobody waits
-// for, as a wake is.
+// Refuse answers all mail of a run that cannot be read with err. unheard reports whether any of it had no reply, such as a wake:
+// then no caller learned of the error.
 func (a *Actor) Refuse(err error) (unheard bool) {
 	waiting := a.mail
 	a.mail = nil
@@ -195,7 +195,7 @@ func (a *Actor) Refuse(err error) (unheard bool) {
 	return unheard
 }
 
-// Lose ends everything that goes on with the run. Those who wait for it are told why.
+// Lose halts the guest and the attempts of the run and answers all waiting callers with err.
 func (a *Actor) Lose(err error) {
 	if a.Run != nil {
 		if l := a.Run.Lease(); l != nil {

@@ -5,15 +5,15 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Wants reports whether there is something to commit that nothing more is to be gathered for.
+// Wants reports whether the run has a commit that should not wait for further changes.
 func (a *Actor) Wants() bool { return a.prepared != nil || a.hasChanged() }
 
 func (a *Actor) hasChanged() bool { return a.urgent || a.touched && a.Run.Wants() }
 
-// Flying reports whether a commit of the run is on its way.
+// Flying reports whether a commit of the run is in flight.
 func (a *Actor) Flying() bool { return a.flying }
 
-// Fly sends the next commit on its way, nil if there is none. No other one is.
+// Fly puts the next commit in flight and returns it, nil if there is none. No other commit may be in flight.
 func (a *Actor) Fly(now int64) *store.RunCommit {
 	if a.prepared == nil && !a.Run.Lent() && a.hasChanged() {
 		a.prepare(now)
@@ -26,18 +26,18 @@ func (a *Actor) Fly(now int64) *store.RunCommit {
 	return a.prepared
 }
 
-// Take returns the commit that Fly has sent on its way, once: another one may be prepared now.
+// Take removes and returns the commit that Fly put in flight. Afterwards, another commit may be prepared.
 func (a *Actor) Take() *store.RunCommit {
 	c := a.prepared
 	a.prepared = nil
 	return c
 }
 
-// Stick prepares a commit that leaves a run to a person that cannot be read.
+// Stick prepares a commit that makes a run stuck that cannot be read.
 func (a *Actor) Stick(c *store.RunCommit) { a.prepared = c }
 
-// prepare makes the commit of a run that is not lent. Where nothing has changed, what waits for it waits for the commit
-// before, or is done.
+// prepare prepares the commit of a run that is not lent. If the run has not changed, the waiting effects join the commit in
+// flight, or happen now if there is none.
 func (a *Actor) prepare(now int64) {
 	continued := a.Run.Continued()
 	c := a.Run.Prepare(now)
@@ -53,13 +53,14 @@ func (a *Actor) prepare(now int64) {
 		st := a.Run.State()
 		a.finish(now, list, &st)
 	}
-	if continued { // the next iteration may begin
+	if continued { // start the next iteration
 		a.Step(now, Mail{Event: run.Due{}})
 	}
 }
 
-// Durable takes that the commit on its way is durable, with the state that it has written. A run that could not be read is
-// stuck by now; if others have come for it since, it is to be read again, which tells them so.
+// Durable must be called when the commit in flight is durable, with the state that it wrote. It performs the effects that waited.
+// If the run could not be read, the commit made it stuck; if mail has arrived since, Durable returns true, and the run must be
+// read again, which answers the mail.
 func (a *Actor) Durable(now int64, state *store.RunState) (readAgain bool) {
 	list := a.flyDone
 	a.flying, a.flyDone = false, nil
@@ -71,15 +72,15 @@ func (a *Actor) Durable(now int64, state *store.RunState) (readAgain bool) {
 	return false
 }
 
-// finish does what was kept until it is durable. st is the run's state as of the commit that made it so: another one may
-// have been prepared since, and the run may have been replaced.
+// finish performs effects that waited for a durable commit. state is the run's state in that commit. Another commit may have been
+// prepared since, and the run may have been replaced.
 func (a *Actor) finish(now int64, list []done, state *store.RunState) {
 	for _, d := range list {
 		if d.free != nil {
 			d.free()
 		}
 		if d.stuck {
-			if st := a.Run.State(); st.Status == store.Stuck { // else it was retried meanwhile
+			if st := a.Run.State(); st.Status == store.Stuck { // otherwise it was retried meanwhile
 				a.home.Stuck(&st)
 			}
 		}
@@ -90,7 +91,7 @@ func (a *Actor) finish(now int64, list []done, state *store.RunState) {
 		if d.again == nil {
 			continue
 		}
-		if _, start := d.again.Event.(run.Start); start && !a.Run.Lent() && a.Run.Over() { // else another start was faster
+		if _, start := d.again.Event.(run.Start); start && !a.Run.Lent() && a.Run.Over() { // otherwise another start came first
 			a.Run = a.Run.Successor()
 			a.home.Replaced()
 		}
@@ -100,16 +101,16 @@ func (a *Actor) finish(now int64, list []done, state *store.RunState) {
 
 // start starts attempts whose cause is durable.
 func (a *Actor) start(attempts []*run.Attempt) {
-	if len(attempts) > 0 && a.Run.Lent() { // which of them go on is known when the guest yields
+	if len(attempts) > 0 && a.Run.Lent() { // the guest may cancel some, so wait until it yields
 		a.mail = append(a.mail, Mail{Event: run.Launch{Attempts: attempts}})
 		return
 	}
 	for _, attempt := range attempts {
-		if a.Run.Has(attempt) { // else the run was ended meanwhile
+		if a.Run.Has(attempt) { // otherwise the run dropped it meanwhile
 			a.port.Start(attempt)
 		}
 	}
 }
 
-// HasPrepared reports whether a commit was made that is not on its way.
+// HasPrepared reports whether a commit is prepared and not in flight.
 func (a *Actor) HasPrepared() bool { return a.prepared != nil && !a.flying }

@@ -5,18 +5,18 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Reply tells whoever caused an event what came of it. It does not block.
+// Reply gives the sender of an event its answer. It does not block.
 type Reply func(run.Answer, error)
 
-// Mail is an event, with its reply, which may be nil.
+// Mail is an event with its reply. Reply may be nil.
 type Mail struct {
 	Event run.Event
 	Reply Reply
-	Early bool   // the reply does not wait until it is durable
-	Free  func() // called when what came of it is durable, or will not be; nil = nothing
+	Early bool   // reply before the result is durable
+	Free  func() // called when the result is durable or was lost; may be nil
 }
 
-// Refuse answers an event that does not happen.
+// Refuse answers an unprocessed event with err.
 func (m Mail) Refuse(err error) {
 	if m.Free != nil {
 		m.Free()
@@ -26,18 +26,18 @@ func (m Mail) Refuse(err error) {
 	}
 }
 
-// done is what is done when a commit is durable.
+// done is what to do when a commit is durable.
 type done struct {
 	reply  Reply
 	answer run.Answer
-	err    error // in place of the answer
+	err    error // reply with this instead of answer
 	start  []*run.Attempt
 	again  *Mail
 	free   func()
-	stuck  bool // the run was left to a person
+	stuck  bool // the run is stuck
 }
 
-// refuse answers those who wait for a commit that will not be durable.
+// refuse answers the caller with err: the commit will not be durable.
 func (d done) refuse(err error) {
 	if d.again != nil {
 		d.reply, d.free = d.again.Reply, d.again.Free
@@ -45,7 +45,7 @@ func (d done) refuse(err error) {
 	Mail{Reply: d.reply, Free: d.free}.Refuse(err)
 }
 
-// answerWith calls the reply. The run that it shows is as it was committed, but running if something of it goes on.
+// answerWith calls the reply with the committed state. If running is set and the run is live, it shows the status Running.
 func (d done) answerWith(state *store.RunState, running bool) {
 	if d.err != nil {
 		d.reply(run.Answer{}, d.err)
@@ -59,7 +59,8 @@ func (d done) answerWith(state *store.RunState, running bool) {
 	d.reply(d.answer, nil)
 }
 
-// keep keeps what waits for the commit of a step, and refusals for that of the steps before. An early reply is given at once.
+// keep keeps the effects of a step until its commit is durable. A refusal waits for the commit of earlier steps, because it may
+// depend on them. keep calls an early reply at once.
 func (a *Actor) keep(fx *run.Effects, m Mail) {
 	if m.Free != nil && fx.Err != nil {
 		m.Free()
@@ -68,14 +69,14 @@ func (a *Actor) keep(fx *run.Effects, m Mail) {
 	d := done{reply: m.Reply, answer: fx.Answer, start: fx.Start, free: m.Free, stuck: fx.Stuck != ""}
 	switch {
 	case m.Reply == nil:
-	case !m.Early && fx.Err != nil: // what a refusal says of the run is durable: that it is there, has ended, or is not there
+	case !m.Early && fx.Err != nil: // a refusal may only report durable facts, such as that the run has ended
 		d.err, a.urgent = fx.Err, true
 	case m.Early:
 		m.Reply(fx.Answer, fx.Err)
 		m.Reply, d.reply = nil, nil
 	}
 	if fx.Again {
-		again := m // of its own, so that m is not moved to the heap at every step
+		again := m // a copy, so that m does not escape to the heap at every step
 		d.again, d.reply, d.free = &again, nil, nil
 	}
 	if d.reply != nil || len(d.start) > 0 || d.again != nil || d.free != nil || d.stuck {

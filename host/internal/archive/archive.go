@@ -1,5 +1,5 @@
-// Package archive writes a run as one file, and reads such files, which may come from anybody. The format is documented in
-// store/FORMAT.md. The package knows no host: it is given a store, a writer or a reader.
+// Package archive writes a run to one file, and reads such files, which may come from untrusted sources. The format is
+// documented in store/FORMAT.md. The package does not depend on a host: it works on a store, a writer or a reader.
 package archive
 
 import (
@@ -12,28 +12,28 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Version is the newest version of the format. A reader refuses a greater one. Version 2 is that of an archive without
-// the journals of some iterations: older readers would find a gap. Any other one has version 1.
+// Version is the newest version of the format. Readers refuse a greater one. An archive without the journals of some
+// iterations has version 2, since older readers would find a gap in it. All other archives have version 1.
 const Version = 2
 
-// Limits of an archive. A reader allocates nothing before it has compared a length with them.
+// Limits of an archive. A reader compares a length with them before it allocates.
 const (
-	// partBytes is when a member of records is full: small enough that the reader's memory does not depend on how much a run has
-	// logged, large enough that most runs have one of each kind.
+	// partBytes is when a member of records is full. It is small enough that the reader's memory does not depend on how
+	// much a run has logged, and large enough that most runs have one member of each kind.
 	partBytes = 4 << 20
-	// maxPartBytes is the largest member of records: one that was nearly full when the largest record was added, with its length
-	// and the number of its iteration.
+	// maxPartBytes is the size of the largest member of records: a nearly full one, to which the largest record was added
+	// with its length and the number of its iteration.
 	maxPartBytes = partBytes + store.MaxRecordBytes + 16
-	// maxParts bounds the members of records, which is 64 GiB: far more than a run can have within its quota.
+	// maxParts bounds the number of members of records. That allows 64 GiB, far more than a run can have within its quota.
 	maxParts = 16 << 10
-	// maxRefolds bounds the entries that are read again for retries, each of which goes over the whole journal before it: some
-	// seconds. A run with 1,000 entries may have been retried 1,000 times.
+	// maxRefolds bounds the entries that are read again for retries: each retry reads the whole journal before it. At the
+	// limit this takes some seconds. A run with 1,000 entries may have been retried 1,000 times.
 	maxRefolds = 1 << 20
-	// maxManifestBytes bounds the manifest, with some 150 bytes for each member.
+	// maxManifestBytes bounds the manifest, which has some 150 bytes for each member.
 	maxManifestBytes = 4 << 20
 )
 
-// Names of members, in the order in which they stand. The records of journals, logs and output stand in parts, from 0.
+// Names of members, in their order. The records of journals, logs and output are in parts, numbered from 0.
 const (
 	stateName    = "run"
 	moduleName   = "module.wasm"
@@ -43,14 +43,14 @@ const (
 	manifestName = "manifest.json"
 )
 
-// ErrInvalid says that a file is no archive of a run, or that what it holds cannot be one.
+// ErrInvalid reports that a file is no archive of a run, or that its contents cannot be one.
 var ErrInvalid = errors.New("not a sound archive of a run")
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// Manifest is the last member: what the archive is, and the checksum of each member before it.
+// Manifest is the last member. It describes the archive, and has the checksum of each member before it.
 type Manifest struct {
 	Format    string `json:"format"`  // formatName
 	Version   int    `json:"version"` // of the format
@@ -60,7 +60,7 @@ type Manifest struct {
 	Iteration uint32 `json:"iteration"`
 	Entries   uint64 `json:"entries"`         // of the newest iteration
 	Module    string `json:"module"`          // SHA-256 in hexadecimal
-	Moved     bool   `json:"moved,omitempty"` // the run was set aside where it was exported, to go on elsewhere
+	Moved     bool   `json:"moved,omitempty"` // the run was set aside where it was exported, and continues elsewhere
 	Files     []File `json:"files"`
 }
 
@@ -71,20 +71,19 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// formatName is how an archive is told from other files that have a manifest.
+// formatName distinguishes an archive from other files that have a manifest.
 const formatName = "wfhost-run"
 
-// Run is what an archive holds of a run, but for the journals of earlier iterations, its log and its output, which were read
-// and checked.
+// Run is the checked content of an archive, without the journals of earlier iterations, the log and the output.
 type Run struct {
 	State   store.RunState // in namespace 0
 	Entries []store.Entry  // of the newest iteration
-	Module  []byte         // its bytes; nil if the archive was written without
+	Module  []byte         // nil if the archive was written without it
 	Logs    uint64         // lines
 	Output  uint64         // chunks
 }
 
-// manifestOf describes a run.
+// manifestOf returns the manifest of a run.
 func manifestOf(st *store.RunState, files []File) Manifest {
 	version := 1
 	if st.Kept > 0 {
@@ -95,13 +94,13 @@ func manifestOf(st *store.RunState, files []File) Manifest {
 		Files: files}
 }
 
-// summed describes a member that was hashed.
+// summed returns the manifest's entry for a member that was hashed.
 func summed(name string, size int64, h hash.Hash) File {
 	return File{Name: name, Size: size, SHA256: hex.EncodeToString(h.Sum(nil))}
 }
 
 func fileOf(name string, b []byte) File {
 	h := sha256.New()
-	_, _ = h.Write(b) // never an error
+	_, _ = h.Write(b) // never fails
 	return summed(name, int64(len(b)), h)
 }

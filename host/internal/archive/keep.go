@@ -11,25 +11,26 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Whole is all that an archive holds of a run, so that it can be stored.
+// Whole is the whole content of an archive, so that the run can be stored.
 type Whole struct {
 	Run
-	// ID names what the archive holds: the move, of a run that was moved and lives; else the state and the journals. Two archives of
-	// a run as it was at one point have the same, with the module and without. What is left of a moved run that was terminated where
-	// it was is not the run that goes on elsewhere.
+	// ID identifies the content. For a run that was moved and is alive, it is the id of the move; otherwise a hash of the
+	// state and the journals. Two archives of a run at the same point have the same ID, with the module and without. If a
+	// moved run was terminated where it was, its archive has another ID than the run that continues elsewhere.
 	ID      string
 	Earlier []store.IterationEnd // the iterations before the newest one, each with its journal
 	Logs    []store.LogLine
 	Output  []store.Chunk
 
-	bytes, most int64 // of the records that are kept, about, and how many there may be
+	bytes, most int64 // estimated memory of the records so far, and its limit
 }
 
-// recordBytes is what a record takes in memory beside its texts, about.
+// recordBytes is the estimated memory of a record besides its texts.
 const recordBytes = 320
 
-// ReadWhole is Read for a run that is to be stored: it keeps all records, with at most so many bytes in memory, about. Logs and
-// output have no gaps, and all iterations are of one run. Beyond the limit it returns an error that wraps store.ErrTooLarge.
+// ReadWhole is like Read, but keeps all records, so that the run can be stored. It also checks that logs and output
+// have no gaps, and that all iterations belong to one run. If the records would take more than about most bytes of
+// memory, the error wraps store.ErrTooLarge.
 func ReadWhole(r io.Reader, most int64) (*Whole, error) {
 	whole := &Whole{most: most}
 	in := newReader(r)
@@ -49,7 +50,7 @@ func ReadWhole(r io.Reader, most int64) (*Whole, error) {
 		h := sha256.New()
 		for _, f := range in.files {
 			if f.Name == stateName || strings.HasPrefix(f.Name, journalName) {
-				_, _ = io.WriteString(h, f.SHA256) // never an error
+				_, _ = io.WriteString(h, f.SHA256) // never fails
 			}
 		}
 		whole.ID = hex.EncodeToString(h.Sum(nil))
@@ -57,7 +58,7 @@ func ReadWhole(r io.Reader, most int64) (*Whole, error) {
 	return whole, nil
 }
 
-// room counts a record that is kept.
+// room counts the memory of a record, and fails beyond the limit.
 func (w *Whole) room(record []byte) error {
 	if w == nil {
 		return nil
@@ -69,7 +70,7 @@ func (w *Whole) room(record []byte) error {
 	return nil
 }
 
-// iteration keeps the journal of an iteration that has continued as new.
+// iteration keeps the journal of an iteration before the newest one.
 func (w *Whole) iteration(n uint32, j *journal.Journal) {
 	if w != nil {
 		w.Earlier = append(w.Earlier, store.IterationEnd{Iteration: n, Append: j.All()})
@@ -88,8 +89,9 @@ func (w *Whole) chunk(c *store.Chunk) {
 	}
 }
 
-// check compares what is kept with the state. LogLines may be any number: a run that was migrated counts the lines that its new
-// code logs where the old one, which made this part of the journal, logged none; those are not stored.
+// check compares the records with the state. It does not check LogLines, which may be any number: a migrated run also
+// counts lines that its new code logs in the part of the journal that the old code made without logging them; those
+// lines are not stored.
 func (w *Whole) check(newest *journal.Journal) error {
 	st := &w.State
 	switch n, m := uint64(len(w.Logs)), uint64(len(w.Output)); {

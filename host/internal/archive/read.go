@@ -17,10 +17,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Read reads an archive from its beginning to its end and checks all of it: the checksums, that records decode, that journals
-// have no gaps and keep the rules of journals, and that they are those of the state and the module. An error wraps ErrInvalid,
-// store.ErrVersion for what a newer release has written, or is that of r. Nothing in an archive is trusted to say what it is:
-// whoever writes one can give it any journal that keeps the rules.
+// Read reads an archive from beginning to end and checks all of it: the checksums, that records decode, that journals
+// have no gaps and keep the rules of journals, and that they belong to the state and the module. An error wraps
+// ErrInvalid, or store.ErrVersion if a newer release wrote the archive, or is the error of r. The checks do not prove
+// where an archive comes from: its author can give it any journal that keeps the rules.
 func Read(r io.Reader) (*Run, error) {
 	return newReader(r).all()
 }
@@ -41,7 +41,7 @@ func (in *reader) all() (*Run, error) {
 	return in.run, in.run.check(&in.journal)
 }
 
-// Workflow returns the workflow of an archive, of which it reads only the beginning.
+// Workflow returns the workflow of an archive. It reads only the beginning.
 func Workflow(r io.Reader) (string, error) {
 	in := newReader(r)
 	err := in.state()
@@ -53,18 +53,19 @@ type reader struct {
 	run     *Run
 	files   []File
 	kind    string // of the newest part
-	number  int    // of the next part of the kind
+	number  int    // of the next part of that kind
 	journal journal.Journal
-	at      uint32 // the iteration of the journal
-	begun   bool   // there is an entry of it
-	bytes   int64  // of the records of the newest iteration
+	at      uint32 // the iteration that journal is of
+	begun   bool   // an entry was read
+	bytes   int64  // of the records of the iteration at
 	logs    uint64 // index of the next line
 	output  uint64 // index of the next chunk
 	refolds int    // entries that were read again for retries
 	keep    *Whole // nil: records before the newest iteration, the log and the output are checked and dropped
 }
 
-// next returns the name of the next member with its bytes, of which there may be limit(name).
+// next returns the name and the bytes of the next member. limit returns the most bytes that a member may have, and -1
+// for a member that must not come next.
 func (r *reader) next(limit func(name string) int64) (string, []byte, error) {
 	h, err := r.tar.Next()
 	if errors.Is(err, io.EOF) {
@@ -75,14 +76,14 @@ func (r *reader) next(limit func(name string) int64) (string, []byte, error) {
 	}
 	most := limit(h.Name)
 	switch {
-	case h.Typeflag != tar.TypeReg || len(h.PAXRecords) > 0: // among these are holes, by which a short file has long members
+	case h.Typeflag != tar.TypeReg || len(h.PAXRecords) > 0: // PAX records include holes, which make members long
 		return "", nil, invalid("%q is not a plain regular file", h.Name)
 	case most < 0:
 		return "", nil, invalid("%q does not belong here", h.Name)
 	case h.Size > most:
 		return "", nil, invalid("%q has %d bytes, the limit is %d", h.Name, h.Size, most)
 	}
-	var b bytes.Buffer // it grows with what is there, not with what is claimed
+	var b bytes.Buffer // grows with the bytes read, not with the claimed size
 	n, err := io.Copy(&b, r.tar)
 	if err == nil && n != h.Size {
 		err = io.ErrUnexpectedEOF
@@ -93,7 +94,7 @@ func (r *reader) next(limit func(name string) int64) (string, []byte, error) {
 	return h.Name, b.Bytes(), nil
 }
 
-// wrap marks an error of package tar, or a file that ends too soon, as one of the archive.
+// wrap makes an error of package tar, or an early end of the file, an ErrInvalid.
 func wrap(err error) error {
 	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrFieldTooLong) {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -101,7 +102,7 @@ func wrap(err error) error {
 	return err
 }
 
-// only is the limit of the one member that may come.
+// only returns a limit for next that allows a single name.
 func only(name string, limit int64) func(string) int64 {
 	return func(got string) int64 {
 		if got != name {
@@ -131,7 +132,7 @@ func (r *reader) state() error {
 	return nil
 }
 
-// unsound says what is wrong with a record, but for one of a newer release.
+// unsound adds the name of a member to an error, and wraps it in ErrInvalid unless it is store.ErrVersion or store.ErrTooLarge.
 func unsound(name string, err error) error {
 	if errors.Is(err, store.ErrVersion) || errors.Is(err, store.ErrTooLarge) {
 		return fmt.Errorf("%s: %w", name, err)
@@ -139,7 +140,7 @@ func unsound(name string, err error) error {
 	return invalid("%s: %w", name, err)
 }
 
-// module takes the module.
+// module checks the module against the state, and keeps it.
 func (r *reader) module(b []byte) error {
 	if got := store.Digest(sha256.Sum256(b)); got != r.run.State.Module {
 		return invalid("its module is %s, and its run has %s", got, r.run.State.Module)
@@ -148,10 +149,10 @@ func (r *reader) module(b []byte) error {
 	return nil
 }
 
-// kinds are the members with records, in their order.
+// kinds are the kinds of members with records, in their order.
 var kinds = []string{journalName, logsName, outputName}
 
-// parts reads the module, if there is one, and the records, and returns the manifest, which stands behind them.
+// parts reads the module, if there is one, and the records. It returns the manifest, which follows them.
 func (r *reader) parts() ([]byte, error) {
 	r.kind = journalName
 	for len(r.files) <= maxParts+1 {
@@ -185,7 +186,8 @@ func (r *reader) parts() ([]byte, error) {
 	return nil, invalid("it has more than %d parts", maxParts)
 }
 
-// expect returns the limit of the next part, which is of the kind of the one before or begins a later one, -1 if it is neither.
+// expect returns the size limit of the next part, or -1 if it must not come now. It must have the kind of the previous
+// part and the next number, or be the first part of a later kind.
 func (r *reader) expect(name string) int64 {
 	if name == partName(r.kind, r.number) {
 		return maxPartBytes
@@ -199,7 +201,7 @@ func (r *reader) expect(name string) int64 {
 	return -1
 }
 
-// records takes the records of a part.
+// records reads the records of a part.
 func (r *reader) records(b []byte) error {
 	for len(b) > 0 {
 		iteration := uint64(0)
@@ -233,7 +235,7 @@ func (r *reader) records(b []byte) error {
 	return nil
 }
 
-// entry takes an entry. Those of iterations before the newest one are checked and dropped.
+// entry reads an entry. Journals of iterations before the newest one are checked, and dropped unless keep is set.
 func (r *reader) entry(iteration uint64, record []byte) error {
 	newest, first := uint64(r.run.State.Iteration), !r.begun
 	switch {
@@ -280,8 +282,8 @@ func (r *reader) entry(iteration uint64, record []byte) error {
 	return r.begins()
 }
 
-// begins checks the iteration with which the archive begins, of which entry 0 was read. That is iteration 0, unless the run
-// repeats a later iteration of another one: then it is that, or the first one that the retention has kept.
+// begins checks the iteration of entry 0, the first one in the archive. It is iteration 0, unless the run repeats a
+// later iteration of another run: then it is that iteration, or the first one that the retention has kept.
 func (r *reader) begins() error {
 	kept := r.run.State.Kept
 	if r.at == 0 || r.journal.Started().RunAttempt > 1 && (kept == 0 || kept == r.at) {
@@ -290,8 +292,8 @@ func (r *reader) begins() error {
 	return fmt.Errorf("it begins with iteration %d", r.at)
 }
 
-// gap reports whether the next iteration is the first one that is kept: of the iterations before that, there is entry 0 of
-// iteration 0.
+// gap reports whether the next iteration is the first one that the retention has kept: of the iterations before it, the
+// archive has only entry 0 of iteration 0.
 func (r *reader) gap() bool { return r.run.State.Kept > 0 && r.at == 0 && r.journal.Len() == 1 }
 
 func (r *reader) line(record []byte) error {
@@ -316,7 +318,7 @@ func (r *reader) chunk(record []byte) error {
 	return errors.Join(err, r.keep.room(record))
 }
 
-// end compares the manifest with what was read.
+// end compares the manifest with the members that were read, and checks that the archive ends there.
 func (r *reader) end(manifest []byte) error {
 	var m, head Manifest
 	if err := json.Unmarshal(manifest, &head); err != nil {
@@ -357,11 +359,12 @@ func (r *reader) end(manifest []byte) error {
 	return nil
 }
 
-// check compares the state with the journal of its iteration, and takes from that what nothing else vouches for.
+// check compares the state with the journal of its iteration. It sets JournalBytes from the journal, since the value in
+// the state is not trusted.
 func (r *Run) check(j *journal.Journal) error {
 	st := &r.State
 	r.Entries = j.All()
-	st.JournalBytes = j.Bytes() // room is made for so much
+	st.JournalBytes = j.Bytes() // the host reserves memory by it
 	s, module := j.Started(), j.Started().Module
 	for i := range r.Entries {
 		if e := &r.Entries[i]; e.Kind == store.KindMigrated || e.Kind == store.KindRetried && e.Target != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Source is what an archive is made of. A store.Store is one.
+// Source is where an archive reads its run from. store.Store implements it.
 type Source interface {
 	State(ctx context.Context, run store.RunKey) (store.RunState, error)
 	Run(ctx context.Context, run store.RunKey) (store.RunState, []store.Entry, error)
@@ -27,18 +27,18 @@ type Source interface {
 const (
 	// page is how many log lines or chunks are read at a time.
 	page = 100
-	// wholeBytes and wholeEntries are of a journal that is read as a whole, with its state. A longer one is read in parts, so
-	// that whoever reads the archive slowly has a part of it in memory. A run that has not begun is among those that are read
-	// as a whole: its records may be replaced by those of another start.
+	// A journal with at most wholeBytes bytes or wholeEntries entries is read as a whole, with its state. A longer one is
+	// read in parts, so that only a part is in memory while a slow reader takes the archive. A run that has not begun is
+	// read as a whole: another start may replace its records.
 	wholeBytes   = 64 << 10
 	wholeEntries = 4
 )
 
-// Write writes a run as it is durable now, with its module or without. The same run at the same point is the same bytes, whatever
-// wrote them. Nothing is written before the state and the module have been read. While w takes what is written, it holds a
-// few parts of partBytes, and nothing of the store.
+// Write writes a run as it is durable now, with its module if module is true. The bytes depend only on the run and its
+// state, not on the program that writes them. Write reads the state and the module before it writes anything. While w
+// blocks, Write holds a few parts of partBytes, and nothing of the store.
 //
-// With newest, of the iterations before the newest one there is what is there of one whose journal the retention has removed.
+// If newest is true, the iterations before the newest one are written as if the retention had removed their journals.
 func Write(ctx context.Context, w io.Writer, from Source, key store.RunKey, module, newest bool) error {
 	out := &writer{tar: tar.NewWriter(w), from: from, key: key}
 	entries, err := out.read(ctx)
@@ -56,7 +56,7 @@ func Write(ctx context.Context, w io.Writer, from Source, key store.RunKey, modu
 			return fmt.Errorf("module of run %q: %w", key.ID, err)
 		}
 	}
-	st.Run.Namespace, st.ID, st.ParentIteration = 0, store.IDGiven, 0 // they mean nothing elsewhere
+	st.Run.Namespace, st.ID, st.ParentIteration = 0, store.IDGiven, 0 // these have no meaning elsewhere
 	if err := out.member(stateName, store.AppendState(nil, &st)); err != nil {
 		return err
 	}
@@ -91,13 +91,13 @@ type writer struct {
 	key    store.RunKey
 	st     store.RunState
 	files  []File
-	kind   string // of the part that is being filled
-	number int    // of the part
+	kind   string // of the part being filled
+	number int    // of that part
 	part   []byte
 	record []byte
 }
 
-// member writes one member. Its header has neither owner nor time, so that the same run makes the same file.
+// member writes one member. The header has neither owner nor time, so that the same run makes the same file.
 func (w *writer) member(name string, b []byte) error {
 	if err := w.header(name, b); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (w *writer) header(name string, b []byte) error {
 		Format: tar.FormatUSTAR})
 }
 
-// read reads the state, and the journal of the newest iteration if that is read as a whole.
+// read reads the state, and the journal of the newest iteration if it is short enough to be read as a whole.
 func (w *writer) read(ctx context.Context) (entries []store.Entry, err error) {
 	w.st, err = w.from.State(ctx, w.key)
 	if err == nil && (w.st.JournalBytes <= wholeBytes || w.st.Length <= wholeEntries) {
@@ -124,7 +124,7 @@ func (w *writer) read(ctx context.Context) (entries []store.Entry, err error) {
 	return entries, err
 }
 
-// same returns an error if what was read since the state may be of another run: this one was deleted, or replaced.
+// same returns an error if the records read since the state may belong to another run, because this one was deleted or replaced.
 func (w *writer) same(ctx context.Context) error {
 	st, err := w.from.State(ctx, w.key)
 	if err != nil {
@@ -148,7 +148,7 @@ func (w *writer) kept(ctx context.Context, iteration uint32) error {
 	return nil
 }
 
-// module writes the module in pieces. A large one is read again for each of them: it is not held while w takes a piece.
+// module writes the module in pieces. A large module is read again for each piece, and not held while w takes a piece.
 func (w *writer) module(ctx context.Context, wasm []byte) (err error) {
 	size := len(wasm)
 	if err := w.header(moduleName, wasm); err != nil {
@@ -172,17 +172,18 @@ func (w *writer) module(ctx context.Context, wasm []byte) (err error) {
 	return nil
 }
 
-// begin begins with the first part of a kind.
+// begin starts the first part of a kind.
 func (w *writer) begin(kind string) { w.kind, w.number, w.part = kind, 0, w.part[:0] }
 
-// add adds a record to the part; prefix stands before its length. It reports whether the part is full, and is to be flushed.
+// add appends a record to the part: prefix, the record's length, the record. It reports whether the part is full; the
+// caller then calls flush.
 func (w *writer) add(prefix, record []byte) (full bool) {
 	w.part = append(w.part, prefix...)
 	w.part = append(binary.AppendUvarint(w.part, uint64(len(record))), record...)
 	return len(w.part) >= partBytes
 }
 
-// flush writes the part, unless it is empty, or not of the run.
+// flush writes the part unless it is empty. It fails if the part may not be of this run.
 func (w *writer) flush(ctx context.Context) error {
 	if len(w.part) == 0 {
 		return nil
@@ -201,8 +202,8 @@ func (w *writer) flush(ctx context.Context) error {
 
 func partName(kind string, number int) string { return fmt.Sprintf("%s/%06d", kind, number) }
 
-// journals writes the journals of all iterations. Those before the newest one do not change any more; entries is that one, or
-// nil if it is to be read.
+// journals writes the journals of all iterations. Those before the newest one do not change any more. entries is the
+// journal of the newest one, or nil if it must be read.
 func (w *writer) journals(ctx context.Context, entries []store.Entry) error {
 	w.begin(journalName)
 	if w.st.Kept > 0 {
@@ -241,8 +242,8 @@ func (w *writer) journals(ctx context.Context, entries []store.Entry) error {
 	return w.flush(ctx)
 }
 
-// journal writes the entries of an iteration up to a seq, and returns how many there are. The store is not read while a part
-// is written.
+// journal writes the entries of an iteration whose seq is below end, and returns how many there are. It does not hold
+// the store's iterator while it writes a part.
 func (w *writer) journal(ctx context.Context, iteration uint32, end store.Seq) (n store.Seq, err error) {
 	for full := true; full; {
 		full = false
@@ -268,13 +269,13 @@ func (w *writer) journal(ctx context.Context, iteration uint32, end store.Seq) (
 	return n, nil
 }
 
-// entry adds an entry to the part, and reports whether that is full.
+// entry adds an entry to the part, and reports whether the part is full.
 func (w *writer) entry(iteration uint32, e *store.Entry) (full bool) {
 	w.record = store.AppendEntry(w.record[:0], e)
 	return w.add(binary.AppendUvarint(nil, uint64(iteration)), w.record)
 }
 
-// logs writes the lines that the state counts.
+// logs writes the log lines that the state counts.
 func (w *writer) logs(ctx context.Context, n uint64) error {
 	w.begin(logsName)
 	for next := uint64(0); next < n; {
@@ -287,7 +288,7 @@ func (w *writer) logs(ctx context.Context, n uint64) error {
 		}
 		for i := range lines {
 			next = lines[i].Index + 1
-			if next > n {
+			if next > n { // logged after the state was read
 				break // it was written since
 			}
 			w.record = store.AppendLogLine(w.record[:0], &lines[i])
@@ -315,7 +316,7 @@ func (w *writer) output(ctx context.Context, n uint64) error {
 		}
 		for i := range chunks {
 			next = chunks[i].Index + 1
-			if next > n {
+			if next > n { // written after the state was read
 				break // it was written since
 			}
 			w.record = store.AppendChunk(w.record[:0], &chunks[i])

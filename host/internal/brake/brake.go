@@ -1,5 +1,5 @@
-// Package brake makes refusals wait. A caller who is refused at once, and asks again at once, keeps a processor busy that others
-// need; one who is told later cannot. (Kafka's brokers delay their answers to clients beyond their quotas for the same reason.)
+// Package brake delays refusals. A caller who is refused at once and asks again at once keeps a processor busy that other
+// callers need; a delay prevents that. (Kafka's brokers delay their answers to clients beyond their quotas for the same reason.)
 package brake
 
 import (
@@ -11,27 +11,29 @@ import (
 )
 
 const (
-	// each is how long a refusal waits for each one of its key that waits, itself included: so a lone caller hardly notices, and
-	// a thousand callers are refused a thousand times a second, as one is, which takes a processor some hundredths of its time.
+	// each is the delay of a refusal for each refusal of its key that waits, itself included. A lone caller hardly notices
+	// it. A thousand callers are refused a thousand times a second together, as often as a lone caller is, which takes a
+	// few hundredths of a processor.
 	each = time.Millisecond
-	// times is how many times as long as it took to refuse a call the refusal waits: some are refused late, as a start whose
-	// input was compared with a schema, and a caller takes a tenth of a processor then.
+	// times is the delay as a multiple of the time that the refused call took. Some calls are refused late, such as a
+	// start whose input was compared with a schema. With 9, a caller takes at most a tenth of a processor.
 	times = 9
-	// longest is how long one waits at most, unless it was dear, so that a client does not take the server for dead. More than a
-	// thousand callers are refused once a second each.
+	// longest bounds the delay of a refusal, unless the call was expensive, so that a client does not take the server for
+	// dead. More than a thousand callers are refused once a second each.
 	longest = time.Second
-	// longestDear is how long one waits at most that took long.
+	// longestDear bounds the delay of a refusal whose call was expensive.
 	longestDear = 10 * time.Second
 )
 
-// Brake holds refusals back, by the key of those who are refused. The zero Brake is ready to be used, by several goroutines.
+// Brake delays refusals by the key of their callers. The zero Brake is ready for use. Its methods may be called concurrently.
 type Brake[K comparable] struct {
 	mu      sync.Mutex
 	waiting map[K]int
 }
 
-// Hold waits before a refusal of a call that took so long, at most until ctx is done. Who does not wait is counted for as long
-// all the same: others of his key wait for longer. The wait is of real time: no run sees it.
+// Hold blocks before the refusal of a call that took the given time, until the delay is over or ctx is done. If ctx is
+// done first, the refusal still counts until its delay is over, and lengthens the delays of its key. Delays are of real
+// time: no run sees them.
 func (b *Brake[K]) Hold(ctx context.Context, key K, took time.Duration) {
 	wait, done := b.enter(key, took), make(chan struct{})
 	clock.AfterFunc(clock.System(), wait, func() {
@@ -44,7 +46,7 @@ func (b *Brake[K]) Hold(ctx context.Context, key K, took time.Duration) {
 	}
 }
 
-// leave counts a refusal that no longer waits.
+// leave counts a refusal whose delay is over.
 func (b *Brake[K]) leave(key K) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +56,7 @@ func (b *Brake[K]) leave(key K) {
 	}
 }
 
-// enter counts a refusal that waits, and returns for how long.
+// enter counts a refusal and returns its delay.
 func (b *Brake[K]) enter(key K, took time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

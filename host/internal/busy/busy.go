@@ -1,17 +1,18 @@
-// Package busy counts runs that were woken and have not come to rest, and says when the next one may be woken.
+// Package busy counts the runs that were woken and have not come to rest, and limits how many more may be woken.
 package busy
 
-// ForMs is how long a run that was woken keeps others from being woken. One that computes for long, or whose disk is slow,
-// does not hold them up: they are woken as if it had come to rest.
+// ForMs is how long a woken run counts against the limit, in milliseconds. A run that computes longer, or whose disk is
+// slow, does not hold up the next ones: after ForMs it counts as if it had come to rest.
 const ForMs = 20
 
-// Set is the runs that were woken and have not come to rest. Its zero value has none.
+// Set holds the runs that were woken and have not come to rest. A run is fresh until ForMs after it was woken, and
+// counts against Limit while it is fresh. The zero Set is empty.
 type Set struct {
-	Limit int // of those that were woken within ForMs
+	Limit int // fresh runs, at most
 
-	count int
-	fresh int      // of them, those that were woken within ForMs
-	since []newest // of those, the one woken first at the front; some have come to rest meanwhile
+	count int      // all runs in the set
+	fresh int      // fresh runs
+	since []newest // fresh runs, oldest first; also runs that have come to rest meanwhile
 }
 
 type newest struct {
@@ -19,21 +20,21 @@ type newest struct {
 	ms   int64
 }
 
-// Mark is what a set knows of a run. Its zero value is that of one that is not in the set.
+// Mark is the state of a run in a Set. The zero Mark is not in the set.
 type Mark struct {
 	in, fresh bool
-	ms        int64 // when it was woken
+	ms        int64 // when the run was woken
 }
 
-// In reports whether the run is in the set, and Fresh whether it still keeps others from being woken.
+// In reports whether the run is in the set, and Fresh whether it counts against the limit.
 func (m *Mark) In() bool    { return m.in }
 func (m *Mark) Fresh() bool { return m.fresh }
 
-// Len returns how many runs are in the set, and Fresh how many of them keep others from being woken.
+// Len returns the number of runs in the set, and Fresh how many of them count against the limit.
 func (s *Set) Len() int   { return s.count }
 func (s *Set) Fresh() int { return s.fresh }
 
-// Add adds a run that is woken now, in milliseconds.
+// Add adds a run that is woken at nowMs. It does nothing if the run is in the set.
 func (s *Set) Add(nowMs int64, m *Mark) {
 	if m.in {
 		return
@@ -45,7 +46,7 @@ func (s *Set) Add(nowMs int64, m *Mark) {
 	s.since = append(s.since, newest{m, nowMs})
 }
 
-// Remove removes a run that comes to rest, if it is in the set.
+// Remove removes a run that comes to rest. It does nothing if the run is not in the set.
 func (s *Set) Remove(m *Mark) {
 	if m.in {
 		m.in = false
@@ -61,8 +62,8 @@ func (s *Set) stale(m *Mark) {
 	}
 }
 
-// expire forgets since when runs are in the set that have been for long, or no longer are. Those of a clock that was set back
-// are forgotten, too.
+// expire removes from the front of since the runs that are fresh no longer. A run whose instant is after nowMs is
+// removed too: the clock was set back.
 func (s *Set) expire(nowMs int64) {
 	for len(s.since) > 0 {
 		f := s.since[0]
@@ -78,7 +79,7 @@ func (s *Set) expire(nowMs int64) {
 	}
 }
 
-// Full reports whether no other run may be woken.
+// Full reports whether the limit is reached, so that no other run may be woken.
 func (s *Set) Full(nowMs int64) bool {
 	if s.fresh >= s.Limit {
 		s.expire(nowMs)
@@ -86,10 +87,10 @@ func (s *Set) Full(nowMs int64) bool {
 	return s.fresh >= s.Limit
 }
 
-// Next returns the instant at which another run may be woken though none comes to rest, false if one may be now.
+// Next returns the instant at which another run may be woken even if no run comes to rest, and false if one may be woken now.
 func (s *Set) Next() (ms int64, full bool) {
 	if s.fresh < s.Limit {
 		return 0, false
 	}
-	return s.since[0].ms + ForMs, true // at the latest, and then the one behind it is looked at
+	return s.since[0].ms + ForMs, true // too early if the front has come to rest; expire removes it then
 }

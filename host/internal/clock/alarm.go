@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// MaxStepDelay is the longest time by which an Alarm is late after the wall clock was set forward.
+// MaxStepDelay bounds how late an Alarm is after the wall clock was set forward.
 const MaxStepDelay = time.Second
 
-// never is the deadline of an alarm that is not set.
+// never is the deadline of an alarm without one.
 const never = math.MaxInt64
 
 // An Alarm waits for the wall clock to show an instant. A timer alone cannot: it waits for a duration, and the wall
 // clock may be set meanwhile. The methods of an Alarm may be called concurrently.
 //
-// A Clock that is a Stepper reports when it is set, and the alarm sleeps until its deadline. Of any other Clock the
-// alarm cannot know, so it reads the wall clock once per MaxStepDelay while a deadline is set: without that, a clock
-// that is set forward by two hours would find every sleeper two hours late.
+// If its Clock is a Stepper, which reports when it is set, the alarm sleeps until its deadline. Otherwise the alarm
+// reads the wall clock once per MaxStepDelay while a deadline is set: without that, after a clock was set forward by
+// two hours, every sleeper would wake two hours late.
 type Alarm struct {
 	clock     Clock
 	steps     <-chan struct{} // nil if the clock does not report steps; used by run alone
 	stopSteps func()
 	c         chan struct{} // buffered 1; sent to under mu
 	moved     chan struct{} // buffered 1
-	recheck   chan struct{} // buffered 1; run computes its sleep anew
+	recheck   chan struct{} // buffered 1; tells run to compute its sleep again
 	quit      chan struct{}
 	closing   sync.Once
 	done      chan struct{}
@@ -49,16 +49,16 @@ func NewAlarm(c Clock) *Alarm {
 }
 
 // C returns the channel that receives, once for each call of Set, when the wall clock shows an instant at or after the
-// deadline. It is buffered, so that the alarm does not wait for a receiver.
+// deadline. The channel is buffered: the alarm does not wait for a receiver.
 func (a *Alarm) C() <-chan struct{} { return a.c }
 
-// Moved returns the channel that receives after the wall clock was set back, and, of a Stepper, also after it was set forward.
-// Where no deadline is set, only a Stepper says so.
+// Moved returns the channel that receives after the wall clock was set back and, with a Stepper, also after it was set
+// forward. While no deadline is set, only a Stepper notices.
 func (a *Alarm) Moved() <-chan struct{} { return a.moved }
 
-// Set replaces the deadline. A report of an earlier deadline that was not yet received is withdrawn; it stays if the
-// new deadline is not later. The last call decides: callers that compute deadlines under a lock should call Set under
-// the same lock. Set does not block, and is cheapest when the deadline is moved back or stays.
+// Set replaces the deadline. A report of an earlier deadline that was not yet received is withdrawn, unless the new
+// deadline is not later than the reported one. The last call wins: callers that compute deadlines under a lock should
+// call Set under the same lock. Set does not block, and is cheapest when the deadline moves back or stays.
 func (a *Alarm) Set(unixMs int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -88,7 +88,7 @@ func (a *Alarm) Close() {
 	a.Clear()
 }
 
-// run sleeps until the deadline, or until the deadline or the wall clock was changed.
+// run sleeps until the deadline, or until the deadline or the wall clock is changed.
 func (a *Alarm) run() {
 	defer close(a.done)
 	defer func() { a.stopSteps() }()
@@ -108,7 +108,7 @@ func (a *Alarm) run() {
 			if i == attempts-1 {
 				break
 			}
-			t.Stop() // the clock was moved between the two: the timer would be late by that
+			t.Stop() // the clock was moved between check and NewTimer: the timer would be late by that
 			t, fired = nil, nil
 		}
 		select {
@@ -133,19 +133,19 @@ func (a *Alarm) run() {
 	}
 }
 
-// attempts bounds how often the timer is made anew because the clock was moved while it was made: a clock that runs a
-// thousand times as fast as the machine's moves each time. The last timer stays then, late as it may be.
+// attempts bounds how often run makes the timer again because the clock was moved meanwhile: a clock that runs a thousand times
+// as fast as the machine's moves each time. After the last attempt run keeps the timer, however late it fires.
 const attempts = 5
 
 // check reports the deadline to C if the wall clock shows it. Otherwise it returns how long to sleep, and false if no
-// deadline is set. If the wall clock is set after check has read it, a Stepper says so, and any other clock is read
-// again soon.
+// deadline is set. If the wall clock is set after check has read it, a Stepper reports that; any other clock is read
+// again within MaxStepDelay.
 func (a *Alarm) check() (sleep time.Duration, now time.Time, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.armed = a.due
 	select {
-	case <-a.recheck: // this is the check that was asked for
+	case <-a.recheck: // this check answers it
 	default:
 	}
 	if a.due == never {

@@ -24,7 +24,7 @@ type Timer interface {
 	Stop() bool
 }
 
-// A Stepper is a Clock that reports steps of its wall clock. It is optional: an Alarm of any other Clock reads the
+// A Stepper is a Clock that reports when its wall clock is set. It is optional: an Alarm of any other Clock reads the
 // wall clock once per second while a deadline is set.
 type Stepper interface {
 	// Steps returns a channel that receives after the wall clock was set, forward or back, and after the machine was
@@ -43,8 +43,8 @@ func (system) Now() time.Time { return time.Now() }
 
 func (system) NewTimer(d time.Duration) Timer { return systemTimer{time.NewTimer(d)} }
 
-// AfterFunc calls f in a goroutine of its own when d has passed on a clock, until stop is called; a call that has begun
-// goes on. It costs a goroutine meanwhile, but not with the machine's clock.
+// AfterFunc calls f in a goroutine of its own when d has passed on a clock. stop prevents the call if it has not begun,
+// and does not wait for one that has. Until then AfterFunc holds a goroutine, except with the machine's clock.
 func AfterFunc(c Clock, d time.Duration, f func()) (stop func()) {
 	if _, ok := c.(system); ok {
 		t := time.AfterFunc(d, f)
@@ -63,11 +63,11 @@ func AfterFunc(c Clock, d time.Duration, f func()) (stop func()) {
 	return sync.OnceFunc(func() { close(stopped) })
 }
 
-// Again returns a timer that fires after d has passed: t, a timer of that clock or nil, which may have fired and which nobody
-// else uses, or another one.
+// Again returns a timer that fires after d has passed. It reuses t if it can. t is a timer of c or nil; it may have
+// fired, and the caller must be its only user.
 func Again(c Clock, t Timer, d time.Duration) Timer {
 	if s, ok := t.(systemTimer); ok {
-		s.t.Reset(d) // since Go 1.23, its channel has nothing of the time before
+		s.t.Reset(d) // since Go 1.23, Reset discards a value that was not received
 		return s
 	}
 	if t != nil {
@@ -81,7 +81,7 @@ type systemTimer struct{ t *time.Timer }
 func (t systemTimer) C() <-chan time.Time { return t.t.C }
 func (t systemTimer) Stop() bool          { return t.t.Stop() }
 
-// notify sends to a channel that is buffered, unless its buffer is full.
+// notify sends to a buffered channel, unless its buffer is full.
 func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -50,8 +50,8 @@ func (f *Fake) Advance(d time.Duration) {
 	f.setLocked(f.now.Add(d))
 }
 
-// Set moves the clock to t and fires the timers that are due. If t lies in the past, no timer fires, and all keep
-// the instants at which they fire; Step imitates a machine whose clock is set.
+// Set moves the clock to t and fires the timers that are due. If t lies in the past, no timer fires, and all timers
+// keep the instants at which they fire; Step imitates a machine whose clock is set.
 func (f *Fake) Set(t time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,7 +67,7 @@ func (f *Fake) setLocked(t time.Time) {
 }
 
 // Step sets the wall clock forward by d, or back if d is negative, while no time passes: timers fire after the
-// duration that they had left, as those of a machine do.
+// durations that they had left, as a machine's timers do.
 func (f *Fake) Step(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Steps reports steps of the machine's clock by a timer of the kernel that never expires, and that the kernel cancels
-// when the clock is set or the machine resumes. One goroutine reads it through the netpoller: no thread waits, and
-// nothing runs until the kernel cancels the timer.
+// Steps reports when the machine's clock is set or the machine resumes. It uses a kernel timer that never expires and
+// that the kernel cancels at these events. One goroutine reads it through the netpoller: no thread waits, and nothing
+// runs until the kernel cancels the timer.
 func (system) Steps() (c <-chan struct{}, stop func()) {
 	steps := make(chan struct{}, 1)
-	if virtual() && virtual() { // twice, in case the clock was set between the two readings of it
+	if virtual() && virtual() { // twice, in case the clock was set between the two readings of virtual
 		return steps, func() {}
 	}
 	f, err := newStepTimer()
@@ -30,13 +30,13 @@ func (system) Steps() (c <-chan struct{}, stop func()) {
 		watch(f, f.arm, steps)
 	}()
 	return steps, sync.OnceFunc(func() {
-		_ = f.Close() // ends the read, and has nothing to write
+		_ = f.Close() // ends the read; a timerfd has nothing to flush
 		<-done
 	})
 }
 
-// virtual reports whether package time does not show the machine's clock, as in a bubble of testing/synctest. Nobody
-// sets such a clock, and a goroutine that reads a descriptor would keep it from advancing.
+// virtual reports whether package time shows another clock than the machine's, as in a bubble of testing/synctest. Such
+// a clock is never set, and a goroutine that reads a descriptor would keep it from advancing.
 func virtual() bool {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &ts); err != nil {

@@ -1,7 +1,8 @@
-// Package datadir checks the folders of a host before anything in them is believed, and says whether there is room on their disk.
+// Package datadir checks the folders of a host before it trusts anything in them, and reports whether there is room on
+// their disk.
 //
-// Whoever can write into the data folder can replace what is in it; whoever can read the store can read all payloads; and code in
-// the cache is executed.
+// A user who can write into the data folder can replace its contents; a user who can read the store can read all
+// payloads; and the host executes the code in the cache.
 package datadir
 
 import (
@@ -21,9 +22,9 @@ const (
 	notOwner   = 0o077
 )
 
-// Data makes the folder that holds the store and the cache, or checks it. A folder into which every user can write is refused; of
-// one into which its group can write, the group's permission is taken away, and log says so. Others may list it: what it holds
-// is private itself.
+// Data makes the folder that holds the store and the cache, or checks it. It refuses a folder into which every user can
+// write. If the group can write, Data takes that permission away and logs it. Other users may list the folder: the
+// store and the cache are private themselves.
 func Data(dir string, log *slog.Logger) error {
 	if err := dirs.Make(dir, mode); err != nil {
 		return fmt.Errorf("create data directory: %w", err)
@@ -35,8 +36,8 @@ func Data(dir string, log *slog.Logger) error {
 	return narrow("data directory", dir, info, groupWrite, log)
 }
 
-// Store makes the folder that holds the store, or checks it. A folder that others could read is made private, and log says so,
-// as payloads may have been read. A link that another user made is refused.
+// Store makes the folder that holds the store, or checks it. It makes a folder private that other users could read, and logs
+// that, as they may have read payloads. It refuses a folder into which every user can write, and a link that another user made.
 func Store(dir string, log *slog.Logger) error {
 	info, err := own("store", dir, os.Geteuid())
 	if err != nil {
@@ -45,8 +46,8 @@ func Store(dir string, log *slog.Logger) error {
 	return narrow("store", dir, info, notOwner, log)
 }
 
-// Cache makes the folder that holds compiled modules, or checks it: it must have mode 0700 and belong to the user of this
-// process, and so must a link to it.
+// Cache makes the folder that holds compiled modules, or checks it. The folder must have mode 0700 and belong to the
+// user of this process, and so must a link to it.
 func Cache(dir string) error { return cache(dir, os.Geteuid()) }
 
 func cache(dir string, self int) error {
@@ -66,7 +67,7 @@ func cache(dir string, self int) error {
 	return nil
 }
 
-// own makes a folder, or follows a link to it that root or the user of this process has made.
+// own makes a folder, or follows a link to it. The link must belong to root or the user of this process.
 func own(what, dir string, self int) (os.FileInfo, error) {
 	info, err := os.Lstat(dir)
 	if err == nil && info.Mode()&os.ModeSymlink != 0 {
@@ -85,7 +86,7 @@ func own(what, dir string, self int) (os.FileInfo, error) {
 	return info, nil
 }
 
-// narrow refuses a folder into which every user can write, and takes other permissions away.
+// narrow refuses a folder into which every user can write, and removes the permissions in away from any other folder.
 func narrow(what, dir string, info os.FileInfo, away os.FileMode, log *slog.Logger) error {
 	perm := info.Mode().Perm()
 	switch {

@@ -1,5 +1,5 @@
-// A part of the disk is a reserve: new work is refused before the disk is full, and the runs that are there go on with the
-// reserve.
+// The reserve is a part of the disk that is kept free: new work is refused before the disk is full, and existing runs
+// use the reserve to finish.
 
 package datadir
 
@@ -12,34 +12,34 @@ import (
 )
 
 const (
-	// DefaultReserve is the reserve of a disk that is large enough: what the store takes at most between two looks at the disk.
-	// That is a few logs and tables of 16 MiB each, and the tables that a compaction has written and not yet exchanged. It is
-	// also what has to be free for the store to prepare a log, so that it never takes the reserve for its own speed.
+	// DefaultReserve is the reserve of a disk that is large enough. It is the most that the store takes between two checks of the
+	// disk: a few logs and tables of 16 MiB each, and the tables that a compaction has written and not yet exchanged. It is also
+	// what must be free for the store to prepare a log in advance, so that it never uses the reserve for its own speed.
 	DefaultReserve = 256 << 20
 	// defaultShare is the part of a smaller disk that is reserved: a tenth.
 	defaultShare = 10
-	// leastReserve is the reserve of a disk of which a tenth is less, unless that is more than half of it: the store needs
-	// as much to write a table of 16 MiB beside two logs of that size, and would fail in the middle of the runs that the
+	// leastReserve is the reserve of a disk whose tenth is less, but at most half of the disk. The store needs this much
+	// to write a table of 16 MiB beside two logs of that size, and would otherwise fail in the middle of the runs that the
 	// reserve is kept for.
 	leastReserve = 40 << 20
-	// returnShare is the part of the reserve that must be free beyond it before work is accepted again, a sixteenth. Without
-	// it, a disk at the edge of its reserve would have work refused and accepted by turns.
+	// returnShare is the part of the reserve that must be free beyond it before work is accepted again, a sixteenth.
+	// Without it, a disk at the edge of its reserve would alternate between refusing and accepting work.
 	returnShare = 16
 	// copies is how often the bytes of a request are written: to the log, and to a table.
 	copies = 2
 )
 
-// State is what was seen of the disk.
+// State is the state of a disk when a Gauge checked it.
 type State struct {
 	store.Disk
 	Reserve uint64 // bytes
 	Full    bool   // less than the reserve is free: new work is refused
 }
 
-// FullError says that new work is refused because of the disk.
+// FullError reports that new work is refused because the disk is nearly full.
 type FullError struct {
 	State
-	Need uint64 // bytes that the request would take, 0 if it is not its size that matters
+	Need uint64 // bytes that the request would take; 0 if the request is refused whatever its size
 }
 
 // Error implements error.
@@ -65,32 +65,33 @@ func size(n uint64) string {
 	}
 }
 
-// Config says what a gauge looks at.
+// Config configures a Gauge.
 type Config struct {
-	// Disk asks the file system, and is called for each request. An error of it accepts work: a disk that fails has the store
-	// fail, with a better sentence.
+	// Disk asks the file system. It is called for each request. If it fails, work is accepted: if the disk is broken, the
+	// store fails too, with a better message.
 	Disk func() (store.Disk, error)
-	// Reserve is the reserve in bytes; 0 is the default, and less is none.
+	// Reserve is the reserve in bytes; 0 is the default, and a negative number means no reserve.
 	Reserve int64
-	// Changed is called when work begins to be refused, and when it is accepted again. The request that has noticed it waits.
+	// Changed is called when work begins to be refused, and when it is accepted again. The request that noticed the change
+	// waits for it.
 	Changed func(State)
 }
 
-// Gauge looks at the disk. It is safe for concurrent use.
+// Gauge checks the disk. It is safe for concurrent use.
 type Gauge struct {
 	cfg Config
 
-	mu   sync.Mutex // held while Changed is called, so that changes are reported in their order
+	mu   sync.Mutex // held while Changed is called, so that changes are reported in order
 	full bool
 }
 
-// New returns a gauge that has not seen the disk yet, and takes it not to be full.
+// New returns a Gauge that takes the disk not to be full until it has checked it.
 func New(cfg Config) *Gauge { return &Gauge{cfg: cfg} }
 
-// ErrUnknown says that there is no disk to look at.
+// ErrUnknown reports that the store does not say how much room its disk has.
 var ErrUnknown = fmt.Errorf("the store does not say how much room it has: %w", errors.ErrUnsupported)
 
-// reserve returns the reserve on a disk of so many bytes.
+// reserve returns the reserve on a disk of total bytes.
 func (g *Gauge) reserve(total uint64) uint64 {
 	switch {
 	case g.cfg.Reserve > 0:
@@ -101,7 +102,7 @@ func (g *Gauge) reserve(total uint64) uint64 {
 	return min(DefaultReserve, max(total/defaultShare, min(leastReserve, total/2)))
 }
 
-// Look asks the file system, and reports a change.
+// Look checks the disk, and calls Changed if the answer changed. It returns ErrUnknown if there is no Config.Disk.
 func (g *Gauge) Look() (State, error) {
 	if g.cfg.Disk == nil {
 		return State{}, ErrUnknown
@@ -127,7 +128,7 @@ func (g *Gauge) Look() (State, error) {
 	return s, nil
 }
 
-// Admit returns a *FullError if a request that brings so many bytes is to be refused.
+// Admit returns a *FullError if a request of the given size must be refused.
 func (g *Gauge) Admit(bytes int) error {
 	if g.cfg.Reserve < 0 || g.cfg.Disk == nil {
 		return nil

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// lock fails: what is never locked is never taken for abandoned either.
+// lock fails: a file that is never locked is never taken for abandoned either.
 func lock(*os.File) error { return errors.ErrUnsupported }

@@ -7,20 +7,20 @@ import (
 	"os"
 )
 
-// Fault is something about a folder that a host would refuse, or change.
+// Fault is a problem of a folder: a host refuses the folder, or changes its permissions.
 type Fault struct {
 	Path    string
 	Text    string // what is wrong
 	Advice  string
-	Refused bool // a host does not open the data; otherwise it takes permissions away when it does
+	Refused bool // a host does not open the data; otherwise it fixes the permissions when it does
 }
 
-// Look returns what is wrong with the folders of a host, without making or changing any. Those that are not there are well.
+// Look returns the faults of a host's folders, without making or changing any. A folder that does not exist has none.
 func Look(data, store, cache string) (faults []Fault, err error) {
 	for _, f := range []struct {
 		what, dir string
-		narrowed  os.FileMode // permissions that are taken away
-		owned     bool        // it must be this user's, and nobody else's
+		narrowed  os.FileMode // permissions that the host takes away
+		owned     bool        // it must belong to this user
 	}{{"data directory", data, groupWrite, false}, {"store", store, notOwner, false}, {"compilation cache", cache, notOwner, true}} {
 		found, err := look(f.what, f.dir, f.narrowed, f.owned, os.Geteuid())
 		if err != nil {

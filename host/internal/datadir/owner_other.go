@@ -4,7 +4,7 @@ package datadir
 
 import "os"
 
-// modes says that permissions of files mean something. Here, access is given by lists, which folders inherit.
+// modes is whether permission bits of files control access. Here access lists do, which folders inherit.
 const modes = false
 
 func owner(os.FileInfo) (uid int, ok bool) { return 0, false }

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// modes says that permissions of files mean something.
+// modes is whether permission bits of files control access.
 const modes = true
 
-// owner returns the number of the user to whom a file belongs.
+// owner returns the id of the user who owns a file.
 func owner(info os.FileInfo) (uid int, ok bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -24,7 +24,7 @@ import (
 
 // Limits of a request.
 const (
-	// MaxResponseBytes bounds a response with its head: it is a step's result, or part of one.
+	// MaxResponseBytes bounds a response with its head: it is the result of a step, or a part of one.
 	MaxResponseBytes = abi.MaxPayloadBytes
 	// maxHeaderBytes bounds the header of a response.
 	maxHeaderBytes = 64 << 10
@@ -38,7 +38,7 @@ type Request struct {
 	URL       string              `json:"url"`
 	Headers   map[string][]string `json:"headers,omitempty"`
 	TimeoutMs int64               `json:"timeout_ms,omitempty"`
-	// Redirect says what becomes of redirects: RedirectFollow (the default), RedirectManual or RedirectError.
+	// Redirect says how redirects are handled: RedirectFollow (the default), RedirectManual or RedirectError.
 	Redirect string `json:"redirect,omitempty"`
 }
 
@@ -46,12 +46,12 @@ type Request struct {
 type Response struct {
 	Status  int                 `json:"status"`
 	Headers map[string][]string `json:"headers,omitempty"`
-	// Redirected is whether redirects were followed, and URL is where they led to, without a fragment; empty if there were none.
+	// Redirected reports whether redirects were followed. URL is then the last URL, without its fragment; otherwise it is empty.
 	Redirected bool   `json:"redirected,omitempty"`
 	URL        string `json:"url,omitempty"`
 }
 
-// Frame puts a head and a body together: length of the head as u32, little endian; the head as JSON; the body.
+// Frame joins a head and a body: length of the head as u32, little endian; the head as JSON; the body.
 func Frame(head any, body []byte) ([]byte, error) {
 	b, err := json.Marshal(head)
 	if err != nil {
@@ -60,7 +60,7 @@ func Frame(head any, body []byte) ([]byte, error) {
 	return append(append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...), body...), nil
 }
 
-// Unframe takes them apart.
+// Unframe splits a frame: it decodes the head and returns the body.
 func Unframe(b []byte, head any) (body []byte, err error) {
 	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
 		return nil, abi.Errorf(abi.InvalidArgument, "the request has %d bytes, fewer than its head claims", len(b))
@@ -73,7 +73,7 @@ func Unframe(b []byte, head any) (body []byte, err error) {
 }
 
 // Fetch performs a framed request under a policy. Errors are *abi.Error: Denied, TooLarge, InvalidArgument, or
-// StepFailed for what went wrong on the way.
+// StepFailed if the request itself failed.
 func Fetch(ctx context.Context, p Policy, framed []byte) ([]byte, error) {
 	if len(framed) > abi.MaxPayloadBytes {
 		return nil, abi.Errorf(abi.TooLarge, "the request has %d bytes, the limit is %d", len(framed), abi.MaxPayloadBytes)
@@ -139,7 +139,7 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 	return f.read(got, got.Request != req)
 }
 
-// read reads an answer, whose secrets it hides.
+// read reads a response and redacts the secrets that were sent.
 func (f *fetcher) read(got *http.Response, redirected bool) (res Response, answer []byte, err error) {
 	if err := f.checkAnswer(got); err != nil {
 		return res, nil, err
@@ -148,7 +148,7 @@ func (f *fetcher) read(got *http.Response, redirected bool) (res Response, answe
 	if err != nil {
 		return res, nil, f.failure(err)
 	}
-	// Of an answer that was cut here, the end may be a part of a secret, which the redactor would not find.
+	// A response that was cut here may end in a part of a secret, which the redactor would not find.
 	if len(answer) > MaxResponseBytes {
 		return res, nil, tooLarge()
 	}
@@ -169,12 +169,12 @@ func (f *fetcher) read(got *http.Response, redirected bool) (res Response, answe
 	return res, answer, nil
 }
 
-// tooLarge refuses an answer for its length.
+// tooLarge returns the error for a response that is too long.
 func tooLarge() *abi.Error {
 	return abi.Errorf(abi.TooLarge, "the response has more than %d bytes", MaxResponseBytes-maxHeaderBytes)
 }
 
-// denied refuses a request, and says how one that can be allowed is.
+// denied returns the error for a request to u that is not allowed. Its message says how to change or grant the request.
 func denied(u *url.URL) *abi.Error {
 	to := u.Scheme + "://" + u.Host
 	switch {
@@ -187,19 +187,20 @@ func denied(u *url.URL) *abi.Error {
 		"host.AllowHTTP in a program that embeds the host", to)
 }
 
-// fetcher is what one request needs beside its policy.
+// fetcher is the state of one request.
 type fetcher struct {
 	policy   *Policy
-	secret   bool // one was filled in
+	secret   bool // a secret was filled in
 	redactor redactor
-	// denial is why an address or redirect was refused. The goroutine that dials sets it, also after the request has ended.
+	// denial is why an address was refused. The dialling goroutine sets it, possibly after the request has ended.
 	denial atomic.Pointer[abi.Error]
 }
 
-// placeholder is how a guest names a secret.
+// placeholder matches a guest's reference to a secret.
 var placeholder = regexp.MustCompile(`\{\{secret:([^{}]*)\}\}`)
 
-// fill replaces the placeholders in the value of a header.
+// fill replaces the placeholders in the value of a header with secrets. It fails if a secret is not granted for the
+// header and the URL, is missing, or holds a control character other than tab.
 func (f *fetcher) fill(u *url.URL, header, value string) (string, error) {
 	var err error
 	filled := placeholder.ReplaceAllStringFunc(value, func(text string) string {
@@ -229,22 +230,22 @@ func (f *fetcher) fill(u *url.URL, header, value string) (string, error) {
 	return filled, err
 }
 
-// Headers that a guest does not set where a secret goes out. With them it could have the service answer in a form in which
-// a secret is not found: compressed, in another alphabet, in parts, by another protocol.
+// Headers that a guest may not set in a request with a secret. They could make the service answer in a form in which
+// the redactor does not find the secret: compressed, in another character set, in parts, or by another protocol.
 var (
-	// leftOut are those that clients set without being asked to.
+	// leftOut are removed: HTTP clients set them on their own.
 	leftOut = []string{"Accept-Encoding", "Accept-Charset", "Connection", "Te", "Trailer", "Transfer-Encoding", "Expect"}
-	// refused are those without which the answer would be another one than the guest wants.
+	// refused fail the request: without them, the guest would not get the answer that it wants.
 	refused = []string{"Range", "If-Range", "A-Im", "Upgrade", "Http2-Settings"}
 )
 
-// checkHeaders leaves the one kind out, and refuses the other, beside a secret.
+// checkHeaders removes the leftOut headers from a request with a secret, and refuses it if it has a refused header.
 func (f *fetcher) checkHeaders(h http.Header) error {
 	if !f.secret {
 		return nil
 	}
 	for _, name := range leftOut {
-		h.Del(name) // the client sets its own: it asks for gzip, and decodes it
+		h.Del(name) // the host's client sets its own: it asks for gzip, and decodes it
 	}
 	for _, name := range refused {
 		if len(h.Values(name)) > 0 {
@@ -255,7 +256,7 @@ func (f *fetcher) checkHeaders(h http.Header) error {
 	return nil
 }
 
-// checkAnswer refuses an answer in which the host would not find a secret that was sent.
+// checkAnswer refuses a response in which the redactor could not find a secret that was sent.
 func (f *fetcher) checkAnswer(got *http.Response) error {
 	if !f.secret {
 		return nil
@@ -275,7 +276,7 @@ func (f *fetcher) checkAnswer(got *http.Response) error {
 	return nil
 }
 
-// transport returns what performs one request. It uses no proxy: the environment of the host is not the guest's.
+// transport returns the transport for one request. It uses no proxy: the host's environment is not meant for guests.
 func (f *fetcher) transport() *http.Transport {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	t := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeaderBytes, ForceAttemptHTTP2: true}
@@ -287,7 +288,8 @@ func (f *fetcher) transport() *http.Transport {
 	return t
 }
 
-// checkAddress looks at the address that is about to be dialled for a host.
+// checkAddress checks the address that is about to be dialled for a host. A private address is allowed only if the host
+// is an address or localhost, and a grant names it.
 func (f *fetcher) checkAddress(wanted, resolved string) error {
 	to, err := netip.ParseAddrPort(resolved)
 	if err != nil {
@@ -308,13 +310,14 @@ func (f *fetcher) checkAddress(wanted, resolved string) error {
 	return f.deny(abi.Errorf(abi.Denied, "%s resolves to the private address %s, which no grant names", host, to.Addr()))
 }
 
-// deny keeps a denial for failure, and returns it.
+// deny saves a denial for failure, and returns it.
 func (f *fetcher) deny(e *abi.Error) error {
 	f.denial.Store(e)
 	return e
 }
 
-// failure makes an error of the client one that the guest may see.
+// failure turns an error of the HTTP client into an error that the guest may see. A denial replaces it. After a secret
+// was sent, the text of an error is hidden if it could quote what the service sent.
 func (f *fetcher) failure(err error) error {
 	if e := f.denial.Load(); e != nil {
 		return e
@@ -332,7 +335,7 @@ func (f *fetcher) failure(err error) error {
 	return &abi.Error{Code: abi.StepFailed, Kind: kind, Message: f.redactor.redact(text), Retryable: true}
 }
 
-// local reports whether an error says nothing that a service has sent after it got a request.
+// local reports whether an error contains nothing that a service sent after it got a request.
 func local(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return true

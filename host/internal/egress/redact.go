@@ -12,36 +12,36 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what one character of a secret is looked for behind. Each bounds the work for an answer that consists of
-// nothing else, and is more than texts within texts within texts need.
+// Limits of the escapes before one character of a secret. Each bounds the work for a response that consists of nothing
+// but such escapes, and is more than texts nested several times need.
 const (
 	maxBackslashes = 16 // \\\\\\\" is a quote within four strings
-	maxNested      = 4  // of %2525 and &amp;amp;
-	maxZeros       = 8  // of &#000034;
-	maxSkipped     = 4  // NUL bytes of UTF-16 and UTF-32, and ends of lines
-	minDerived     = 6  // what is shorter of an encoded secret is no secret, and occurs by chance
+	maxNested      = 4  // repetitions in %2525 and &amp;amp;
+	maxZeros       = 8  // zeros in &#000034;
+	maxSkipped     = 4  // NUL bytes of UTF-16 and UTF-32, and line breaks
+	minDerived     = 6  // a shorter part of an encoded secret is no secret, and occurs by chance
 )
 
-// redactor replaces the secrets that a request sent in what comes back. It finds a secret as it is, in either case, and
-// with each character escaped as in JSON, Go, C and JavaScript strings, URLs, HTML, XML, CSV and quoted-printable, also
-// several times over; in UTF-16 and UTF-32; in hexadecimal; in base64 at any offset; and, of a secret that is base64
-// itself, what it stands for. What a service computes from a secret by other means it does not find.
+// redactor replaces the secrets that a request sent in the response. It finds a secret verbatim, in upper and lower
+// case, and with each character escaped as in JSON, Go, C and JavaScript strings, URLs, HTML, XML, CSV and
+// quoted-printable, also several times over; in UTF-16 and UTF-32; in hexadecimal; in base64 at any offset; and, if the
+// secret is base64 itself, decoded. It does not find other values that a service computes from a secret.
 type redactor struct{ needles []needle }
 
-// needle is a text to be found. It is matched character by character.
+// needle is a text to find. It is matched character by character.
 type needle struct {
 	chars       []char
 	placeholder string
-	first       [256]bool // what a match can begin with
+	first       [256]bool // the bytes with which a match can begin
 }
 
-// char is a character, and its bytes as they are sent. What is no UTF-8 has a character for each byte.
+// char is a character, and its bytes as they are sent. In a text that is not valid UTF-8, each byte is a char.
 type char struct {
 	r   rune
 	raw string
 }
 
-// add has a secret replaced by its placeholder.
+// add adds a secret, to be replaced by its placeholder.
 func (r *redactor) add(secret, placeholder string) {
 	r.needle(secret, placeholder)
 	r.encoded(secret, placeholder)
@@ -55,15 +55,15 @@ func (r *redactor) add(secret, placeholder string) {
 	}
 }
 
-// encoded adds a secret in hexadecimal; what base64 makes of it with something before and behind it; and, if it is not ASCII,
-// its UTF-16. That of ASCII is found by what skip leaves out.
+// encoded adds a secret in hexadecimal; its base64 at each offset within a longer text; and, if it is not ASCII, its
+// UTF-16. The UTF-16 of an ASCII secret needs no needle, since skip passes over zero bytes.
 func (r *redactor) encoded(secret, placeholder string) {
 	r.derived(hex.EncodeToString([]byte(secret)), placeholder)
 	for offset := range 3 {
 		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, offset), secret...))
-		text = text[(offset*8+5)/6:] // these hold bits of what is before it
+		text = text[(offset*8+5)/6:] // the characters removed hold bits of the text before the secret
 		if (offset+len(secret))%3 != 0 && text != "" {
-			text = text[:len(text)-1] // and this those of what is behind
+			text = text[:len(text)-1] // the last character has bits of the text behind the secret
 		}
 		r.derived(text, placeholder)
 	}
@@ -74,12 +74,12 @@ func (r *redactor) encoded(secret, placeholder string) {
 	for _, u := range utf16.Encode([]rune(secret)) {
 		little, big = binary.LittleEndian.AppendUint16(little, u), binary.BigEndian.AppendUint16(big, u)
 	}
-	for _, b := range [][]byte{little, big} { // skip leaves zero bytes out
+	for _, b := range [][]byte{little, big} { // skip passes over zero bytes
 		r.derived(strings.ReplaceAll(string(b), "\x00", ""), placeholder)
 	}
 }
 
-// derived adds what was made of a secret.
+// derived adds a text that was made of a secret, unless it is shorter than minDerived.
 func (r *redactor) derived(text, placeholder string) {
 	if len(text) >= minDerived {
 		r.needle(text, placeholder)
@@ -107,7 +107,8 @@ func (r *redactor) needle(text, placeholder string) {
 	r.needles = append(r.needles, n)
 }
 
-// unbase64 decodes what may be base64 of a text.
+// unbase64 decodes a text that may be base64, of the standard or the URL alphabet. It returns false if the text is not
+// base64, or if the result is not printable ASCII.
 func unbase64(text string) (plain string, ok bool) {
 	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "=")
 	b, err := base64.RawStdEncoding.DecodeString(text)
@@ -117,7 +118,7 @@ func unbase64(text string) (plain string, ok bool) {
 	return string(b), true
 }
 
-// redact replaces secrets; of two that begin at the same place, the longer one.
+// redact replaces secrets. If several begin at the same place, it replaces the longest.
 func (r *redactor) redact(text string) string {
 	if len(r.needles) == 0 {
 		return text
@@ -150,7 +151,7 @@ func (r *redactor) redact(text string) string {
 	return out.String()
 }
 
-// match returns where the longest match ends that begins at an offset, or -1.
+// match returns the end of the longest match that begins at an offset, or -1.
 func (n *needle) match(text string, at int) int {
 	var a, b [2 * maxBackslashes]int
 	ends, next := append(a[:0], at), b[:0]
@@ -174,8 +175,8 @@ func (n *needle) match(text string, at int) int {
 	return ends[len(ends)-1]
 }
 
-// skip returns the offset behind what may stand between two characters: the zero bytes of wider ones, and the ends of lines
-// into which base64 and quoted-printable are cut.
+// skip returns the offset behind the bytes that may stand between two characters: the zero bytes of wider encodings,
+// and the line breaks that base64 and quoted-printable insert.
 func skip(text string, at int) int {
 	if strings.HasPrefix(text[at:], "=\r\n") || strings.HasPrefix(text[at:], "=\n") {
 		at++
@@ -186,7 +187,7 @@ func skip(text string, at int) int {
 	return at
 }
 
-// character appends the offsets at which one character ends that stands at an offset in any of its forms.
+// character appends the ends of all forms of a character that begin at an offset.
 func character(text string, at int, want char, ends []int) []int {
 	if at >= len(text) {
 		return ends
@@ -213,12 +214,12 @@ func character(text string, at int, want char, ends []int) []int {
 		}
 	case '%', '=':
 		ends = bytewise(text, at, want, ends)
-		if want.r == ' ' { // as %2B, if it was escaped twice
+		if want.r == ' ' { // as %2B, if + was escaped again
 			ends = bytewise(text, at, char{'+', "+"}, ends)
 		}
 	case '&':
 		ends = entity(text, prefixed(text, at+1, "amp;", maxNested), want, ends)
-		if want.r == '&' { // &amp; itself, however often
+		if want.r == '&' { // &amp; itself, also repeated
 			for e := at + 1; e < len(text) && strings.HasPrefix(text[e:], "amp;") && e <= at+4*maxNested; e += 4 {
 				ends = append(ends, e+4)
 			}
@@ -227,7 +228,7 @@ func character(text string, at int, want char, ends []int) []int {
 	return ends
 }
 
-// prefixed returns the offset behind up to so many repetitions of a text.
+// prefixed returns the offset behind at most most repetitions of what.
 func prefixed(text string, at int, what string, most int) int {
 	for n := 0; n < most && strings.HasPrefix(text[at:], what); n++ {
 		at += len(what)
@@ -235,7 +236,7 @@ func prefixed(text string, at int, what string, most int) int {
 	return at
 }
 
-// rawAt returns where a character ends that stands at an offset as it is, in either case, in UTF-8 or Latin-1, or 0.
+// rawAt returns the end of an unescaped character at an offset, in either case, in UTF-8 or Latin-1, or 0.
 func rawAt(text string, at int, want char) int {
 	if at < len(text) && want.r < 0x100 && fold(text[at]) == fold(byte(want.r)) {
 		return at + 1
@@ -250,7 +251,7 @@ func rawAt(text string, at int, want char) int {
 	return 0
 }
 
-// cases returns the bytes of a character in either case.
+// cases returns the bytes of a character as sent, in upper case and in lower case. ASCII has only the first: see fold.
 func cases(c char) []string {
 	if c.r < utf8.RuneSelf || len(c.raw) == 1 {
 		return []string{c.raw}
@@ -258,7 +259,7 @@ func cases(c char) []string {
 	return []string{c.raw, string(unicode.ToUpper(c.r)), string(unicode.ToLower(c.r))}
 }
 
-// fold makes letters small, and those of the URL alphabet of base64 the usual ones.
+// fold makes letters lower case, and maps the URL alphabet of base64 to the standard one.
 func fold(b byte) byte {
 	switch {
 	case b >= 'A' && b <= 'Z':
@@ -271,7 +272,7 @@ func fold(b byte) byte {
 	return b
 }
 
-// escape matches what follows a backslash.
+// escape matches the part of an escape behind its backslash.
 func escape(text string, at int, want char, ends []int) []int {
 	if at >= len(text) {
 		return ends
@@ -320,7 +321,7 @@ func escape(text string, at int, want char, ends []int) []int {
 	return ends
 }
 
-// numberAt reads so many digits.
+// numberAt parses a number with the given count of digits.
 func numberAt(text string, at, digits, base int) (rune, bool) {
 	if at < 0 || digits < 1 || at+digits > len(text) {
 		return 0, false
@@ -329,7 +330,7 @@ func numberAt(text string, at, digits, base int) (rune, bool) {
 	return rune(v), err == nil
 }
 
-// same reports whether a number stands for a character, in either case.
+// same reports whether a number is the code of a character, in either case.
 func same(v, want rune) bool {
 	return v == want || v < utf8.RuneSelf && want < utf8.RuneSelf && v > 0 && fold(byte(v)) == fold(byte(want))
 }
@@ -360,7 +361,7 @@ func bytewise(text string, at int, want char, ends []int) []int {
 	return append(ends, at)
 }
 
-// names are the entities that escapers write.
+// names are the named entities that escapers write.
 var names = map[rune]string{'"': "quot", '\'': "apos", '<': "lt", '>': "gt", '&': "amp"}
 
 // entity matches what follows the & of &quot; &#34; and &#x22;

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// What becomes of redirects, as in the fetch standard.
+// Modes of redirects, as in the fetch standard.
 const (
 	// RedirectFollow follows up to maxRedirects redirects. It is the default.
 	RedirectFollow = "follow"
@@ -20,21 +20,22 @@ const (
 	RedirectError = "error"
 )
 
-// maxRedirects is that of the fetch standard.
+// maxRedirects is the limit of the fetch standard.
 const maxRedirects = 20
 
 var (
 	redirects = []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
 		http.StatusPermanentRedirect}
-	// ofBody are the headers that say something of a body, and are left out with it.
+	// ofBody are the headers that describe a body. They are dropped with it.
 	ofBody = []string{"Content-Encoding", "Content-Language", "Content-Location", "Content-Type", "Content-Length"}
-	// ofOrigin are the headers that another origin than the one they were meant for does not get.
+	// ofOrigin are the headers that are dropped when a redirect leads to another origin.
 	ofOrigin = []string{"Authorization", "Proxy-Authorization", "Cookie", "Host"}
-	// refusedMethods are those that the fetch standard forbids: they show to a guest what the host alone has sent, or open a tunnel.
+	// refusedMethods are the methods that the fetch standard forbids: they show to a guest what only the host sent, or
+	// open a tunnel.
 	refusedMethods = []string{http.MethodTrace, http.MethodConnect, "TRACK"}
 )
 
-// checkMode refuses what no request may be.
+// checkMode refuses forbidden methods and unknown redirect modes.
 func (r *Request) checkMode() error {
 	if slices.Contains(refusedMethods, strings.ToUpper(r.Method)) {
 		return abi.Errorf(abi.InvalidArgument, "a request must not have the method %s", strings.ToUpper(r.Method))
@@ -46,7 +47,7 @@ func (r *Request) checkMode() error {
 	return abi.Errorf(abi.InvalidArgument, "redirect must be follow, manual or error, got %.40q", r.Redirect)
 }
 
-// send sends a request and those to which it is redirected. It returns the last answer, whose Request has the final URL.
+// send sends a request and follows its redirects. It returns the last response; its Request has the final URL.
 func (f *fetcher) send(t http.RoundTripper, req *http.Request, mode string) (*http.Response, error) {
 	for n := 0; ; n++ {
 		got, err := t.RoundTrip(req)
@@ -58,10 +59,10 @@ func (f *fetcher) send(t http.RoundTripper, req *http.Request, mode string) (*ht
 			return got, nil
 		}
 		if mode == RedirectError {
-			_ = got.Body.Close() // nobody wants it
+			_ = got.Body.Close() // the response is not used
 			return nil, failed("%s is redirected, and the request says that this is an error", shown(req.URL))
 		}
-		if to == "" || f.secret { // a secret goes where it was meant to go, and nowhere else
+		if to == "" || f.secret { // the secret was meant for this URL only
 			return got, nil
 		}
 		_ = got.Body.Close()
@@ -122,14 +123,14 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
 }
 
-// failed is the error of a request that failed on its way.
+// failed returns the error of a request that failed on its way. It is retryable.
 func failed(format string, args ...any) *abi.Error {
 	e := abi.Errorf(abi.StepFailed, format, args...)
 	e.Kind, e.Retryable = abi.KindError, true
 	return e
 }
 
-// shown returns a URL without its fragment, which no server gets.
+// shown returns a URL without its fragment, which is never sent to a server.
 func shown(u *url.URL) string {
 	without := *u
 	without.Fragment, without.RawFragment = "", ""

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A Maker makes an engine that keeps nothing on disk.
+// A Maker makes an engine without a cache on disk.
 type Maker func(ctx context.Context) (Engine, error)
 
 var (
@@ -15,21 +15,21 @@ var (
 	linked   = map[string]Maker{} // guarded by linkedMu
 )
 
-// Register adds an engine that this program was linked with, under a name. Packages of engines call it when they are initialized.
+// Register adds an engine under a name. Packages of engines call it in their init functions.
 func Register(name string, m Maker) {
 	linkedMu.Lock()
 	defer linkedMu.Unlock()
 	linked[name] = m
 }
 
-// Linked returns the engine of a name, nil if this program was not linked with it.
+// Linked returns the maker of a registered engine, or nil.
 func Linked(name string) Maker {
 	linkedMu.Lock()
 	defer linkedMu.Unlock()
 	return linked[name]
 }
 
-// LinkedNames returns the names of all engines that were registered, sorted.
+// LinkedNames returns the sorted names of the registered engines.
 func LinkedNames() []string {
 	linkedMu.Lock()
 	defer linkedMu.Unlock()

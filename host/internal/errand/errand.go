@@ -1,6 +1,6 @@
-// Package errand has things done beside the writers of shards, a few at a time: mostly runs that are read. What is asked for by
-// those who have many runs waits behind itself, and not others behind it: a run that starts children without end would
-// otherwise have thousands of goroutines ready, and each step of every other run would wait for them all.
+// Package errand runs tasks outside the writers of shards, a few at a time; most of them read runs. Namespaces take
+// turns, so a namespace with many errands delays only itself. Otherwise a run that starts children without end would
+// keep thousands of goroutines ready, and each step of every other run would wait for them all.
 package errand
 
 import (
@@ -11,49 +11,50 @@ import (
 )
 
 const (
-	// Reads is how many runs are read at a time: enough for a disk that answers several at once, and some milliseconds of computing
-	// on two processors.
+	// Reads is how many runs are read at a time: enough for a disk that answers several requests at once, and a few
+	// milliseconds of computing on two processors.
 	Reads = 16
-	// ChildStarts is how many starts of children are on their way at a time, until they are durable: enough to fill a commit. What
-	// writers do for them is no more than some milliseconds, for which others wait.
+	// ChildStarts is how many starts of children are in flight until they are durable: enough to fill a commit. Writers
+	// handle them in a few milliseconds, during which other runs wait.
 	ChildStarts = 64
-	// LongestStart is how long one counts for that: twice as long as a start waits for its first activation, to be committed with
-	// it. A child may have the id of a run for whose journal there is no room, and would count for minutes.
+	// LongestStart is how long a start of a child holds its slot at most: twice as long as a start waits for its first
+	// activation, to be committed with it. A child may have the id of a run for whose journal there is no room, and would
+	// hold the slot for minutes.
 	LongestStart = 100 * time.Millisecond
 )
 
-// Pool does errands. Its methods may be called concurrently.
+// Pool performs errands, at most limit at a time. Its methods may be called concurrently.
 type Pool struct {
-	limit int                 // of those that are done at a time
-	begin func() (end func()) // is called when one is asked for, and end when it has been done
+	limit int                 // errands in flight, at most
+	begin func() (end func()) // begin is called when an errand is submitted, and end when it has returned
 
-	mu    sync.Mutex // guards what follows; nothing is called while it is held
-	going int
-	lines map[uint32]*line // of namespaces that have errands waiting
-	turns []*line          // the same; the first one is next
-	back  []chan struct{}  // those that go on with an errand: see Errand.Aside
-	waits int
+	mu    sync.Mutex       // guards the fields below; no callback is called while it is held
+	going int              // slots in use
+	lines map[uint32]*line // by namespace; only namespaces with waiting errands
+	turns []*line          // the values of lines; the first one is next
+	back  []chan struct{}  // errands that wait for a slot after Aside
+	waits int              // waiting errands in lines
 }
 
-// line is the errands of a namespace that wait.
+// line holds the waiting errands of a namespace.
 type line struct {
 	of  uint32
 	all []func(e *Errand)
 }
 
-// Errand is one that is done.
+// Errand is an errand in flight.
 type Errand struct {
 	p    *Pool
-	kept bool
+	kept bool // Keep was called: the slot is freed by its release
 }
 
-// New returns a Pool that does so many errands at a time. begin is called for each when it is asked for, and end when it was
-// done.
+// New returns a Pool that performs at most limit errands at a time. begin is called when an errand is submitted, and
+// end when it has returned.
 func New(limit int, begin func() (end func())) *Pool {
 	return &Pool{limit: limit, begin: begin, lines: map[uint32]*line{}}
 }
 
-// Go does something for a namespace, in a goroutine, when others of other namespaces have had their turns.
+// Go runs f in a goroutine once there is a slot. Namespaces with waiting errands take turns.
 func (p *Pool) Go(namespace uint32, f func(e *Errand)) {
 	end := p.begin()
 	do := func(e *Errand) {
@@ -61,7 +62,7 @@ func (p *Pool) Go(namespace uint32, f func(e *Errand)) {
 		f(e)
 	}
 	p.mu.Lock()
-	if p.going < p.limit { // then nothing waits
+	if p.going < p.limit { // then no errand waits
 		p.going++
 		p.mu.Unlock()
 		go p.work(do)
@@ -78,7 +79,7 @@ func (p *Pool) Go(namespace uint32, f func(e *Errand)) {
 	p.mu.Unlock()
 }
 
-// work does errands, one after the other, while any wait.
+// work performs do and then waiting errands, one after the other, until none is left.
 func (p *Pool) work(do func(e *Errand)) {
 	for do != nil {
 		e := &Errand{p: p}
@@ -89,8 +90,8 @@ func (p *Pool) work(do func(e *Errand)) {
 	}
 }
 
-// Keep has the errand count as one that is done until release is called, once or more, or so much time has passed. It is called
-// by the function that does it; a nil Errand is none that counts.
+// Keep holds the errand's slot until release is called or most has passed. release is idempotent. The function of the
+// errand calls Keep before it returns. A nil Errand has no slot.
 func (e *Errand) Keep(most time.Duration) (release func()) {
 	if e == nil {
 		return func() {}
@@ -108,7 +109,8 @@ func (e *Errand) Keep(most time.Duration) (release func()) {
 	}
 }
 
-// next returns the errand that is next. If there is none, or somebody goes on in its place, it returns nil.
+// next returns the next errand for a slot that is free. It returns nil if it gave the slot to an errand that waits
+// after Aside, or if no errand waits.
 func (p *Pool) next() func(e *Errand) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +137,8 @@ func (p *Pool) next() func(e *Errand) {
 	return do
 }
 
-// Aside does something of an errand that may take long, and does not compute: others are done meanwhile.
+// Aside calls do, which may take long and does not compute. Meanwhile it gives the slot to another errand; afterwards
+// it blocks until there is a slot again.
 func (e *Errand) Aside(do func()) {
 	p := e.p
 	if next := p.next(); next != nil {
@@ -154,7 +157,7 @@ func (e *Errand) Aside(do func()) {
 	<-back
 }
 
-// Waiting returns how many errands wait.
+// Waiting returns the number of errands that wait for their turn.
 func (p *Pool) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

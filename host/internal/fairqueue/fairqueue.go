@@ -1,33 +1,33 @@
-// Package fairqueue is a queue of groups that take turns: a group with a thousand queued items delays a group with one by at most
-// one item, and a group whose items are large comes less often.
+// Package fairqueue provides a queue whose groups take turns: a group with a thousand queued items delays a group with
+// one by at most one item, and a group whose items are heavy gets fewer turns.
 //
-// It is start-time fair queueing (P. Goyal, H. Vin and H. Cheng, 1996): each group has a time, which goes on by the weight of
-// what was taken of it. The group is next whose time is lowest; one that comes has at least the time of the group that was
-// taken last, so that nobody saves up what he does not use.
+// It is start-time fair queueing (P. Goyal, H. Vin and H. Cheng, 1996). Each group has a virtual time, which Charge
+// advances by the weight of what was popped. Pop takes from the group with the lowest virtual time. A group that joins
+// starts no earlier than the group that was popped last, so an idle group saves up no credit.
 package fairqueue
 
 import "container/heap"
 
-// Queue is what waits, of groups that take turns. Within a group it is first in, first out. The zero Queue is empty.
+// Queue holds the pending items of groups that take turns. Within a group it is first in, first out. The zero Queue is empty.
 type Queue[G comparable, T any] struct {
-	groups map[G]*line[G, T] // of those that are not empty, or have taken much since the queue was last empty
-	order  order[G, T]       // those that are not empty
-	now    uint64            // the time of the group that was taken last
-	number uint64            // of groups that have come
+	groups map[G]*line[G, T] // all groups since the last reset, which keeps up to keptGroups of them
+	order  order[G, T]       // the groups with pending items
+	now    uint64            // the virtual time of the group that was popped last
+	number uint64            // the last line.number that Push assigned
 	size   int
 }
 
-// line is what waits of a group.
+// line holds the pending items of a group.
 type line[G comparable, T any] struct {
 	group  G
-	all    []T // from head on
+	all    []T // pending items start at head
 	head   int
-	time   uint64
-	number uint64 // of two that have the same time, the lower one is next
-	at     int    // in the order
+	time   uint64 // virtual time
+	number uint64 // breaks ties of time: the lower number is next
+	at     int    // index in the order
 }
 
-// What an empty queue keeps, so that it need not be made again for the next few: groups, and room for what waits of each.
+// An empty queue keeps its groups, up to keptGroups, and each group its slice, up to keptRoom items, for reuse.
 const (
 	keptGroups = 16
 	keptRoom   = 256
@@ -35,10 +35,10 @@ const (
 
 func (l *line[G, T]) len() int { return len(l.all) - l.head }
 
-// Len returns how many wait.
+// Len returns the number of pending items.
 func (q *Queue[G, T]) Len() int { return q.size }
 
-// Push has something of a group wait.
+// Push adds an item to a group.
 func (q *Queue[G, T]) Push(group G, what T) {
 	l := q.groups[group]
 	if l == nil {
@@ -48,7 +48,7 @@ func (q *Queue[G, T]) Push(group G, what T) {
 		l = &line[G, T]{group: group}
 		q.groups[group] = l
 	}
-	if l.head > keptRoom && l.head > len(l.all)/2 { // what was taken is more than what waits
+	if l.head > keptRoom && l.head > len(l.all)/2 { // most of the slice is popped items
 		n := copy(l.all, l.all[l.head:])
 		clear(l.all[n:])
 		l.all, l.head = l.all[:n], 0
@@ -62,7 +62,7 @@ func (q *Queue[G, T]) Push(group G, what T) {
 	}
 }
 
-// Pop takes what is next. It reports false if there is nothing. What it took weighs nothing until Charge is called.
+// Pop removes the next item, and returns false if there is none. The group's turn costs nothing until Charge is called.
 func (q *Queue[G, T]) Pop() (group G, what T, ok bool) {
 	if q.size == 0 {
 		return group, what, false
@@ -84,9 +84,9 @@ func (q *Queue[G, T]) Pop() (group G, what T, ok bool) {
 	return group, what, true
 }
 
-// Charge says how much of a group was taken.
+// Charge adds the weight of popped items to a group's virtual time.
 func (q *Queue[G, T]) Charge(group G, weight int) {
-	if q.size == 0 { // nobody has waited for it
+	if q.size == 0 { // no other group was delayed
 		q.reset()
 		return
 	}
@@ -100,7 +100,7 @@ func (q *Queue[G, T]) Charge(group G, weight int) {
 	}
 }
 
-// reset forgets what groups have taken.
+// reset sets the virtual times to 0. The queue must be empty.
 func (q *Queue[G, T]) reset() {
 	q.now = 0
 	if len(q.groups) > keptGroups {
@@ -111,7 +111,7 @@ func (q *Queue[G, T]) reset() {
 	}
 }
 
-// DeleteFunc takes out what waits of which del is true.
+// DeleteFunc removes the pending items for which del returns true.
 func (q *Queue[G, T]) DeleteFunc(del func(T) bool) {
 	var order order[G, T]
 	q.size = 0
@@ -136,7 +136,7 @@ func (q *Queue[G, T]) DeleteFunc(del func(T) bool) {
 	heap.Init(&q.order)
 }
 
-// order is a heap of the groups, by time.
+// order is a heap of the groups with pending items, by virtual time.
 type order[G comparable, T any] []*line[G, T]
 
 func (o order[G, T]) Len() int { return len(o) }
@@ -151,7 +151,7 @@ func (o order[G, T]) Swap(i, j int) {
 }
 
 func (o *order[G, T]) Push(l any) {
-	x := l.(*line[G, T]) //nolint:forcetypeassert // it holds nothing else
+	x := l.(*line[G, T]) //nolint:forcetypeassert // the heap holds only lines
 	x.at = len(*o)
 	*o = append(*o, x)
 }

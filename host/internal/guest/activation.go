@@ -20,10 +20,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// errSuspended ends an activation that was told to give its instance up.
+// errSuspended ends an activation that was ordered to give up its instance.
 var errSuspended = errors.New("suspended")
 
-// Activation is one pass over a run: replay, run live, suspend or finish.
+// Activation is one execution of a workflow under a lease of its run: it replays, runs live, and suspends or
+// finishes.
 type Activation struct {
 	workflow
 	desk Desk
@@ -32,44 +33,45 @@ type Activation struct {
 	yield    atomic.Bool
 	halts    context.CancelCauseFunc
 	placed   *admission.Place
-	entrance *entrance.Guest // where it waits before it has an instance
-	linger   clock.Timer     // of its newest wait
-	waited   int             // how often the guest has waited
-	size     int64           // bytes of its linear memory, then or at the beginning
-	resident int64           // bytes of the instance, when that was last looked at; 0 = it was not
-	holds    int64           // bytes of everything that the guest holds where it waits
-	body     *forkedBody     // the body that its instance executes; nil if none does
+	entrance *entrance.Guest // queue for room, before it has an instance
+	linger   clock.Timer     // of its current wait
+	waited   int             // number of waits
+	size     int64           // bytes of its linear memory at the last wait, or at the beginning
+	resident int64           // bytes of the instance when it was last measured; 0 = never
+	holds    int64           // bytes of everything that the guest holds while it waits
+	body     *forkedBody     // the body running in its instance; nil if there is none
 	span     report.Span
 	passed   warm.Passed
 	share    room.Share // of the memory for journals
-	flushAt  int64      // bytes of the journal at which the guest yields for a commit
-	left     bool       // it was told to freeze: the run is another one's
+	flushAt  int64      // size of the journal in bytes at which the guest next yields for a commit
+	left     bool       // it was ordered to freeze: the run belongs to another activation
 }
 
-// errOwes ends an activation before it begins: the runs of its namespace have written too much.
+// errOwes ends an activation before it begins, because the runs of its namespace have written too much.
 var errOwes = errors.New("its namespace owes what it has written")
 
-// told is an order, or a body to be executed where the guest waits.
+// told is an order, or a body to execute while the guest waits.
 type told struct {
 	order run.Order
 	fork  *run.Attempt
 }
 
-// ordersAhead is more than the orders that can come before the activation looks: to park, and then another one.
+// ordersAhead is more than the orders that can be queued before the activation reads one: to park, and then another
+// one.
 const ordersAhead = 4
 
-// The classes in which an activation waits for its first place.
+// Admission classes in which an activation waits for its first place.
 const (
 	Woken    = admission.Woken
 	Starting = admission.Starting
 )
 
-// Activate makes an activation for a lease, which has it in its field Guest, and runs it in a goroutine of its own when
-// there is a place for it. done is called when it has ended, after its last event.
+// Activate makes an activation for a lease, stores it in the lease's field Guest, and runs it in a goroutine as soon
+// as there is a place for it. It calls done after the last event of the activation.
 func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func()) {
 	a := &Activation{workflow: workflow{lease: l}, desk: desk, orders: make(chan told, ordersAhead)}
 	of := room.Group{Namespace: l.State.Run.Namespace, Workflow: l.State.Workflow}
-	j := l.Run().Journal() // the state is as of the newest commit
+	j := l.Run().Journal() // the lease's state is as of the newest commit
 	a.share = r.cfg.Journals.Share(of, l.State.Run, room.Size(j.Bytes(), j.Len()))
 	l.Guest = a
 	ctx, cancel := context.WithCancelCause(r.ctx)
@@ -105,9 +107,10 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 	a.entrance.Ask(l.Grows)
 }
 
-// Order tells the activation what to do: once for each event that asks for an order, and once more after an order to park, by
-// the writer's goroutine. Another one may follow where the run was lost. The guest is woken only for what it has to do
-// itself: it is parked where it waits, and where there is room for it to go on, it says so at once.
+// Order passes an order to the activation. The writer's goroutine calls it once for each event that asks for an
+// order, and once more after an order to park. Another order may follow if the run was lost. Order wakes the guest
+// only for work of its own: it parks a waiting guest itself, and if a place is free for a guest that resumes, it
+// reports the guest ready at once.
 func (a *Activation) Order(o run.Order) {
 	switch {
 	case o == run.OrderPark:
@@ -122,13 +125,13 @@ func (a *Activation) Order(o run.Order) {
 	}
 }
 
-// Fork has the activation execute a body where it waits, parked.
+// Fork makes the parked activation execute a body in its instance.
 func (a *Activation) Fork(attempt *run.Attempt) { a.orders <- told{fork: attempt} }
 
-// Yield has the activation yield at its next call, or within a grant of fuel.
+// Yield makes the activation yield at its next call, or within a grant of fuel.
 func (a *Activation) Yield() { a.yield.Store(true) }
 
-// Halt ends the activation at its next call, or within a grant of fuel; one without a place, at once.
+// Halt ends the activation at its next call, or within a grant of fuel; without a place, at once.
 func (a *Activation) Halt(cause error) {
 	a.halts(cause)
 	if a.entrance != nil {
@@ -136,12 +139,12 @@ func (a *Activation) Halt(cause error) {
 	}
 }
 
-// run performs the activation, and reports its end.
+// run performs the activation and reports its end.
 func (a *Activation) run(ctx context.Context, r *Runner) {
 	st := &a.lease.State
 	a.span.Began = budget.Clock.Now()
 	err := a.perform(ctx, r, st)
-	// Report the activation before the run goes on: listeners must hear of it before they hear of the run's end.
+	// Report the activation before the run continues: listeners must hear of it before the run's end.
 	tell := func(end string) {
 		if r.cfg.OnEnd != nil {
 			r.cfg.OnEnd(a.span.Report(st, end, a.Granted))
@@ -154,7 +157,7 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 	}
 	if left := toldToLeave(err); left.Evicted {
 		tell(report.EndCrowded)
-		left.Needs = max(left.Needs, a.lease.Needs) // as it was told before
+		left.Needs = max(left.Needs, a.lease.Needs) // it had asked for this already
 		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: left})
 		return
 	}
@@ -163,21 +166,21 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 			tell(report.EndSuspended)
 			return
 		}
-		// The host stops, or has lost the run: what waits for this is answered elsewhere.
+		// The host stops, or has lost the run: another activation answers its callers.
 		tell(report.EndHalted)
 		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true}})
 		return
 	}
 	ended := a.end(ctx, err)
-	if a.span.Thawed && ended.Mismatch != "" { // a replay says whether that is so
+	if a.span.Thawed && ended.Mismatch != "" { // a replay shows whether that is true
 		ended = run.End{Fault: fmt.Errorf("after it was thawed: %s", ended.Mismatch)}
 	}
 	tell(endOf(&ended))
 	a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: ended})
 }
 
-// toldToLeave returns the end of a guest that gave its instance up because of what it holds, or how long it computes, with
-// what it asks for when it comes again; the zero End if it ended in another way.
+// toldToLeave returns the end of a guest that gave up its instance because of what it holds or how long it computes,
+// with its needs for the next activation; the zero End if it ended otherwise.
 func toldToLeave(err error) run.End {
 	switch {
 	case errors.Is(err, admission.ErrCrowded):
@@ -190,20 +193,20 @@ func toldToLeave(err error) run.End {
 	return run.End{}
 }
 
-// perform runs the guest. The error says how it ended, an *endEntry if it returned.
+// perform runs the guest. The error says how it ended; it is an *endEntry if the guest returned.
 func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState) error {
 	defer a.placed.Leave()
 	if r.cfg.Owes(st.Run.Namespace) {
 		return errOwes
 	}
 	mod, err := r.modules.Get(st.Module)
-	if err != nil && ctx.Err() != nil { // compiling was broken off
+	if err != nil && ctx.Err() != nil { // compilation was cancelled
 		return context.Cause(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("module %s: %w", st.Module, err)
 	}
-	// Read here, so that a store that cannot be read repeats the activation, and no call is refused because of it.
+	// Read the grants here, so that a failure of the store repeats the activation and does not refuse a call.
 	grants, err := r.modules.Grants(r.ctx, st.Run.Namespace, st.Workflow, st.Version)
 	if err != nil {
 		return err
@@ -211,7 +214,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	a.init(r, mod, st.Run)
 	a.grants = grants
 	inst, err := mod.Instantiate(ctx)
-	if err != nil && ctx.Err() != nil { // as above: the module had left memory
+	if err != nil && ctx.Err() != nil { // as above: the module had been unloaded
 		return context.Cause(ctx)
 	}
 	if err != nil {
@@ -239,7 +242,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	a.Slice = func() error { return a.placed.Slice(ctx, a.weight(), a.body == nil) }
 	a.mayFork = mod.BodiesEvent && r.cfg.Linger > 0
 	code, err := a.callIn(ctx, inst, export)
-	if a.left { // whatever the guest has done about it
+	if a.left { // whatever the guest did about it
 		if errors.Is(err, engine.ErrFreeze) {
 			a.freeze(inst)
 		}
@@ -252,7 +255,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 		return cause
 	}
 	if errors.Is(err, errSuspended) || errors.Is(err, admission.ErrStopped) || toldToLeave(err).Evicted || ctx.Err() != nil {
-		return err // the run is not lent to it
+		return err // it does not have the run
 	}
 	a.Flush()
 	if err != nil {
@@ -261,7 +264,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	return a.finish(code)
 }
 
-// ask takes an event to the writer and waits until the run is lent, or for another reason.
+// ask sends an event to the writer and waits until the writer lends the run. An error says why it does not.
 func (a *Activation) ask(ctx context.Context, ev run.Event) error {
 	a.desk.Guest(a.lease, ev)
 	select {
@@ -275,11 +278,12 @@ func (a *Activation) ask(ctx context.Context, ev run.Event) error {
 	}
 }
 
-// flushBytes is how much a guest appends before it is committed, though the guest goes on, without waiting: a commit of a
-// thousand children's starts, 200 KiB, holds all others up for tens of milliseconds where processors are busy.
+// flushBytes is how much a guest appends before it yields for a commit, though it could continue: a commit of the
+// starts of a thousand children, 200 KiB, delays all other runs by tens of milliseconds if processors are busy.
 const flushBytes = 32 << 10
 
-// looks yields if the writer has something for the run, or the guest has appended much.
+// looks yields if the writer has events for the run, or the guest has appended much, and waits if journals take too
+// much memory.
 func (a *Activation) looks() error {
 	if a.body != nil {
 		return nil
@@ -292,7 +296,7 @@ func (a *Activation) looks() error {
 		first := a.flushAt == 0
 		a.flushAt = n + flushBytes
 		if !first {
-			if err := a.Untimed(a.giveBack); err != nil { // as long as a commit takes
+			if err := a.Untimed(a.giveBack); err != nil { // takes as long as a commit
 				return err
 			}
 		}
@@ -307,7 +311,7 @@ func (a *Activation) looks() error {
 	return a.Untimed(a.yields)
 }
 
-// yields gives the run back for a moment if the writer has something for it.
+// yields gives the run back for a moment if the writer asked for it.
 func (a *Activation) yields() error {
 	if !a.yield.Swap(false) {
 		return nil
@@ -315,11 +319,12 @@ func (a *Activation) yields() error {
 	return a.giveBack()
 }
 
-// giveBack returns the run to the writer, and takes it again when the writer has done what it has for it.
+// giveBack returns the run to the writer, and gets it back after the writer has handled its events.
 func (a *Activation) giveBack() error { return a.ask(a.ctx, run.GuestYields{Lease: a.lease}) }
 
-// waits is called when the guest waits for something that has not happened. It returns nil when the guest may look again.
-// The guest keeps its instance while commits and attempts go on, for as long as it may linger and is not evicted.
+// waits is called when the guest waits for an event that has not happened. It returns nil when the guest should check
+// again. The guest keeps its instance while commits and attempts are in progress, until it has lingered long enough
+// or is evicted.
 func (a *Activation) waits() error {
 	if err := a.Stopped(); err != nil {
 		return err
@@ -347,11 +352,11 @@ func (a *Activation) waits() error {
 		case <-a.ctx.Done():
 			return context.Cause(a.ctx)
 		}
-		a.desk.Inside(a.key, run.Evict{Lease: a.lease}) // the order that follows says whether it is so
+		a.desk.Inside(a.key, run.Evict{Lease: a.lease}) // the next order says whether to give up
 	}
 }
 
-// obey does what the guest is told where it waits.
+// obey carries out an order while the guest waits.
 func (a *Activation) obey(t told) error {
 	if t.fork != nil {
 		return a.fork(t.fork)
@@ -373,11 +378,12 @@ func (a *Activation) obey(t told) error {
 	return errSuspended
 }
 
-// waitsPerLook is how often a guest waits between two looks at what its instance holds, unless its memory has grown: a look asks
-// the kernel, and most guests wait less often in one instance. What others of the module held has to do for them.
+// waitsPerLook is the number of waits between two measurements of an instance, unless its memory has grown: a
+// measurement asks the kernel, and most guests wait less often in one instance. Until the first one, the estimate of
+// the module is used.
 const waitsPerLook = 16
 
-// measure says what the guest holds where it waits.
+// measure updates what the guest holds while it waits.
 func (a *Activation) measure() {
 	a.waited++
 	if size := a.inst.Size(); size != a.size || a.waited%waitsPerLook == 0 {
@@ -389,7 +395,7 @@ func (a *Activation) measure() {
 	}
 }
 
-// dump lets the guest report its stacks, or ends it.
+// dump makes the guest report its stacks, or ends it.
 func (a *Activation) dump() error {
 	if a.Dump() {
 		return nil
@@ -397,7 +403,7 @@ func (a *Activation) dump() error {
 	return replay.ErrDeadlock
 }
 
-// resume waits for a place, and for the run.
+// resume waits for a place and for the run.
 func (a *Activation) resume() error {
 	if err := a.enterAgain(); err != nil {
 		return err

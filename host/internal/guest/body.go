@@ -19,7 +19,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// newStepGuest makes a guest for a step function, or for a question to a module outside of any run.
+// newStepGuest makes a guest for a step function, or for the description of a module, outside of any run.
 func (r *Runner) newStepGuest(m *module.Module, started journal.Started, key store.RunKey, input []byte,
 	info *replay.StepInfo) *guest {
 	g := &guest{}
@@ -30,15 +30,15 @@ func (r *Runner) newStepGuest(m *module.Module, started journal.Started, key sto
 	return g
 }
 
-// attempt is an attempt that a guest performs.
+// attempt is an attempt performed by a guest.
 type attempt struct {
 	*run.Attempt
 	r    *Runner
 	desk Desk
 }
 
-// Perform executes the body of a step on a copy of the workflow, or a step function in an instance of its own, and returns
-// the outcome. ctx ends when nobody waits for the attempt any more; a workflow's cancel does not reach a guest.
+// Perform executes the body of a step on a copy of the workflow, or a step function in its own instance, and returns
+// the outcome. ctx must end when no run waits for the attempt any more; a workflow's cancel does not reach a guest.
 func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) step.Outcome {
 	ctx, end, err := r.Begin(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) step.Ou
 	return x.outcome(ctx, g, code, err)
 }
 
-// limit returns a context that ends at the step's timeout, too. The timeout is real time, as a body's clock is.
+// limit returns a context that also ends at the step's timeout, which is real time, like a body's clock.
 func (a attempt) limit(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(traceid.With(ctx, a.Span()))
 	timeout := budget.Clock.NewTimer(time.Duration(a.Options.TimeoutMs) * time.Millisecond)
@@ -93,7 +93,8 @@ func (a attempt) limit(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// newGuest makes the guest that executes a body or step function, whose time begins now: it may have waited since it was started.
+// newGuest makes the guest for a body or step function. Its time starts now: the attempt may have queued since it was
+// started.
 func (a attempt) newGuest(ctx context.Context, mod *module.Module) (*guest, *replay.StepInfo, error) {
 	info := &replay.StepInfo{Name: a.Name, Handler: a.Target, Attempt: a.Number, Attempts: a.Options.Attempts,
 		IdempotencyKey: a.Key(), LastError: a.Last, DeadlineMs: a.r.cfg.Clock.Now().UnixMilli() + a.Options.TimeoutMs}
@@ -109,14 +110,14 @@ func (a attempt) waitsForAnother() error {
 	return fmt.Errorf("the workflow waits, but not for the body of step %q", a.Name)
 }
 
-// asBody returns what the machine of a copy of the workflow is made from, as of its latest suspension.
+// asBody returns the machine's configuration for a copy of the workflow at its latest suspension.
 func (a attempt) asBody(g *guest, mod *module.Module, info *replay.StepInfo) replay.Config {
 	var began atomic.Pointer[func() (int64, int64)]
 	return replay.Config{Mode: replay.Body, Started: a.Started, Input: a.Entries[0].Input,
 		StartedUnixMs: a.StartedMs, Tail: run.Replayed(a.Entries), Until: a.Until.Seq, Rested: a.Until.Seq, Handle: a.Handle,
 		BodiesEvent: mod.BodiesEvent, OnWait: g.observer(a.Started.Iteration), Step: info, RealRandom: budget.RealRandom,
 		RealTime: func() (int64, int64) {
-			if began.Load() == nil { // the clock starts with the body, not with the replay before it
+			if began.Load() == nil { // the clock starts with the body, not with its replay
 				f := budget.RealTime(a.r.cfg.Clock)
 				began.Store(&f)
 			}
@@ -124,7 +125,7 @@ func (a attempt) asBody(g *guest, mod *module.Module, info *replay.StepInfo) rep
 		}}
 }
 
-// outcome says how a body or step function ended.
+// outcome returns the outcome of a body or step function.
 func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) step.Outcome {
 	out := g.Outcome()
 	var trap *engine.Trap
@@ -153,7 +154,7 @@ func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) s
 	return step.Outcome{Data: out.Result, Bytes: out.ResultBytes}
 }
 
-// logLine stores a line of a body or step function, with the next commit of the run.
+// logLine sends a line of a body or step function to the writer, which stores it with the run's next commit.
 func (a attempt) logLine(_ uint64, level int32, text string) {
 	a.desk.Inside(a.Run.Run, run.AttemptLogs{Attempt: a.Attempt, Line: store.LogLine{
 		UnixMs: a.r.cfg.Clock.Now().UnixMilli(), Level: int8(level), Step: a.Name, Attempt: a.Number, Text: text}})

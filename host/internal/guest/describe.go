@@ -14,8 +14,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Prepare compiles a module, runs its start-up once, and asks for its description; nil if it has none. ErrFull of slots says
-// that too many uploads wait. The module is in no cache of the runner; the caller closes it.
+// Prepare compiles a module, runs its start-up once, and returns its description; nil if it has none. The error is
+// slots.ErrFull if too many uploads wait. The module is in no cache of the runner; the caller closes it.
 func (r *Runner) Prepare(ctx context.Context, wasm []byte) (*module.Module, []byte, error) {
 	ctx, end, err := r.Begin(ctx)
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *Runner) Prepare(ctx context.Context, wasm []byte) (*module.Module, []by
 
 func (r *Runner) describe(ctx context.Context, m *module.Module) ([]byte, error) {
 	g := r.newStepGuest(m, journal.Started{}, store.RunKey{}, nil, nil)
-	g.Limits.Grants = budget.Grants(r.cfg.Fuel / 10) // as the start-up has
+	g.Limits.Grants = budget.Grants(r.cfg.Fuel / 10) // the same budget as a start-up
 	if !m.Describes {
 		inst, err := m.Instantiate(ctx)
 		if err == nil {
@@ -58,7 +58,8 @@ func (r *Runner) describe(ctx context.Context, m *module.Module) ([]byte, error)
 	return g.Outcome().Result, nil
 }
 
-// Begin counts something that runs a guest until end is called. The context ends with ctx, or when the runner is closed.
+// Begin registers work that runs a guest, until end is called. The context ends with ctx, or when the runner is
+// closed.
 func (r *Runner) Begin(ctx context.Context) (of context.Context, end func(), err error) {
 	done, err := r.begin()
 	if err != nil {
@@ -71,7 +72,7 @@ func (r *Runner) Begin(ctx context.Context) (of context.Context, end func(), err
 	}, nil
 }
 
-// Place returns a place among the guests that compute, for an instance of a module that replays a run of a workflow.
+// Place returns a place for an instance of a module that replays a run of a workflow.
 func (r *Runner) Place(m *module.Module, ns store.NamespaceID, workflow string) *admission.Place {
 	return r.room.NewPlace(m.Resident()).Of(uint32(ns), workflow, "")
 }

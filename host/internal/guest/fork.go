@@ -9,12 +9,12 @@ import (
 	"github.com/wfhost/wfhost/host/internal/run"
 )
 
-// forkedBody is the body of a step, executed in the instance of its workflow, which waits for it and nothing else that
-// could come first. What the body does to the instance is undone at its end, so that the workflow goes on as if the
-// body had been executed elsewhere; a copy of the workflow, which has to replay its journal first, does the same and
-// is what is used where an instance cannot be forked.
+// forkedBody is a step's body that runs in the instance of its workflow. The workflow must wait for the body, and for
+// nothing that could come first. The end of the body undoes its changes to the instance, so the workflow continues as
+// if the body had run elsewhere. If an instance cannot be forked, the body runs in a copy of the workflow, which must
+// replay the journal first.
 //
-// When something comes for the workflow while the body runs, the run gets another activation, and the instance is left
+// If an event for the workflow comes while the body runs, the run gets another activation, and the instance is left
 // to the body.
 type forkedBody struct {
 	*guest
@@ -23,7 +23,7 @@ type forkedBody struct {
 	stop    func()
 }
 
-// fork has the guest, which is parked, execute a body. Where that is not possible, the body is executed elsewhere.
+// fork makes the parked guest execute a body in its instance, or else on a copy of the workflow.
 func (a *Activation) fork(of *run.Attempt) error {
 	if err := a.enterAgain(); err != nil {
 		return err
@@ -51,13 +51,13 @@ func (a *Activation) fork(of *run.Attempt) error {
 	return errForked
 }
 
-// elsewhere has a body executed on a copy of the workflow, and gives the instance up.
+// elsewhere asks for the body to run on a copy of the workflow, and gives up the instance.
 func (a *Activation) elsewhere(of *run.Attempt) error {
 	a.desk.Inside(a.key, run.NotForked{Lease: a.lease, Attempt: of})
 	return errSuspended
 }
 
-// StepEnd ends the body. The instance becomes the workflow's again, if that has something to go on with.
+// StepEnd ends the body. The workflow gets the instance back if there is work for it.
 func (b *forkedBody) StepEnd(ok int32, p []byte) error {
 	err := b.guest.StepEnd(ok, p)
 	if !errors.Is(err, replay.ErrBodyEnd) {
@@ -73,13 +73,13 @@ func (b *forkedBody) StepEnd(ok int32, p []byte) error {
 	return engine.ErrUndo
 }
 
-// end gives the instance back to the workflow.
+// end returns the instance to the workflow.
 func (b *forkedBody) end() {
 	b.stop()
 	b.a.body, b.a.forked = nil, nil
 }
 
-// brokeOff takes the outcome of a body with which the instance ended: it trapped, or was stopped.
+// brokeOff reports the outcome of a body that ended the instance: it trapped, or was stopped.
 func (b *forkedBody) brokeOff(code int32, err error) error {
 	b.Flush()
 	out := b.attempt.outcome(b.ctx, b.guest, code, err)

@@ -6,7 +6,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/warm"
 )
 
-// freeze keeps the guest of an instance that was told to give its stack up.
+// freeze puts a guest that has given up its stack into the warm cache.
 func (a *Activation) freeze(inst engine.Instance) {
 	f, ok := inst.Freeze()
 	if !ok {
@@ -16,7 +16,8 @@ func (a *Activation) freeze(inst engine.Instance) {
 	a.r.warm.Put(a.r.cfg.Clock.Now().UnixMilli(), a.key, g, g.Bytes(), a.lease.WakesMs)
 }
 
-// thaw makes an instance the guest that was frozen, if there is one and the journal begins as it did. The run is lent.
+// thaw restores a frozen guest in the instance, if there is one and the journal begins as it did then. The caller has
+// the run.
 func (a *Activation) thaw(inst engine.Instance, cfg replay.Config) bool {
 	if !a.mod.CanThaw {
 		return false

@@ -17,35 +17,35 @@ import (
 )
 
 var (
-	// errForked says that the body for which the guest waits is executed in the guest's own instance.
+	// errForked reports that the body that the guest waits for runs in the guest's own instance.
 	errForked = errors.New("forked")
-	// errBodyDeadlock fails the attempt of a body that waits for nothing.
+	// errBodyDeadlock fails the attempt of a body that waits without a clock.
 	errBodyDeadlock = errors.New("deadlock: the step's body waits for something that can never come")
 )
 
-// guest is what activations, bodies and step instances have in common: an instance whose calls a machine answers,
-// within its budgets. It is the engine.Host of the instance.
+// guest is the common part of activations, bodies and step functions: an instance whose calls a replay machine
+// answers, within its budgets. It is the engine.Host of the instance.
 type guest struct {
-	budget.Metered // answers what needs nothing but the journal
+	budget.Metered // answers calls that need only the journal
 	calls.Lines
 
 	r    *Runner
 	mod  *module.Module
 	inst engine.Instance
-	// wait waits until the machine's last call can be repeated, or says why it cannot. After errForked, it is forked
-	// that answers the call.
+	// wait blocks until the machine's last call can be repeated, or returns why it cannot. After errForked, the guest
+	// forked answers the call.
 	wait   func() error
 	forked *guest
-	// freezable tells that the guest waits where it can be frozen.
+	// freezable says that the guest waits in a call where it can be frozen.
 	freezable bool
-	// mayFork tells that the guest's instance may execute the bodies of its steps.
+	// mayFork says that the guest's instance may execute the bodies of its steps.
 	mayFork bool
 
-	ctx            context.Context  //nolint:containedctx // of the call that goes on
+	ctx            context.Context  //nolint:containedctx // of the call in progress
 	key            store.RunKey     // of the run
 	grants         store.Grants     // of bodies and step functions
 	place          *admission.Place // of a body, which gives it up while it waits
-	looked, asides int64            // bytes of linear memory when grown looked, and its calls
+	looked, asides int64            // bytes of linear memory at the last measurement of grown, and number of its calls
 	stdin          []byte
 	read           bool
 }
@@ -57,7 +57,7 @@ func (g *guest) init(r *Runner, mod *module.Module, run store.RunKey) {
 	g.Slice = func() error { return g.place.Slice(g.ctx, g.weight(), false) }
 }
 
-// weight returns what the instance holds, 0 if that cannot be much: to ask costs more than a small one is worth.
+// weight returns what the instance holds, or 0 if it is small: measuring a small one costs more than it is worth.
 func (g *guest) weight() int64 {
 	if g.inst == nil || g.inst.Size() < admission.LargeBytes {
 		return 0
@@ -65,7 +65,7 @@ func (g *guest) weight() int64 {
 	return g.inst.Resident()
 }
 
-// grown returns what the guest holds where it waits with its instance, 0 if it has looked a moment ago: see waitsPerLook.
+// grown returns what the guest holds with its instance, or 0 between two measurements: see waitsPerLook.
 func (g *guest) grown() int64 {
 	g.asides++
 	if g.inst.Size() == g.looked && g.asides%waitsPerLook != 0 {
@@ -75,7 +75,7 @@ func (g *guest) grown() int64 {
 	return g.inst.Resident() + g.held()
 }
 
-// call calls an export of an instance that is made for it. The guest is stopped when ctx is done.
+// call calls an export of a new instance. The guest is stopped when ctx ends.
 func (g *guest) call(ctx context.Context, export string) (int32, error) {
 	defer context.AfterFunc(ctx, func() { g.Stop(context.Cause(ctx)) })()
 	inst, err := g.mod.Instantiate(ctx)
@@ -96,13 +96,13 @@ func (g *guest) callIn(ctx context.Context, inst engine.Instance, export string)
 	g.Unfuelled = left <= 0
 	code, err := inst.Call(ctx, export, g)
 	g.Granted += left - inst.Fuel()
-	if code != 0 && g.Outcome().Failed { // the guest has said itself why it exits
+	if code != 0 && g.Outcome().Failed { // the guest exits with a failure of its own
 		return code, nil
 	}
 	return code, err
 }
 
-// observer returns what shows the memory of an instance that waits, in an iteration of the run; nil if nobody looks.
+// observer returns the callback that shows the memory of a waiting instance to OnWait; nil without OnWait.
 func (g *guest) observer(iteration uint32) func(uint64) {
 	if g.r.cfg.OnWait == nil {
 		return nil
@@ -127,7 +127,8 @@ func (g *guest) Await(handles []int64) (int64, error) {
 	}
 }
 
-// waited waits for something that has not happened. What a body does meanwhile in the guest's instance is not the guest's time.
+// waited waits for an event that has not happened. A body that meanwhile runs in the instance does not use the
+// guest's budget.
 func (g *guest) waited() error {
 	defer g.Waited()
 	return g.wait()
@@ -157,7 +158,7 @@ func (g *guest) Poll(p engine.Poll) (engine.Ready, error) {
 	}
 }
 
-// WaitEvent waits for an event, and takes it, or for a time.
+// WaitEvent takes an event, or waits for one until the timeout.
 func (g *guest) WaitEvent(timeoutNs int64) (int64, error) {
 	g.freezable = g.mod.CanThaw
 	ready, err := g.Poll(engine.Poll{Events: true, HasClock: timeoutNs >= 0, TimeoutNs: timeoutNs})
@@ -165,16 +166,17 @@ func (g *guest) WaitEvent(timeoutNs int64) (int64, error) {
 	switch {
 	case err != nil || ready != engine.ReadyEvents:
 		return 0, err
-	case g.forked != nil: // it was answered
+	case g.forked != nil: // the forked body answers
 		return g.forked.NextEvent(), nil
 	}
 	return g.NextEvent(), nil
 }
 
-// longWait is how long a body waits at least to give its place up: a shorter wait is over before somebody else has the place.
+// longWait is the shortest wait for which a body gives up its place: shorter waits end before another guest has taken
+// it.
 const longWait = time.Millisecond
 
-// bodyWait really waits. A body that waits computes nothing, so it has no place meanwhile.
+// bodyWait sleeps in real time. A waiting body computes nothing, so it gives up its place.
 func (g *guest) bodyWait(p engine.Poll) error {
 	if !p.HasClock {
 		return errBodyDeadlock
@@ -197,7 +199,7 @@ func (g *guest) waitFor(d time.Duration) error {
 	}
 }
 
-// without does something for which a body needs no place, though it keeps its instance: it has a place again when it goes on.
+// without calls do while the guest has no place but keeps its instance, and takes a place again before it returns.
 func (g *guest) without(do func() error) error {
 	if g.place == nil {
 		return do()
@@ -205,7 +207,7 @@ func (g *guest) without(do func() error) error {
 	g.place.Aside(g.grown())
 	err := do()
 	g.Waited()
-	if errors.Is(err, room.ErrFull) { // it gives its instance up
+	if errors.Is(err, room.ErrFull) { // it gives up its instance
 		return err
 	}
 	if err2 := g.place.Enter(g.ctx, admission.Resuming, nil); err2 != nil {
@@ -214,13 +216,13 @@ func (g *guest) without(do func() error) error {
 	return err
 }
 
-// held returns about what the guest holds outside of its instance, in bytes: what it printed and handed over.
+// held estimates the bytes that the guest holds outside of its instance: output and results.
 func (g *guest) held() int64 {
 	out := g.Outcome()
 	return g.Lines.Held() + int64(cap(out.Result)+cap(out.Failure))
 }
 
-// Stdin reads the input.
+// Stdin reads from the input.
 func (g *guest) Stdin(p []byte) int {
 	if !g.read {
 		g.stdin, g.read = g.Input(), true

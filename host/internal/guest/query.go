@@ -15,13 +15,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// reader is a replay of a run from what is durable of it. Nothing is appended, and the instance is thrown away.
+// reader replays a run from its durable journal. It appends nothing, and its instance is not kept.
 type reader struct {
 	guest
 	run *run.Run
 }
 
-// read makes a reader. begun is false if the run has not begun: then there is nothing to be replayed.
+// read makes a reader. If the run has not begun, begun is false and there is nothing to replay.
 func (r *Runner) read(ctx context.Context, key store.RunKey) (g *reader, begun bool, err error) {
 	state, entries, err := r.cfg.Store.Run(ctx, key)
 	if err != nil {
@@ -43,10 +43,10 @@ func (r *Runner) read(ctx context.Context, key store.RunKey) (g *reader, begun b
 	return g, of.Begun(), nil
 }
 
-// config returns what the machine of a reader is made from.
+// config returns the configuration of the reader's machine.
 func (g *reader) config(mode replay.Mode) replay.Config {
 	j, entries := g.run.Journal(), g.run.Journal().Entries()
-	if held := j.Paused() || j.Aside() != store.NotAside; held && j.Rested() > 0 { // there it is asked: what came since is for later
+	if held := j.Paused() || j.Aside() != store.NotAside; held && j.Rested() > 0 { // later entries are for later
 		entries = entries[:min(int(j.Rested()), len(entries))]
 	}
 	startedMs, _ := j.StartedUnixMs()
@@ -65,9 +65,9 @@ func (g *reader) play(ctx context.Context) error {
 	return err
 }
 
-// Query asks a run a question: its workflow is replayed from the durable journal in an instance of its own, is handed the
-// question where it waits, or if the run has ended, where the workflow says how, and answers. It ends with ctx, or when the
-// runner is closed. st is the run as it was asked.
+// Query asks a run a question. It replays the workflow from the durable journal in an instance of its own. The
+// workflow answers where it waits or, if the run has ended, when it reports its result. Query ends with ctx, or when
+// the runner is closed. st is the state of the run at the time of the question.
 func (r *Runner) Query(ctx context.Context, key store.RunKey, name string, input []byte) (answer []byte, st store.RunState,
 	err error) {
 	ctx, end, err := r.Begin(ctx)

@@ -1,6 +1,6 @@
-// Package guest runs guests: workflows under the lease of their run, bodies and step functions for attempts, and replays
-// that answer queries. It makes instances, answers the calls of guests by the replay machine, keeps them within their
-// budgets, and bounds how many there are and what memory they hold.
+// Package guest runs guests: workflows under the lease of their run, bodies and step functions for attempts, and
+// replays for queries. It makes instances, answers the calls of guests with the replay machine, keeps them within
+// their budgets, and bounds their number and memory.
 package guest
 
 import (
@@ -25,60 +25,61 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Config is what a Runner is made from.
+// Config configures a Runner.
 type Config struct {
 	Store  store.Store
 	Engine engine.Engine
 	Clock  clock.Clock
 	Logger *slog.Logger
 	Random func(p []byte)
-	// Linger is how long an instance is kept while an attempt of one of its steps runs; 0 or less is not at all.
+	// Linger is how long a waiting instance is kept while an attempt of its steps runs; 0 or less does not keep it.
 	Linger time.Duration
-	// Instances is how many guests compute at a time, MemoryBytes what all of them hold, about, and ParkBytes what those
-	// hold that wait for a commit or an attempt. Of a guest, that is its instance (engine.Instance.Resident), and what it
-	// printed and handed over. It is measured where it waits, now and then, and at its end; before that, what others of its
-	// module held is expected of it.
+	// Instances bounds the guests that compute at a time. MemoryBytes is the approximate limit of what all guests
+	// hold, and ParkBytes of what the guests hold that wait for a commit or an attempt. A guest holds its instance
+	// (engine.Instance.Resident), its output and its results. It is measured during some of its waits and at its end;
+	// before that, the estimate of its module is used.
 	Instances   int
 	MemoryBytes int64
 	ParkBytes   int64
 	Spaces      admission.Spaces
-	// Owes reports whether no guest of a namespace may go on, because its runs have written too much; nil: all may.
+	// Owes reports whether guests of a namespace must not continue, because its runs have written too much; nil:
+	// none.
 	Owes func(of store.NamespaceID) bool
-	// Keep returns how long the journals of earlier iterations of a workflow's runs are kept; nil: as where nothing is set.
+	// Keep returns how long the journals of earlier iterations of a workflow's runs are kept; nil: the default.
 	Keep     func(ctx context.Context, of store.NamespaceID, workflow string) (run.Keep, error)
-	Modules  module.Limits // their idle time is real time
-	Journals *room.Budget  // bounds the journals in memory; nil does not
-	// WarmBytes bounds what is kept of guests that sleep, so that their wakes replay nothing; 0 keeps nothing.
+	Modules  module.Limits // Idle is real time
+	Journals *room.Budget  // bounds the journals in memory; nil: no bound
+	// WarmBytes bounds the cache of sleeping guests, which wake without a replay; 0 disables it.
 	WarmBytes int64
 	Fuel      int64         // bounds what a workflow computes between two waits
-	CPU       time.Duration // bounds the time that it takes; a machine that needs longer is at fault, not the workflow
+	CPU       time.Duration // bounds the time for that; if a machine needs longer, it is at fault, not the workflow
 	// HostCalls bounds the calls between two waits, Children the live children of a first run: see abi.LiveChildren.
 	HostCalls, Children int
 	Suspects            *quarantine.Watch // nil watches nothing
 	// Handled reports whether a handler is registered.
 	Handled func(name string) bool
-	// Fetch performs a request of a body or step function under the grants of its version; nil means that none is
-	// performed. Request and answer are framed as the ABI says. An error that is an *abi.Error is the guest's.
+	// Fetch performs a request of a body or step function under the grants of its version; nil refuses requests.
+	// Request and answer are framed as in the ABI. The guest gets an error that is an *abi.Error.
 	Fetch func(ctx context.Context, grants store.Grants, run store.RunKey, request []byte) ([]byte, error)
-	// OnWait, if set, sees the memory of every instance whose workflow waits. Tests compare hashes with it.
+	// OnWait, if set, is called for each waiting workflow with a hash of its memory. Tests compare the hashes.
 	OnWait func(run store.RunKey, iteration uint32, consumed uint64, hash func() [32]byte)
-	// OnEnd, if set, is called with each activation that has ended, by its goroutine.
+	// OnEnd, if set, is called at the end of each activation, by its goroutine.
 	OnEnd func(report.Activation)
 }
 
-// Desk takes the events of guests to the writer of their run. It does not block.
+// Desk passes the events of guests to the writer of their run. It does not block.
 type Desk interface {
-	// Guest takes an event of an activation. Where the event asks for an order, Activation.Order is called with it.
+	// Guest passes an event of an activation. If the event asks for an order, the writer calls Activation.Order.
 	Guest(l *run.Lease, ev run.Event)
-	// Ready takes GuestReady to the writer, for a guest that has got its place by an order. The writer's goroutine calls it,
-	// and the event happens next: the place is taken, so the guest is not to wait behind others.
+	// Ready passes GuestReady for a guest that got its place within Order. The writer's goroutine calls it and
+	// handles the event next: the guest already has a place and must not queue.
 	Ready(l *run.Lease)
-	// Inside takes an event of a run that asks for no order, or that another one answers: AttemptEnds, AttemptLogs, Evict,
-	// NotForked, Refused.
+	// Inside passes an event of a run that asks for no order, or whose order answers another event: AttemptEnds,
+	// AttemptLogs, Evict, NotForked, Refused.
 	Inside(key store.RunKey, ev run.Event)
 }
 
-// Runner makes guests.
+// Runner makes and runs guests.
 type Runner struct {
 	cfg     Config
 	modules *module.Cache
@@ -89,7 +90,7 @@ type Runner struct {
 
 	ctx    context.Context //nolint:containedctx // it ends with Close
 	cancel context.CancelCauseFunc
-	wg     sync.WaitGroup // of everything that runs a guest
+	wg     sync.WaitGroup // all work that runs guests
 
 	mu      sync.Mutex
 	closed  bool
@@ -108,10 +109,10 @@ func NewRunner(cfg Config) *Runner {
 	return r
 }
 
-// ErrClosed says that the runner is closed.
+// ErrClosed reports that the runner is closed.
 var ErrClosed = errors.New("host is closed")
 
-// begin counts something that runs a guest, which Close waits for until end is called.
+// begin registers work that runs a guest. Close waits until end is called.
 func (r *Runner) begin() (end func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,8 +123,8 @@ func (r *Runner) begin() (end func(), err error) {
 	return r.wg.Done, nil
 }
 
-// Drain makes no new activations from now on, and lets none go on that waits for a place. Guests that compute come to
-// their next wait, and bodies to their end. Twice is legal.
+// Drain refuses new activations and the ones that wait for a place. Guests that compute continue to their next wait,
+// and bodies to their end. It is idempotent.
 func (r *Runner) Drain() {
 	r.mu.Lock()
 	select {
@@ -145,7 +146,7 @@ func (r *Runner) draining() bool {
 	}
 }
 
-// Undrain takes Drain back.
+// Undrain reverts Drain.
 func (r *Runner) Undrain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,10 +164,10 @@ func (r *Runner) quit() <-chan struct{} {
 	return r.drained
 }
 
-// EvictAll has all parked guests give their instances up.
+// EvictAll makes all parked guests give up their instances.
 func (r *Runner) EvictAll() { r.room.EvictAll() }
 
-// Close ends every guest at its next call, or within a grant of fuel, and returns when none is left.
+// Close stops every guest at its next call, or within a grant of fuel, and returns when all have ended.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	r.closed = true
@@ -180,14 +181,15 @@ func (r *Runner) Close() {
 	r.modules.Close()
 }
 
-// Held returns the number of instances that compute or are parked, and of uploads that go on; the number of guests that wait for
-// a place; and the bytes of the instances.
+// Held returns the number of instances that compute or are parked plus the uploads in progress, the number of guests
+// that wait for a place, and the bytes of the instances.
 func (r *Runner) Held() (instances, waiting int, bytes int64) {
 	n, waiting, bytes := r.room.Held()
 	return n + r.uploads.Taken(), waiting + r.cfg.Journals.Waiting(), bytes
 }
 
-// Forget closes a module that is not needed any more. What is kept of guests that sleep would keep it in memory.
+// Forget closes a module that is no longer needed. It clears the warm cache, whose guests would keep the module in
+// memory.
 func (r *Runner) Forget(d store.Digest) {
 	r.modules.Forget(d)
 	r.warm.Clear()

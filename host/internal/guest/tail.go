@@ -2,17 +2,17 @@ package guest
 
 import "github.com/wfhost/wfhost/store"
 
-// tail is the journal of a run that is lent, for the machine.
+// tail is the journal of a leased run, as the machine sees it.
 type tail struct{ w *workflow }
 
 func (t tail) Entries() []store.Entry          { return t.w.lease.Entries() }
 func (t tail) CallRoom() error                 { return t.w.lease.CallRoom() }
 func (t tail) CheckAttribute(key string) error { return t.w.lease.CheckAttribute(key) }
 
-// Now returns what the run's clock shows.
+// Now returns the time of the run's clock.
 func (t tail) Now() int64 { return t.w.lease.Now(t.w.r.cfg.Clock.Now().UnixMilli()) }
 
-// Append appends nothing behind the end of a guest that was stopped.
+// Append appends an entry, unless the guest was stopped.
 func (t tail) Append(e store.Entry) (store.Entry, error) {
 	if err := t.w.Stopped(); err != nil {
 		return e, err

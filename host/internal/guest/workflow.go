@@ -18,19 +18,19 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// workflow is a guest that executes a workflow under the lease of its run, and says what its end means for the run.
+// workflow is a guest that executes a workflow under the lease of its run.
 type workflow struct {
 	guest
 	lease *run.Lease
 }
 
-// logLine stores a line of workflow code, unless it was stored before.
+// logLine stores a line of workflow code unless it was stored before.
 func (w *workflow) logLine(n uint64, level int32, text string) {
 	w.lease.Log().Write(n, w.Passed(), store.LogLine{UnixMs: w.Time(), Level: int8(level), Text: text})
 }
 
-// handlerError returns an *abi.Error if a step may not name a handler. One that is granted and not registered here is
-// waited for: the host may be restarted with it.
+// handlerError returns an *abi.Error if a step may not use a handler. A granted handler that is not registered is no
+// error: the step waits, since the host may be restarted with it.
 func (w *workflow) handlerError(handler string) error {
 	name, isHost := strings.CutPrefix(handler, abi.HandlerPrefix)
 	if !isHost {
@@ -51,7 +51,7 @@ func (w *workflow) handlerError(handler string) error {
 		st.Workflow, st.Version, handler)
 }
 
-// end says what the end of a workflow's guest means for its run.
+// end returns what the end of the guest means for its run.
 func (w *workflow) end(ctx context.Context, err error) run.End {
 	var trap *engine.Trap
 	var mismatch *replay.Mismatch
@@ -69,7 +69,7 @@ func (w *workflow) end(ctx context.Context, err error) run.End {
 	case errors.As(err, &trap):
 		return failed(&abi.Error{Code: abi.StepFailed, Kind: trap.Failure(), Message: trap.Message, Details: stack(trap)})
 	case errors.Is(err, budget.ErrFuel):
-		limit := time.Duration(w.r.cfg.Fuel) // a unit of fuel is some nanosecond
+		limit := time.Duration(w.r.cfg.Fuel) // a unit of fuel is about a nanosecond
 		return failed(&abi.Error{Code: abi.Limit, Kind: "cpu", Message: fmt.Sprintf("%v: the limit is about %v", err, limit)})
 	case errors.Is(err, budget.ErrCalls):
 		return failed(&abi.Error{Code: abi.Limit, Kind: "calls", Message: err.Error()})
@@ -82,7 +82,7 @@ func (w *workflow) end(ctx context.Context, err error) run.End {
 	return run.End{Fault: err}
 }
 
-// failed returns the end of a run that failed by an error of the host's making.
+// failed returns the end of a run that failed with an error of the host.
 func failed(e *abi.Error) run.End {
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -98,12 +98,12 @@ func stack(t *engine.Trap) any {
 	return map[string]string{"stack": t.Stack}
 }
 
-// endEntry is the end of a run that the guest has brought about.
+// endEntry reports that the guest ended its run, with the entry for the journal.
 type endEntry struct{ entry store.Entry }
 
 func (e *endEntry) Error() string { return "the run has " + e.entry.Kind.String() }
 
-// finish says what the guest's return means.
+// finish returns the error for the guest's return.
 func (w *workflow) finish(code int32) error {
 	if err := w.LeftOver(); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (w *workflow) finish(code int32) error {
 	return &endEntry{replay.Of(w.Outcome(), code, w.Printed(), w.Explain)}
 }
 
-// continues says under which version the run continues as new.
+// continues returns the end of a run that continues as new, with its version.
 func (w *workflow) continues(ctx context.Context) run.End {
 	if err := w.LeftOver(); err != nil {
 		var mismatch *replay.Mismatch
@@ -143,7 +143,7 @@ func (w *workflow) continues(ctx context.Context) run.End {
 	return run.End{Continue: c}
 }
 
-// endOf names the end of an activation.
+// endOf returns the name of an activation's end for its report.
 func endOf(e *run.End) string {
 	switch {
 	case e.Entry != nil:

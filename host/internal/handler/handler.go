@@ -1,6 +1,6 @@
-// Package handler has the handlers of a host: the functions in Go that perform steps, and those whose attempts are performed by
-// other processes. It knows them by name, bounds how many calls of functions go on, and makes an outcome of whatever a call
-// comes to.
+// Package handler holds the handlers of a host by name: Go functions that perform steps, and remote handlers, whose
+// attempts other processes perform. It limits how many calls of functions are in flight, and turns the result of any
+// call into an outcome.
 package handler
 
 import (
@@ -18,7 +18,7 @@ import (
 // Func performs a step in Go. It gets the step's input and returns its result.
 type Func func(ctx context.Context, a Attempt, input []byte) ([]byte, error)
 
-// Attempt says which attempt of which step is performed.
+// Attempt describes the attempt that a handler performs.
 type Attempt struct {
 	Run            store.RunKey
 	Workflow       string
@@ -30,13 +30,13 @@ type Attempt struct {
 	Attempts       int       // at most; 0 = no limit
 	IdempotencyKey string
 	Incarnation    store.Incarnation
-	TraceParent    string        // header under which the run was started; empty = none
-	AtMostOnce     bool          // one whose outcome is unknown is not made again
+	TraceParent    string        // traceparent header of the start of the run; empty = none
+	AtMostOnce     bool          // an attempt whose outcome is unknown is not repeated
 	Timeout        time.Duration // of this attempt, from when it begins
-	Details        []byte        // JSON that a handler has recorded last, in this attempt or one before; empty = nothing
+	Details        []byte        // JSON that a handler recorded last, in this attempt or an earlier one; empty = none
 }
 
-// FatalError wraps the error of a handler that must not be tried again.
+// FatalError wraps a handler's error whose step must not be retried.
 type FatalError struct{ Err error }
 
 // Error returns the wrapped error's text.
@@ -45,7 +45,7 @@ func (e *FatalError) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *FatalError) Unwrap() error { return e.Err }
 
-// RetryAfterError wraps the error of a handler that says itself when it is to be tried again.
+// RetryAfterError wraps a handler's error and sets the delay before the next attempt.
 type RetryAfterError struct {
 	Err   error
 	After time.Duration
@@ -57,7 +57,7 @@ func (e *RetryAfterError) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *RetryAfterError) Unwrap() error { return e.Err }
 
-// Call calls the handler. An error is a failure of the attempt, and so is a panic.
+// Call calls the handler. An error fails the attempt, and so does a panic.
 func (f Func) Call(ctx context.Context, a Attempt, input []byte) (out step.Outcome) {
 	defer func() {
 		if r := recover(); r != nil {

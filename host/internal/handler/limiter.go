@@ -9,14 +9,14 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Limiter lets attempts begin whose handlers have limits.
+// Limiter decides when the attempts of handlers with limits may begin.
 type Limiter interface {
-	// Enter has begin called when an attempt may begin: by this call, or later in a goroutine of its own. One whose context ends
-	// before that is given up instead.
+	// Enter calls begin when an attempt may begin: within this call, or later in a goroutine of its own. If ctx ends
+	// before, it gives the attempt up instead.
 	Enter(ctx context.Context, c *Call, begin func())
-	// SetDraining says whether the host is about to stop. Then attempts that wait are given up.
+	// SetDraining sets whether the host is about to stop. While it is, waiting attempts are given up.
 	SetDraining(draining bool)
-	// Next returns when an attempt that waits may begin by time alone, false if there is none.
+	// Next returns when a waiting attempt may begin by the passing of time alone, and false if there is none.
 	Next() (unixMs int64, ok bool)
 	// Waiting reports whether an attempt of a run waits.
 	Waiting(run store.RunKey) bool
@@ -25,8 +25,9 @@ type Limiter interface {
 // Waits reports whether an attempt of a run waits for its limits.
 func (r *Registry) Waits(run store.RunKey) bool { return r.limiter != nil && r.limiter.Waiting(run) }
 
-// NotBegun returns the outcome of an attempt that has not begun when its host stops. One that may be made at most once was
-// recorded before it was to begin: without an outcome nobody would know that it has not.
+// NotBegun returns the outcome of an attempt that has not begun when its host stops. It is a failure for an attempt
+// that may be made at most once: such an attempt was recorded before it was to begin, and without an outcome the run
+// could not know that it never began.
 func NotBegun(atMostOnce bool) step.Outcome {
 	if !atMostOnce {
 		return step.Outcome{Abandoned: true}
@@ -36,27 +37,27 @@ func NotBegun(atMostOnce bool) step.Outcome {
 	return out
 }
 
-// leave returns the slot of the attempt, before its outcome is known to its run: what the slot is for then is counted as activity
-// before the attempt is not any more.
+// leave returns what Limiter gave the attempt, before the attempt's outcome reaches its run. The next holder of a slot
+// is thus counted as activity before this attempt ceases to be.
 func (c *Call) leave() {
 	if c.Leave != nil {
 		c.Leave()
 	}
 }
 
-// Pulse counts an attempt among what goes on, but for the time in which it waits for something else than the host.
+// Pulse counts an attempt as activity, except while it waits for something outside the host.
 type Pulse struct {
-	mu            sync.Mutex // guards what follows; the activity is called while it is held
+	mu            sync.Mutex // guards the fields below; Activity is called while it is held
 	resting, over bool
 }
 
-// Activity counts what goes on.
+// Activity counts work in progress.
 type Activity interface {
 	Begin()
 	Done()
 }
 
-// Busy says whether the attempt counts. It counts from the beginning, and not after its end.
+// Busy sets whether the attempt counts. It counts from the beginning, and Busy changes nothing after End.
 func (p *Pulse) Busy(a Activity, busy bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +72,8 @@ func (p *Pulse) Busy(a Activity, busy bool) {
 	}
 }
 
-// End says that the attempt is over, and reports whether that is news. Then it counts until the caller has said a.Done.
+// End marks the attempt as over, and reports whether it is the first call. The attempt then counts until the caller
+// calls a.Done.
 func (p *Pulse) End(a Activity) bool {
 	p.Busy(a, true)
 	p.mu.Lock()

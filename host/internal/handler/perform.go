@@ -8,37 +8,37 @@ import (
 	"github.com/wfhost/wfhost/host/internal/step"
 )
 
-// Reply is told what became of the outcome of an attempt: whether it is recorded, durably, or an error if nobody knows. Nil
-// wants to know nothing. It does not block.
+// Reply is called with the fate of an attempt's outcome: whether it is recorded, durably, or an error if that is
+// unknown. It may be nil, and must not block.
 type Reply func(recorded bool, err error)
 
-// Remote performs attempts elsewhere than in this process.
+// Remote performs attempts outside this process.
 type Remote interface {
-	// Perform returns the outcome of an attempt. The context ends when the run does not want it any more, and when the workflow
-	// cancels it; then told reports true, and an attempt that has begun goes on until its outcome is known.
+	// Perform returns the outcome of an attempt. ctx ends when the run no longer needs the attempt, and when the workflow cancels
+	// it. In the second case told returns true, and an attempt that has begun continues until its outcome is known.
 	Perform(ctx context.Context, a Attempt, input []byte, told func() bool) (step.Outcome, Reply)
-	// SetDraining says whether the host is about to stop. Then attempts that nobody has begun are given up.
+	// SetDraining sets whether the host is about to stop. While it is, attempts that have not begun are given up.
 	SetDraining(draining bool)
 }
 
 // Unbegun returns the outcome of an attempt that the workflow cancelled before it began.
 func Unbegun() step.Outcome { return step.Failure(abi.KindError, "cancelled before it began", false) }
 
-// Call is an attempt that is to be performed.
+// Call is an attempt to perform.
 type Call struct {
 	Attempt Attempt
 	Input   []byte
 	Clock   clock.Clock
 	Told    func() bool                     // whether the workflow has cancelled it
-	Cancel  context.CancelCauseFunc         // of the context with which it is performed
-	End     func(out step.Outcome, r Reply) // takes its outcome; all calls but the first change nothing
-	Busy    func(busy bool)                 // says whether it counts among what the host does; nil: nobody counts
-	Leave   func()                          // returns what Limiter has given it; nil = nothing
+	Cancel  context.CancelCauseFunc         // cancels the context of Perform
+	End     func(out step.Outcome, r Reply) // takes its outcome; only the first call has an effect
+	Busy    func(busy bool)                 // sets whether it counts as activity of the host; nil = not counted
+	Leave   func()                          // returns what Limiter gave it; nil = nothing
 }
 
-// Perform performs an attempt, and returns when its handler has. A handler that ignores its context does not hold up the
-// run: the attempt is over at its timeout, or when nobody waits for it any more, and keeps its room until the handler returns.
-// Where the handler has limits, Perform may return before the attempt begins.
+// Perform performs an attempt, and returns when its handler has. A handler that ignores its context does not hold up
+// the run: the attempt is over at its timeout, or when no caller waits for it any more, and keeps its place until the
+// handler returns. If the handler has limits, Perform may return before the attempt begins.
 func (r *Registry) Perform(ctx context.Context, c *Call) {
 	if r.limiter == nil {
 		r.perform(ctx, c)
@@ -50,7 +50,8 @@ func (r *Registry) Perform(ctx context.Context, c *Call) {
 func (r *Registry) perform(ctx context.Context, c *Call) {
 	name := c.Attempt.Handler
 	if m := r.performer(name).remote; m != nil {
-		// Nothing of it can bring this process down, so it is not noted as a suspect; a suspect is held all the same.
+		// It runs in another process and cannot crash this one, so the run is not marked as computing. A run that is already
+		// under suspicion waits all the same.
 		if err := r.watch.Subject(uint32(c.Attempt.Run.Namespace), c.Attempt.Run.ID).Wait(ctx); err != nil {
 			c.GiveUp()
 			return
@@ -84,7 +85,7 @@ func (r *Registry) perform(ctx context.Context, c *Call) {
 	c.Cancel(nil)
 }
 
-// GiveUp ends an attempt that has not begun, and does not any more.
+// GiveUp ends an attempt that has not begun and never will.
 func (c *Call) GiveUp() {
 	c.leave()
 	if c.Told() {
@@ -94,7 +95,7 @@ func (c *Call) GiveUp() {
 	c.End(step.Outcome{Abandoned: true}, nil)
 }
 
-// SetDraining tells all remote handlers.
+// SetDraining passes draining to the limiter and to all remote handlers.
 func (r *Registry) SetDraining(draining bool) {
 	r.mu.Lock()
 	all := map[Remote]bool{}

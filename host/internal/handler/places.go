@@ -9,42 +9,43 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Where several namespaces share places, one has at most the part spaceShare of them, however long its calls take, and the part
-// keptShare is kept for those that have none: so there is room for one that comes while two others have all that they may.
+// If several namespaces share places, one namespace has at most 1/spaceShare of them, however long its calls take, and
+// 1/keptShare is kept for namespaces that have no place. So a namespace finds room
+// although two other namespaces use all that they may.
 const (
 	spaceShare = 2
 	keptShare  = 8
 )
 
-// places are for calls that go on. The namespaces that wait take turns: next is the one that has the fewest places, and of those
-// that have the same number the one whose turn was the longest ago. Within a namespace it is first come, first served. It is safe
-// for concurrent use.
+// places limits the calls in flight. Waiting namespaces take turns: the next place goes to the namespace with the
+// fewest places, and among equals to the namespace whose last turn is the oldest. Within a namespace it is first come,
+// first served. It is safe for concurrent use.
 type places struct {
 	limit  int
-	shared func() bool // whether there are several namespaces; nil: nobody says so
+	shared func() bool // whether there are several namespaces; nil = unknown
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	free    int
-	several bool                          // what shared has reported, or calls of another namespace than the default one
-	by      map[store.NamespaceID]*tenant // those that have places, or wait
-	waiting line                          // those that wait
-	turns   uint64                        // how many there were
+	several bool                          // shared has returned true, or a namespace other than the default one has called
+	by      map[store.NamespaceID]*tenant // namespaces that have places or wait
+	waiting line                          // the namespaces that wait
+	turns   uint64                        // how many turns there were
 }
 
-// tenant is a namespace that has places, or waits for some.
+// tenant is a namespace that has places, or waits for one.
 type tenant struct {
 	id    store.NamespaceID
 	has   int
-	waits list.List // of chan struct{}, which is closed when the place is there
-	turn  uint64    // the last one
-	at    int       // in the line
+	waits list.List // of chan struct{}, closed when the place is granted
+	turn  uint64    // number of its last turn
+	at    int       // index in places.waiting
 }
 
 func newPlaces(n int, shared func() bool) *places {
 	return &places{limit: n, shared: shared, free: n, by: map[store.NamespaceID]*tenant{}}
 }
 
-// enter waits for a place, which is the namespace's until leave is called. It returns the error of a context that ends before.
+// enter waits for a place, which the namespace holds until leave is called. It returns the error of ctx if that ends first.
 func (p *places) enter(ctx context.Context, ns store.NamespaceID) error {
 	p.mu.Lock()
 	t := p.by[ns]
@@ -53,7 +54,7 @@ func (p *places) enter(ctx context.Context, ns store.NamespaceID) error {
 		p.by[ns] = t
 	}
 	p.several = p.several || ns != 0
-	if t.waits.Len() == 0 && p.roomLocked(t) { // nobody waits who might have it
+	if t.waits.Len() == 0 && p.roomLocked(t) { // no waiting call precedes it
 		p.takeLocked(t)
 		p.mu.Unlock()
 		return nil
@@ -73,7 +74,7 @@ func (p *places) enter(ctx context.Context, ns store.NamespaceID) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-there: // meanwhile
+	case <-there: // granted meanwhile
 		p.leaveLocked(t)
 	default:
 		t.waits.Remove(e)
@@ -96,9 +97,9 @@ func (p *places) leaveLocked(t *tenant) {
 		heap.Fix(&p.waiting, t.at)
 	}
 	p.forgetLocked(t)
-	for len(p.waiting) > 0 && p.roomLocked(p.waiting[0]) { // if there is none for who has the fewest, there is for nobody
+	for len(p.waiting) > 0 && p.roomLocked(p.waiting[0]) { // if there is no room for the first, there is none for the rest
 		next := p.waiting[0]
-		there := next.waits.Remove(next.waits.Front()).(chan struct{}) //nolint:forcetypeassert // it holds nothing else
+		there := next.waits.Remove(next.waits.Front()).(chan struct{}) //nolint:forcetypeassert // the list holds only channels
 		p.takeLocked(next)
 		p.turnLocked(next)
 		p.waitedLocked(next)
@@ -106,7 +107,7 @@ func (p *places) leaveLocked(t *tenant) {
 	}
 }
 
-// roomLocked reports whether there is a place for a namespace.
+// roomLocked reports whether a namespace may take a place now.
 func (p *places) roomLocked(t *tenant) bool {
 	p.several = p.several || p.shared != nil && p.shared()
 	if !p.several || t.has == 0 {
@@ -125,7 +126,7 @@ func (p *places) turnLocked(t *tenant) {
 	t.turn = p.turns
 }
 
-// waitedLocked puts a namespace where it belongs in the line after one of its calls waits no longer.
+// waitedLocked moves a namespace to its position in the heap, or removes it, after one of its calls has stopped waiting.
 func (p *places) waitedLocked(t *tenant) {
 	if t.waits.Len() > 0 {
 		heap.Fix(&p.waiting, t.at)
@@ -141,7 +142,7 @@ func (p *places) forgetLocked(t *tenant) {
 	}
 }
 
-// line is a heap of the namespaces that wait, the next one first.
+// line is a heap of the waiting namespaces, the next one first.
 type line []*tenant
 
 func (l line) Len() int { return len(l) }
@@ -156,7 +157,7 @@ func (l line) Swap(i, j int) {
 }
 
 func (l *line) Push(t any) {
-	x := t.(*tenant) //nolint:forcetypeassert // it holds nothing else
+	x := t.(*tenant) //nolint:forcetypeassert // the heap holds only tenants
 	x.at = len(*l)
 	*l = append(*l, x)
 }

@@ -8,43 +8,42 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// maxPerHandler and maxHandlers bound the calls of handlers that go on at a time: of one handler, so that a slow
-// one cannot take everything, and of all. Where there are several namespaces, each has a part of both: see spaceShare.
+// maxPerHandler and maxHandlers limit the calls in flight: of one handler, so that a slow handler cannot take every
+// place, and of all handlers. If there are several namespaces, each may use a part of both limits: see spaceShare.
 const (
 	maxPerHandler = 64
 	maxHandlers   = 1024
 )
 
-// Registry is the handlers by name. It is safe for concurrent use.
+// Registry holds the handlers by name. It is safe for concurrent use.
 type Registry struct {
-	all     *places // for calls of all handlers together
+	all     *places // of all handlers together
 	watch   *quarantine.Watch
 	limiter Limiter
 	shared  func() bool
 
-	mu         sync.Mutex // guards what follows; nothing is called, and nothing else is locked, while it is held
+	mu         sync.Mutex // guards the fields below; it is held without calling anything or taking another lock
 	performers map[string]performer
-	rooms      map[string]*places // for calls of each handler
+	rooms      map[string]*places // of each handler
 }
 
-// performer performs the attempts of a handler: one of both is set.
+// performer performs the attempts of a handler. Exactly one field is set.
 type performer struct {
 	local  Func
 	remote Remote
 }
 
-// NewRegistry returns a Registry without handlers, whose calls are watched, and limited. A nil watch watches nothing, and a
-// nil limiter limits nothing. Shared reports whether calls for other namespaces than the default one may come; if it is nil,
-// that is known with the first one.
+// NewRegistry returns a Registry without handlers. w watches the calls, and l limits them; either may be nil. shared reports
+// whether other namespaces than the default one may make calls; if it is nil, the registry assumes so from their first call on.
 func NewRegistry(w *quarantine.Watch, l Limiter, shared func() bool) *Registry {
 	return &Registry{watch: w, limiter: l, shared: shared, all: newPlaces(maxHandlers, shared), performers: map[string]performer{},
 		rooms: map[string]*places{}}
 }
 
-// Handle registers a handler, in place of one that has the name.
+// Handle registers a handler. It replaces a handler of that name.
 func (r *Registry) Handle(name string, f Func) { r.handle(name, performer{local: f}) }
 
-// HandleRemote registers a handler whose attempts are performed elsewhere, in place of one that has the name.
+// HandleRemote registers a handler whose attempts are performed outside this process. It replaces a handler of that name.
 func (r *Registry) HandleRemote(name string, m Remote) { r.handle(name, performer{remote: m}) }
 
 func (r *Registry) handle(name string, p performer) {
@@ -59,17 +58,17 @@ func (r *Registry) performer(name string) performer {
 	return r.performers[name]
 }
 
-// Handler returns the function that has a name, nil if none has it.
+// Handler returns the function with a name, and nil if there is none.
 func (r *Registry) Handler(name string) Func { return r.performer(name).local }
 
-// Handled reports whether a handler has a name.
+// Handled reports whether there is a handler with a name.
 func (r *Registry) Handled(name string) bool {
 	p := r.performer(name)
 	return p.local != nil || p.remote != nil
 }
 
-// Admit waits for room for a call of a handler by a run, in turn with other namespaces, and until the run is not held. The
-// room is the caller's until leave is called.
+// Admit waits until the run is not held and there are places for a call of the handler. Waiting namespaces take turns.
+// The caller holds the places until it calls leave.
 func (r *Registry) Admit(ctx context.Context, name string, run store.RunKey) (leave func(), err error) {
 	subject := r.watch.Subject(uint32(run.Namespace), run.ID)
 	if err := subject.Wait(ctx); err != nil {

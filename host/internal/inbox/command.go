@@ -13,10 +13,10 @@ import (
 type Command struct {
 	store.Command
 	Message run.Message
-	busy    bool // it is being carried out
+	busy    bool // it is being processed
 }
 
-// Parse returns a command with its message. With an error it is one that is to be refused.
+// Parse returns a command with its decoded message. If decoding fails, it returns the error and a command with the task Refuse.
 func Parse(c store.Command) (Command, error) {
 	cmd := Command{Command: c}
 	err := json.Unmarshal(c.Data, &cmd.Message)
@@ -26,17 +26,17 @@ func Parse(c store.Command) (Command, error) {
 	return cmd, err
 }
 
-// Task is what is to be done with a command.
+// Task is how a command is processed.
 type Task uint8
 
 // The tasks.
 const (
 	Deliver Task = iota // its run takes it
-	Carry               // it needs more than its run: the start of a child, a token, the end of a run of a schedule, a slot
-	Refuse              // nobody takes it
+	Carry               // it needs more than its run: the start of a child, a token, the end of a run of a schedule, a slot, limits
+	Refuse              // it is refused
 )
 
-// Task returns what is to be done with the command.
+// Task returns how the command is processed: Refuse if its message could not be decoded.
 func (c *Command) Task() Task {
 	switch c.Kind {
 	case 0:
@@ -48,19 +48,19 @@ func (c *Command) Task() Task {
 	return Deliver
 }
 
-// Outcome is what came of a command that a run was given.
+// Outcome is the outcome of processing a command.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Taken   Outcome = iota // or of no consequence: it leaves the store with the commit of what the run did with it
-	Left                   // to a run that has failed, until that is retried or deleted
-	Refused                // there is no run that takes it
-	Failed                 // it is to be tried again
+	Taken   Outcome = iota // the run took or ignored it; the commit of the run's step deletes it from the store
+	Left                   // it stays in the store for a failed run, until the run is retried or deleted
+	Refused                // no run takes it
+	Failed                 // it must be tried again
 )
 
-// Delivered returns what came of a command whose run has stepped it with an error, and the answer of one that is refused, if
-// there is one.
+// Delivered returns the outcome of a command whose run stepped it with err (nil = success), and the answer to the sender if the
+// refused command needs one.
 func (c *Command) Delivered(err error) (Outcome, *store.Command) {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -81,13 +81,13 @@ func (c *Command) Delivered(err error) (Outcome, *store.Command) {
 	return Taken, nil
 }
 
-// unreadable reports whether an error is one of reading a run, and not one that the run has answered.
+// unreadable reports whether err is a failure to read the run, not an answer of the run.
 func unreadable(err error) bool {
 	return err != nil && !errors.Is(err, run.ErrTerminal) && !errors.Is(err, run.ErrIllegal) && !errors.Is(err, run.ErrAside)
 }
 
-// Started returns what came of a command to start a child, whose start has ended with an error, and the answer of one that
-// is refused, if there is one.
+// Started returns the outcome of a command to start a child whose start ended with err (nil = success), and the answer to the
+// parent if the refused command needs one.
 func (c *Command) Started(err error) (Outcome, *store.Command) {
 	var refusal *abi.Error
 	switch {

@@ -1,6 +1,7 @@
-// Package inbox has what is in memory of the inbox of a partition: what other runs want of its runs. Commands for one run are
-// taken one after the other, so that none overtakes another one that has to be tried again; those for different runs do not
-// wait for each other. An Inbox reads nothing and carries nothing out: it says what is next, and is told what came of it.
+// Package inbox holds the in-memory part of a partition's inbox: commands from other runs to its runs. Commands for one run are
+// processed in order, so no command overtakes an earlier one that must be retried. Commands for different runs do not wait for
+// each other. An Inbox neither reads the store nor processes commands: it tells its caller what is next, and the caller reports
+// the outcome.
 //
 // The package is pure: it starts no goroutine, reads no clock and takes no lock.
 package inbox
@@ -11,32 +12,32 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Portion bounds the commands that are read at a time.
+// Portion is the maximum number of commands per read.
 const Portion = 128
 
-// maxWaiting bounds the commands in memory: while there are more, no others are read.
+// maxWaiting limits the commands in memory: while at least as many wait, Read starts no read.
 const maxWaiting = 1024
 
-// Inbox is what is in memory of the inbox of a partition.
+// Inbox is the in-memory part of a partition's inbox.
 type Inbox struct {
-	after   store.CommandSeq // commands up to this number were read
-	again   bool             // there may be more behind it
+	after   store.CommandSeq // number of the newest command read
+	again   bool             // there may be unread commands
 	reading bool
 	waiting int // commands in queues
 	queues  map[store.RunKey][]Command
-	left    map[store.RunKey][]Command // for runs that have failed, until they are retried or deleted
+	left    map[store.RunKey][]Command // commands for failed runs, until the runs are retried or deleted
 }
 
-// New returns an inbox of which nothing was read.
+// New returns an inbox that has read no commands.
 func New() Inbox {
 	return Inbox{queues: map[store.RunKey][]Command{}, left: map[store.RunKey][]Command{}}
 }
 
-// Kick says that there may be commands that were not read.
+// Kick records that there may be unread commands.
 func (b *Inbox) Kick() { b.again = true }
 
-// Read begins to read a portion after a number, false if there is nothing to read, or enough waits in memory. ReadDone or
-// ReadFailed ends it.
+// Read begins a read and returns the number after which to read. It returns false if there is nothing to read, a read is in
+// progress, or maxWaiting commands wait in memory. The caller must end the read with ReadDone or ReadFailed.
 func (b *Inbox) Read() (after store.CommandSeq, ok bool) {
 	if !b.again || b.reading || b.waiting >= maxWaiting {
 		return 0, false
@@ -45,17 +46,17 @@ func (b *Inbox) Read() (after store.CommandSeq, ok bool) {
 	return b.after, true
 }
 
-// ReadFailed ends a portion that could not be read. A Kick has it read again.
+// ReadFailed ends a read that failed. After a Kick, the portion is read again.
 func (b *Inbox) ReadFailed() { b.reading = false }
 
-// ReadDone ends a portion of so many commands, each of which was added: not before, or those behind the first one would be
-// read twice.
+// ReadDone ends a read of n commands. It must be called after all of them were added or skipped; a new read before that would
+// read some of them twice.
 func (b *Inbox) ReadDone(n int) {
 	b.again = b.again || n == Portion
 	b.reading = false
 }
 
-// Add adds a command that was read. It reports whether the command is the first one for its run, which is to be taken.
+// Add adds a command that was read. It reports whether the command is the first for its run; then the caller must Take it.
 func (b *Inbox) Add(cmd Command) (first bool) {
 	b.after = cmd.Seq
 	b.waiting++
@@ -63,23 +64,23 @@ func (b *Inbox) Add(cmd Command) (first bool) {
 	return len(b.queues[cmd.To]) == 1
 }
 
-// Skip passes over a command that was read, which is damaged: it stays in the store, for a person.
+// Skip skips a damaged command that was read. It stays in the store for an operator.
 func (b *Inbox) Skip(seq store.CommandSeq) { b.after = seq }
 
-// Waiting returns how many commands wait in memory to be taken.
+// Waiting returns the number of commands in the queues, including busy ones.
 func (b *Inbox) Waiting() int { return b.waiting }
 
-// Idle reports whether commands wait for a run, none of which is being carried out.
+// Idle reports whether commands wait for a run and none of them is busy.
 func (b *Inbox) Idle(to store.RunKey) bool { return len(b.queues[to]) > 0 && b.busy(to) < 0 }
 
-// Take returns the first command for a run, which is to be carried out. There is one, and none is busy.
+// Take marks the first command for a run as busy and returns it. The run must have a command, and none may be busy.
 func (b *Inbox) Take(to store.RunKey) Command {
 	first := &b.queues[to][0]
 	first.busy = true
 	return *first
 }
 
-// Busy returns the command for a run that is being carried out, false if there is none.
+// Busy returns the busy command for a run; false if there is none.
 func (b *Inbox) Busy(to store.RunKey) (Command, bool) {
 	i := b.busy(to)
 	if i < 0 {
@@ -88,15 +89,15 @@ func (b *Inbox) Busy(to store.RunKey) (Command, bool) {
 	return b.queues[to][i], true
 }
 
-// busy returns the index of the command for a run that is being carried out, -1 if there is none.
+// busy returns the index of the busy command for a run, -1 if there is none.
 func (b *Inbox) busy(to store.RunKey) int {
 	return slices.IndexFunc(b.queues[to], func(c Command) bool { return c.busy })
 }
 
-// Postpone says that the busy command for a run was not carried out. It keeps its place.
+// Postpone clears the busy mark of a command that was not processed. The command keeps its place.
 func (b *Inbox) Postpone(to store.RunKey) { b.queues[to][b.busy(to)].busy = false }
 
-// Done takes the busy command for a run out, and reports whether there is a next one to be taken.
+// Done removes the busy command for a run and reports whether more commands wait for the run.
 func (b *Inbox) Done(to store.RunKey) (more bool) {
 	i := b.busy(to)
 	b.waiting--
@@ -109,21 +110,21 @@ func (b *Inbox) Done(to store.RunKey) (more bool) {
 	return true
 }
 
-// Leave keeps a command for a run that has failed: it stays in the store, and is no longer in the way of others.
+// Leave sets a command for a failed run aside. It stays in the store and no longer blocks other commands.
 func (b *Inbox) Leave(cmd Command) { b.left[cmd.To] = append(b.left[cmd.To], cmd) }
 
-// HasLeft reports whether commands were left to any run.
+// HasLeft reports whether commands are set aside for any run.
 func (b *Inbox) HasLeft() bool { return len(b.left) > 0 }
 
-// Left returns the commands that were left to a run, and forgets them.
+// Left removes and returns the commands that are set aside for a run.
 func (b *Inbox) Left(to store.RunKey) []Command {
 	cmds := b.left[to]
 	delete(b.left, to)
 	return cmds
 }
 
-// Return has commands taken again, before those behind them: their effect was lost with the memory of their run, or they were
-// left to it. It reports whether there are any, and none is busy: then the first one is to be taken.
+// Return puts commands back at the head of a run's queue: their effect was lost with the memory of the run, or they were set
+// aside. It reports whether cmds is not empty and no command of the run is busy; then the caller must Take the first.
 func (b *Inbox) Return(to store.RunKey, cmds []Command) (idle bool) {
 	if len(cmds) == 0 {
 		return false

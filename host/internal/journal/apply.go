@@ -10,16 +10,16 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Rules say which later changes to what guests are told count for a run. It keeps those under which it began, on every host.
+// Rules number the changes of what the host answers a guest. A run keeps its first rules, on every host.
 const (
-	RulesArguments = 1            // a program has one argument, the name of its workflow; before, it had none
-	RulesHandle    = 2            // where a cancel or a query ends a wait for one handle, the error has that handle
-	RulesSize      = 3            // the refusal of a result or error that is too large has its size; before, the limit and one
-	RulesMarkers   = 4            // a marker that is asked for again has the answer that it had; before, it was refused, or 0
-	RulesNewest    = RulesMarkers // those of runs that begin now
+	RulesArguments = 1            // a program has one argument, the name of its workflow; before: none
+	RulesHandle    = 2            // if a cancel or a query ends a wait for one handle, the error has that handle
+	RulesSize      = 3            // the refusal of a result or error that is too large has its size; before: the limit plus one
+	RulesMarkers   = 4            // a repeated marker gets its first answer; before: it was refused, or 0
+	RulesNewest    = RulesMarkers // of runs that begin now
 )
 
-// Started is what entry 0 holds in its options, beside the workflow's name and the input.
+// Started is the JSON in the options of entry 0. The entry also has the workflow's name and the input.
 type Started struct {
 	RunID          string  `json:"run_id"`
 	Workflow       string  `json:"workflow"`
@@ -29,69 +29,71 @@ type Started struct {
 	Iteration      uint32  `json:"iteration"`
 	RunAttempt     int     `json:"run_attempt"`
 	Seed           []byte  `json:"seed"`               // 32 bytes of the host's secure random
-	Rules          int     `json:"rules,omitempty"`    // the newest that count for the run, a constant above; 0 = the first ones
-	AtUnixMs       int64   `json:"at,omitempty"`       // before which the first activation does not begin; 0 = at once
-	DeadlineUnixMs int64   `json:"deadline,omitempty"` // at which the run has to have ended; 0 = none
+	Rules          int     `json:"rules,omitempty"`    // newest rules of the run, a constant above; 0 = before all of them
+	AtUnixMs       int64   `json:"at,omitempty"`       // earliest instant of the first activation; 0 = at once
+	DeadlineUnixMs int64   `json:"deadline,omitempty"` // instant by which the run must end; 0 = none
 	Parent         *Parent `json:"parent,omitempty"`
-	Schedule       string  `json:"schedule,omitempty"` // id of the one that started the run, or the one that it repeats
-	NominalMs      int64   `json:"nominal,omitempty"`  // the instant for which the schedule did
-	Limit          *Limit  `json:"limit,omitempty"`    // for the limits of the workflow; nil = nothing held it back at its start
-	// ChildSalt stands in the ids of children that the workflow does not name, where a run of this id was there before.
+	Schedule       string  `json:"schedule,omitempty"` // id of the schedule that started this run, or the repeated run
+	NominalMs      int64   `json:"nominal,omitempty"`  // the instant of the schedule for this run
+	Limit          *Limit  `json:"limit,omitempty"`    // for the workflow's limits; nil = none held it back at its start
+	// ChildSalt is part of the generated ids of children if an earlier run had the same id; else empty.
 	ChildSalt   string            `json:"child_salt,omitempty"`
-	Output      uint64            `json:"output,omitempty"` // how many chunks of it earlier iterations have made
+	Output      uint64            `json:"output,omitempty"` // chunks of earlier iterations
 	Attributes  map[string]string `json:"attributes,omitempty"`
-	Memo        json.RawMessage   `json:"memo,omitempty"`          // what people are shown with the run
-	TraceParent string            `json:"traceparent,omitempty"`   // header of W3C Trace Context of who started the run
-	Policy      int32             `json:"cancel_policy,omitempty"` // of the iteration before
-	CancelMs    int64             `json:"cancel_at,omitempty"`     // a cancel that the iteration before was told
+	Memo        json.RawMessage   `json:"memo,omitempty"`          // shown to people with the run
+	TraceParent string            `json:"traceparent,omitempty"`   // W3C Trace Context header of the start request
+	Policy      int32             `json:"cancel_policy,omitempty"` // cancel policy of the iteration before
+	CancelMs    int64             `json:"cancel_at,omitempty"`     // when an earlier iteration accepted a cancel; 0 = none
 	Keys        Keys              `json:"keys,omitempty"`          // idempotency keys of signals to earlier iterations
-	// First is the iteration with which the run began: that of another run which it repeats. Releases that do not know it left 0.
+	// First is the number of the run's first iteration: not 0 if the run repeats a later iteration of another run. Older releases
+	// left 0.
 	First uint32 `json:"first,omitempty"`
-	// Copied is how many entries after entry 0 are those of the run that this one repeats. Its calls there may have had other
-	// inputs, as workflows are told the id of their run.
+	// Copied is how many entries after entry 0 were copied from the run that this one repeats. Inputs of calls may differ there,
+	// because workflows know the id of their run.
 	Copied int `json:"copied,omitempty"`
 	// Signalled says that entry 1 is the signal that the run was started with.
 	Signalled bool `json:"signalled,omitempty"`
 }
 
-// Parent says which run started this one, and is told how it ends.
+// Parent identifies the run that started this one and receives its outcome.
 type Parent struct {
 	Namespace   uint32 `json:"namespace,omitempty"`
 	RunID       string `json:"run_id"`
 	Incarnation []byte `json:"incarnation"`
 	Iteration   uint32 `json:"iteration"`
 	Handle      int64  `json:"handle"`
-	Depth       int    `json:"depth"` // how many runs stand above this one
+	Depth       int    `json:"depth"` // number of ancestors
 }
 
-// Limit is what the limits of a workflow have to know of a run.
+// Limit is the part of a run's start that the limits of its workflow use.
 type Limit struct {
-	Keys     map[string]string `json:"keys,omitempty"` // text of the value at each path in the input by which runs are limited
+	Keys     map[string]string `json:"keys,omitempty"` // path into the input of a limit's key, to the text of the value there
 	Priority int               `json:"priority,omitempty"`
 }
 
-// Entry gives entry 0 for a run.
+// Entry returns entry 0 for a run.
 func (s Started) Entry(input []byte) store.Entry {
 	var options bytes.Buffer
 	e := json.NewEncoder(&options)
-	e.SetEscapeHTML(false) // the memo is shown as it is here
+	e.SetEscapeHTML(false) // the memo is shown as it is stored
 	if err := e.Encode(s); err != nil {
 		panic(err) // strings, numbers and bytes always encode
 	}
 	return store.Entry{Kind: store.KindStarted, Name: s.Workflow, Input: input, Options: bytes.TrimSpace(options.Bytes())}
 }
 
-// Begin returns the journal of a run that begins. What is decoded as it was encoded is not decoded: all but what callers bring.
+// Begin returns the journal of a new run. It skips decoding s from entry 0 if s has no fields from callers whose decoded form
+// may differ from the encoded one.
 func Begin(s *Started, input []byte, now int64) (*Journal, error) {
 	j := &Journal{}
 	if s.Parent == nil && s.Limit == nil && s.Attributes == nil && s.Memo == nil && utf8.ValidString(s.TraceParent) {
 		j.started = *s
 	}
-	_, err := j.append(s.Entry(input), now) // no timer is due: there is none
+	_, err := j.append(s.Entry(input), now) // there are no timers that could be due
 	return j, err
 }
 
-// apply checks the entry against the state, folds it in and appends it.
+// apply checks the entry, folds it into the state and appends it.
 func (j *Journal) apply(e *store.Entry) error {
 	if err := j.check(e); err != nil {
 		return err
@@ -115,7 +117,7 @@ func illegal(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrIllegal, fmt.Sprintf(format, args...))
 }
 
-// check says whether the entry is a legal transition from here.
+// check returns an error if the entry is not a legal transition.
 func (j *Journal) check(e *store.Entry) error {
 	switch {
 	case !e.Kind.Known():
@@ -181,13 +183,13 @@ func (j *Journal) check(e *store.Entry) error {
 	return nil
 }
 
-// opens lists the calls that take a handle.
+// opens has the calls that open a handle.
 var opens = [256]bool{
 	store.KindSleep: true, store.KindStep: true, store.KindBody: true, store.KindSignalWait: true,
 	store.KindChild: true, store.KindHook: true, store.KindSignalSend: true,
 }
 
-// resolves lists which deliveries resolve which calls.
+// resolves maps a delivery to the kinds of call that it resolves.
 var resolves = map[store.Kind][2]store.Kind{
 	store.KindTimer:         {store.KindSleep},
 	store.KindStepResult:    {store.KindStep, store.KindBody},
@@ -238,7 +240,7 @@ func (j *Journal) checkDelivery(e *store.Entry) error {
 	return nil
 }
 
-// fold changes the state by a legal entry.
+// fold applies a legal entry to the state. It fails on options that cannot be decoded, and with store.ErrVersion on newer rules.
 func (j *Journal) fold(e *store.Entry) error {
 	switch {
 	case e.Kind == store.KindStarted:
@@ -261,7 +263,7 @@ func (j *Journal) fold(e *store.Entry) error {
 	case opens[e.Kind]:
 		return j.openHandle(e)
 	case e.Kind == store.KindWithdraw:
-		if h := j.Handle(e.Handle); e.Code == WithdrawDone { // a delivery that stands here already is never given
+		if h := j.Handle(e.Handle); e.Code == WithdrawDone { // the guest never receives a delivery that is already in the journal
 			h.Withdrawn = true
 			j.close(h)
 			j.unbind(h)
@@ -293,7 +295,7 @@ func (j *Journal) fold(e *store.Entry) error {
 	return nil
 }
 
-// foldRecord folds what concerns no handle.
+// foldRecord applies an entry that changes no handle.
 func (j *Journal) foldRecord(e *store.Entry) {
 	switch e.Kind {
 	case store.KindSignalAccepted:
@@ -307,7 +309,7 @@ func (j *Journal) foldRecord(e *store.Entry) {
 	case store.KindMoved, store.KindAdopted:
 		j.absence.fold(e)
 	case store.KindEmit:
-		j.output = max(j.output, uint64(e.Code)) + 1 // a copy lacks those that a retry has forgotten
+		j.output = max(j.output, uint64(e.Code)) + 1 // a copy has gaps where a retry voided output
 	case store.KindAttribute:
 		j.setAttribute(e.Name, string(e.Input))
 	case store.KindUpdateReply:
@@ -317,11 +319,11 @@ func (j *Journal) foldRecord(e *store.Entry) {
 	}
 }
 
-// Answers of cancel, which a withdraw entry holds in its Code.
+// Answers to a cancel, in the Code of a withdraw entry.
 const (
 	WithdrawDone    = 0 // withdrawn
-	WithdrawTold    = 1 // the guest has already been told the outcome
-	WithdrawRunning = 2 // an attempt has begun; the handle resolves by its outcome
+	WithdrawTold    = 1 // the guest already received the outcome
+	WithdrawRunning = 2 // an attempt is running; its outcome will resolve the handle
 )
 
 func (j *Journal) openHandle(e *store.Entry) error {
@@ -374,6 +376,6 @@ func (j *Journal) foldAttempt(e *store.Entry) {
 	j.counts(e)
 }
 
-// StartedByRecovery is the Code of an attempt_started entry that follows an attempt of which nobody knows how
-// it ended, because its host died.
+// StartedByRecovery is the Code of an attempt_started entry if the outcome of the attempt before is unknown because its
+// host died.
 const StartedByRecovery = 1

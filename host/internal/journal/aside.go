@@ -7,27 +7,27 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// ErrAside says that nothing happens to a run here: it was moved to another installation, or is a copy. It is wrapped with what
-// helps.
+// ErrAside: the run is set aside on this installation, because it was moved to another one or is a copy. It is wrapped with
+// what the user can do.
 var ErrAside = errors.New("nothing happens to it here")
 
-// absence says whether the run is one to which nothing happens here.
+// absence is why a run is set aside here, if it is.
 type absence struct {
 	why  store.Aside
-	move string // id of the move by which the run has left; empty if it is here
+	move string // id of the move that took the run away; empty if it is here
 }
 
-// Freeze makes the journal that of a copy: nothing is appended any more.
+// Freeze marks the run as a copy. From then on, Append refuses all entries.
 func (a *absence) Freeze() { a.why = store.AsideCopy }
 
-// Aside returns why nothing is appended, store.NotAside if entries are.
+// Aside returns why the run is set aside, or store.NotAside if it is not.
 func (a *absence) Aside() store.Aside { return a.why }
 
-// Move returns the id of the move by which the run left, empty if it is here.
+// Move returns the id of the move that took the run away, or "" if the run is here.
 func (a *absence) Move() string { return a.move }
 
-// check says whether an entry may be appended to the journal of a run that is set aside: one that was moved is taken back, or
-// ended for good.
+// check checks an entry against the absence of the run. A copy accepts no entries. A moved run can only be adopted by the move
+// that took it away, or be terminated. It wraps ErrAside for other entries, and ErrIllegal for malformed moves.
 func (a *absence) check(e *store.Entry, run string) error {
 	goes, comes := e.Kind == store.KindMoved, e.Kind == store.KindAdopted
 	switch {
@@ -48,7 +48,7 @@ func (a *absence) check(e *store.Entry, run string) error {
 	return nil
 }
 
-// fold folds that the run goes away, or comes back.
+// fold applies a move away (KindMoved) or back (KindAdopted).
 func (a *absence) fold(e *store.Entry) {
 	*a = (absence{})
 	if e.Kind == store.KindMoved {

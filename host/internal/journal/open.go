@@ -9,18 +9,18 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// open is the handles that are open, in call order. Each event asks for some of them, so these have lists of their own: a run may
-// have thousands of the others. A list is sorted, and a change of it moves eight bytes for each later one.
+// open indexes the open handles in call order. Each event needs handles of one kind, and a run may have thousands of other
+// kinds, so there is one list per kind. Lists are sorted slices: a change moves eight bytes for each later handle.
 type open struct {
 	all     []int64
-	steps   []int64 // and bodies
+	steps   []int64 // steps and bodies
 	updates []int64 // waits for updates
 	sleeps  []int64
-	rest    []int64           // all others
-	retries timers.Few[int64] // of the steps with a delay before their next attempt
+	rest    []int64           // all other kinds
+	retries timers.Few[int64] // steps whose next attempt is delayed, by its instant
 }
 
-// listOf returns the list in which a handle stands beside all.
+// listOf returns the list for the handle's kind.
 func (o *open) listOf(h *Handle) *[]int64 {
 	switch {
 	case h.Step != nil:
@@ -33,14 +33,14 @@ func (o *open) listOf(h *Handle) *[]int64 {
 	return &o.rest
 }
 
-// add adds the newest handle.
+// add appends the newest handle.
 func (o *open) add(h *Handle) {
 	o.all = append(o.all, h.ID)
 	list := o.listOf(h)
 	*list = append(*list, h.ID)
 }
 
-// remove removes a handle. It is not there if it is closed again.
+// remove removes a handle. Removing it twice is harmless: a withdrawal may close a handle that was resolved.
 func (o *open) remove(h *Handle) {
 	o.all = remove(o.all, h.ID)
 	list := o.listOf(h)
@@ -48,7 +48,7 @@ func (o *open) remove(h *Handle) {
 	o.retries.Remove(h.ID)
 }
 
-// delayed notes the delay of a step's next attempt, or that it has none.
+// delayed updates the delay of a step's next attempt in retries.
 func (o *open) delayed(h *Handle) {
 	o.retries.Remove(h.ID)
 	if s := h.Step; s.RetryMs != 0 && !s.InFlight && h.Open() {
@@ -56,21 +56,21 @@ func (o *open) delayed(h *Handle) {
 	}
 }
 
-// Steps calls yield for each open step in call order. Those that yield resolves are not skipped over.
+// Steps calls yield for each open step in call order. yield may resolve steps; no other step is missed.
 func (j *Journal) Steps(yield func(*Handle) bool) { j.each(j.open.steps, yield) }
 
 // OpenSteps returns the number of open steps.
 func (j *Journal) OpenSteps() int { return len(j.open.steps) }
 
-// Delayed returns how many open steps wait for their next attempt, if that is later than an instant for all of them; else it
-// reports false.
+// Delayed returns the number of open steps whose next attempt is delayed. all reports whether all of these attempts are due
+// later than the given instant.
 func (j *Journal) Delayed(afterUnixMs int64) (n int, all bool) {
 	_, due, has := j.open.retries.First()
 	return j.open.retries.Len(), !has || due > afterUnixMs
 }
 
-// DueSteps returns the open steps whose delay has passed by an instant, in call order, and the number of those whose delay has
-// not. If more than most have come due, it returns none of them and reports false.
+// DueSteps returns the open steps whose delay has passed at the given instant, in call order, and how many steps are still
+// delayed. If more than most steps are due, it returns no steps and few is false.
 func (j *Journal) DueSteps(byUnixMs int64, most int) (ids []int64, later int, few bool) {
 	retries := &j.open.retries
 	var dues []int64
@@ -93,17 +93,17 @@ func (j *Journal) DueSteps(byUnixMs int64, most int) (ids []int64, later int, fe
 	return ids, later, true
 }
 
-// StepsAfter returns the open steps that were called after a handle, in call order.
+// StepsAfter returns the open steps with a higher handle, in call order.
 func (j *Journal) StepsAfter(handle int64) []int64 {
 	at, _ := slices.BinarySearch(j.open.steps, handle+1)
 	return slices.Clip(j.open.steps[at:])
 }
 
-// Sleeps calls yield for each open sleep in call order. Those that yield resolves are not skipped over.
+// Sleeps calls yield for each open sleep in call order. yield may resolve sleeps; no other sleep is missed.
 func (j *Journal) Sleeps(yield func(*Handle) bool) { j.each(j.open.sleeps, yield) }
 
-// Newest returns the newest open handle that is no sleep, and no wait for an update unless there is nothing else; nil if there is
-// none.
+// Newest returns the newest open handle that is neither a sleep nor a wait for an update. If there is none, it returns the
+// newest wait for an update, else nil.
 func (j *Journal) Newest() *Handle {
 	newest := int64(0)
 	for _, list := range [][]int64{j.open.steps, j.open.rest} {
@@ -118,7 +118,7 @@ func (j *Journal) Newest() *Handle {
 }
 
 func (j *Journal) each(ids []int64, yield func(*Handle) bool) {
-	var few [8]int64 // of most runs, no more are open
+	var few [8]int64 // most runs have at most eight open handles
 	for _, id := range append(few[:0], ids...) {
 		if h := j.Handle(id); h.Open() && !yield(h) {
 			return
@@ -126,12 +126,12 @@ func (j *Journal) each(ids []int64, yield func(*Handle) bool) {
 	}
 }
 
-// retry returns the earliest instant after another at which a step's next attempt may begin.
+// retry returns the earliest instant after the given one at which a step's next attempt may begin.
 func (j *Journal) retry(afterUnixMs int64) (unixMs int64, ok bool) {
 	if _, due, has := j.open.retries.First(); !has || due > afterUnixMs {
 		return due, has
 	}
-	for _, id := range j.open.steps { // some have come due, and wait for something else
+	for _, id := range j.open.steps { // some steps are due, but wait for another reason
 		s := j.Handle(id).Step
 		if !s.InFlight && s.RetryMs > afterUnixMs && (!ok || s.RetryMs < unixMs) {
 			unixMs, ok = s.RetryMs, true

@@ -7,20 +7,20 @@ import (
 	"fmt"
 )
 
-// Keys are idempotency keys that an iteration takes over. In JSON they are one text in base64, since a run may have ten
-// thousand: of each key the number of its name among the names so far (0: a new one, which follows), the key, the 16 bytes of
-// its digest, and the iteration; numbers are uvarints, and names and keys begin with their lengths. Earlier releases wrote an
-// array of objects.
+// Keys are the idempotency keys that an iteration takes over from the one before. A run may have 10,000 of them, so their JSON
+// is one base64 string. Each key is packed as: the 1-based number of its name among the names so far, or 0 followed by a new
+// name; the key; 16 bytes of digest; the iteration. Numbers are uvarints. Names and keys start with their length. Earlier
+// releases wrote an array of objects.
 type Keys []Key
 
-// MaxKeyBytes bounds the keys that go over to the next iteration, with the names of their signals: entry 0 has them. Ten thousand
-// keys of 36 characters fit.
+// MaxKeyBytes limits the size of the keys that the next iteration takes over, with the names of their signals. Entry 0 holds
+// them. 10,000 keys of 36 characters fit.
 const MaxKeyBytes = 1 << 20
 
-// keyBytes is about what a key takes beside its text and its name.
+// keyBytes is the approximate size of a key without its text and its name.
 const keyBytes = 24
 
-// Newest returns the newest of the keys that take at most MaxKeyBytes.
+// Newest returns the newest keys that fit into MaxKeyBytes.
 func (k Keys) Newest() Keys {
 	room := MaxKeyBytes
 	for i := len(k) - 1; i >= 0; i-- {
@@ -32,7 +32,7 @@ func (k Keys) Newest() Keys {
 	return k
 }
 
-// MarshalJSON packs the keys.
+// MarshalJSON packs the keys into a base64 string. Keys with a malformed digest are written as an array of objects.
 func (k Keys) MarshalJSON() ([]byte, error) {
 	var b []byte
 	names := map[string]uint64{}
@@ -57,7 +57,7 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, and the array of earlier releases.
+// UnmarshalJSON reads the packed form and the array of objects.
 func (k *Keys) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] != '"' {
 		return json.Unmarshal(text, (*[]Key)(k))
@@ -88,7 +88,7 @@ func (k *Keys) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// unpacker reads packed keys.
+// unpacker reads packed keys. bad is set at the first malformed value.
 type unpacker struct {
 	left []byte
 	bad  bool

@@ -5,15 +5,14 @@ import (
 )
 
 const (
-	// entriesToReceive is how many entries the workflow needs to receive a signal: its call, and the delivery.
+	// entriesToReceive is the number of entries that receiving a signal appends: the call and the delivery.
 	entriesToReceive = 2
-	// bytesToReceive is more than they count: of both, the call alone has the name.
+	// bytesToReceive is an upper bound of their size: only the call has the name.
 	bytesToReceive = entriesToReceive*entryBytes + abi.MaxNameBytes
 )
 
-// room returns an error of abi.Limit if a signal of a name, with a payload of so many bytes, may not be accepted because of those
-// that nobody has taken: there are too many, in all or of this name, or the workflow could not receive all of them in what calls
-// may use of the journal.
+// room returns an abi.Limit error if too many signals are pending to accept another one with the given name and payload size:
+// too many in total or of this name, or more than the workflow could receive within the journal's share for calls.
 func (w *waits) room(j *Journal, name string, bytes int64) error {
 	of, all := w.of(name), w.signal
 	err := abi.CheckPending(name, abi.Untaken{N: of.n, Bytes: of.bytes}, abi.Untaken{N: all.n, Bytes: all.bytes}, bytes)

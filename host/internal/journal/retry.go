@@ -11,25 +11,25 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// A retry voids the failures that led to the end of a run, and what the workflow did about them, and keeps everything
-// else: what others were told is true stays true. Void entries stay on disk, and are blank for a replay.
+// A retry voids the failures that led to the end of a run and the workflow's reaction to them. It keeps everything else, so
+// facts already reported outside the run stay true. Void entries stay on disk; a replay sees them as blank.
 //
-// The entry of a retry lists what it voids in its options: {"void":[seq, …]}. Older releases wrote none, and voided
-// everything from Ref on; their journals are read as they were.
+// The options of a retry entry list the void entries: {"void":[seq, …]}. Older releases wrote no options; their retries void
+// everything from Ref on.
 
-// retryOptions is what the options of a retry hold, as JSON.
+// retryOptions is the JSON in the options of a retry.
 type retryOptions struct {
 	Void []store.Seq `json:"void"`
 }
 
-// RetryError says why a run cannot be retried, and what can be done instead.
+// RetryError says why a run cannot be retried, and from where it can be restarted instead.
 type RetryError struct {
-	Step string // whose failure led to the end
+	Step string // the step or child whose failure led to the end
 	Did  string // what the workflow did after it
-	From string // from which a restart repeats nothing but what has to be; empty: from the beginning
+	From string // latest call from which a restart is safe; empty = from the beginning
 }
 
-// Error names the step, and what came after it.
+// Error names the failed step and the later call, and suggests a restart.
 func (e *RetryError) Error() string {
 	text := fmt.Sprintf("after %q had failed, the workflow went on (%s), and a retry would do that again: ", e.Step, e.Did)
 	switch e.From {
@@ -41,9 +41,9 @@ func (e *RetryError) Error() string {
 	return text + fmt.Sprintf("restart the run from %q, which is the first that was undone; what came before it is kept", e.From)
 }
 
-// Retry returns the entry that retries the run: it voids the end, the failures that led to it, and the calls with which
-// the workflow ended itself after them. A run that has not ended voids nothing. A *RetryError says that the workflow did
-// something after a failure that reaches outside, or was recorded as an outcome: that is neither undone nor done twice.
+// Retry returns the entry that retries the run. It voids the end, the failures that led to it, and the calls after the first
+// of these. For a run that has not ended, it voids nothing. The error is a *RetryError if, after a failure, the workflow made
+// a call that reaches outside the run: a retry can neither undo nor repeat it.
 func (j *Journal) Retry() (store.Entry, error) {
 	e := store.Entry{Kind: store.KindRetried}
 	var o retryOptions
@@ -66,9 +66,9 @@ func (j *Journal) Retry() (store.Entry, error) {
 	return e, nil
 }
 
-// failures returns the seqs of the failed steps and children that led to the end, ascending. That is the failure that the
-// end names, those before it up to a success or a call that reaches outside, and all behind it. If the end names none,
-// they are those before the end. There are none after a trap, for example.
+// failures returns the seqs of the failed steps and children that led to the end, ascending: the failure that the end names,
+// all later failures, and earlier failures back to the last success or call that reaches outside. If the end names no failure,
+// the search goes back from the end. After a trap, for example, there may be none.
 func (j *Journal) failures() (list []store.Seq) {
 	entries := j.Entries()
 	end := len(entries) - 1
@@ -77,7 +77,7 @@ func (j *Journal) failures() (list []store.Seq) {
 	var failed struct {
 		Name string `json:"name"`
 	}
-	_ = json.Unmarshal(entries[end].Data, &failed) // not JSON, or none: no name
+	_ = json.Unmarshal(entries[end].Data, &failed) // data that is not JSON has no name
 	if failed.Name != "" {
 		for last--; last > 0 && !(bad(&entries[last]) && j.Handle(entries[last].Handle).Name == failed.Name); last-- {
 		}
@@ -102,17 +102,17 @@ func (j *Journal) failures() (list []store.Seq) {
 	return list
 }
 
-// outward reports whether an entry is a call that reaches outside of the run.
+// outward reports whether an entry is a call that reaches outside the run.
 func outward(e *store.Entry) bool {
 	switch e.Kind {
 	case store.KindStep, store.KindBody, store.KindChild, store.KindHook, store.KindSignalSend, store.KindContinue,
-		store.KindUpdateReply: // which somebody was told
+		store.KindUpdateReply: // a client may have received it
 		return e.Refused == 0
 	}
 	return false
 }
 
-// checkBehind reports what the workflow did behind a failure that cannot be done again.
+// checkBehind returns a *RetryError if a call after the failure at from reaches outside the run.
 func (j *Journal) checkBehind(from store.Seq) error {
 	entries := j.Entries()
 	if entries[from].Kind.End() {
@@ -127,8 +127,8 @@ func (j *Journal) checkBehind(from store.Seq) error {
 	return nil
 }
 
-// restartable returns the name of the last call, up to that of a step which failed, from which the run can be restarted so that
-// nothing is kept that was undone; empty if that is its beginning.
+// restartable returns the name of the latest call, at most the failed step's, from which a restart keeps no effect that was
+// undone later. It returns "" if the run must restart from its beginning.
 func (j *Journal) restartable(h *Handle) string {
 	for {
 		undone := j.UndoneBefore(h.CallSeq)
@@ -139,16 +139,17 @@ func (j *Journal) restartable(h *Handle) string {
 		if first.Name == "" {
 			return ""
 		}
-		h = j.Handle(j.entries[first.Seq].Handle) // an earlier one
+		h = j.Handle(j.entries[first.Seq].Handle) // its call is earlier
 	}
 }
 
-// void returns what a retry voids: the failures, the calls behind the first of them with what came of these, and the end.
+// void returns the seqs that a retry voids: the failures, all calls after from (the first failure) with their deliveries and
+// progress, and the end.
 func (j *Journal) void(from store.Seq, failures []store.Seq) (list []store.Seq) {
 	entries := j.Entries()
 	gone := map[int64]bool{}     // handles of void calls
-	back := map[store.Seq]bool{} // signals that void withdrawals gave back, and which their first waits have again
-	policy := j.started.Policy   // of cancel, where the run goes on
+	back := map[store.Seq]bool{} // signals returned by void withdrawals: their first waits get them back
+	policy := j.started.Policy   // cancel policy at from, where the run continues
 	for i := range entries[:from] {
 		if e := &entries[i]; e.Kind == store.KindCancelPolicy && e.Refused == 0 {
 			policy = e.Code
@@ -166,9 +167,9 @@ func (j *Journal) void(from store.Seq, failures []store.Seq) (list []store.Seq) 
 		case e.Kind.Call() && e.Handle != 0 && opens[e.Kind]:
 			gone[e.Handle] = true
 		case failure, e.Kind.Call(), e.Kind.End(), (e.Kind.Delivery() || e.Kind == store.KindProgress) && gone[e.Handle]:
-		case e.Kind == store.KindClock, e.Kind == store.KindNow: // the workflow's own time goes on from the failure
+		case e.Kind == store.KindClock, e.Kind == store.KindNow: // the workflow's time continues from the failure
 		case e.Kind == store.KindSignal && back[e.Ref]:
-		case e.Kind == store.KindCancel && policy != abi.CancelCooperative: // it was asked for what is void
+		case e.Kind == store.KindCancel && policy != abi.CancelCooperative: // it was a cancel of the void part
 		default:
 			continue
 		}
@@ -193,7 +194,7 @@ func (j *Journal) checkRetried(e *store.Entry) error {
 	return nil
 }
 
-// voidOf returns the seqs that a retry voids.
+// voidOf returns the seqs that a retry entry voids. length is the length of the journal before it.
 func voidOf(e *store.Entry, length int) (list []store.Seq, err error) {
 	if len(e.Options) == 0 {
 		for seq := e.Ref; int(seq) < length; seq++ {
@@ -208,7 +209,7 @@ func voidOf(e *store.Entry, length int) (list []store.Seq, err error) {
 	return o.Void, nil
 }
 
-// foldRetried makes entries void: the state becomes that of the others, and what is open then gets new attempts.
+// foldRetried voids entries: the state becomes the fold of the remaining entries, and open steps get new attempts.
 func (j *Journal) foldRetried(e *store.Entry) error {
 	void, err := voidOf(e, len(j.entries))
 	if err != nil {
@@ -234,17 +235,17 @@ func (j *Journal) foldRetried(e *store.Entry) error {
 	again.entries, again.live, again.bytes = j.entries, live, j.bytes
 	for h := range again.Steps {
 		s := h.Step
-		lost := s.InFlight && s.Options.AtMostOnce && j.Handle(h.ID).Open() // not one whose failure is forgotten
+		lost := s.InFlight && s.Options.AtMostOnce && j.Handle(h.ID).Open() // false if the retry voids the step's failure
 		s.Base, s.InFlight, s.Recoveries, s.Failures, s.RetryMs = s.Attempt, lost, 0, 0, 0
 		again.open.delayed(h)
 	}
 	if len(e.Options) > 0 {
-		again.output = j.output // what was shown stays, and is counted
+		again.output = j.output // output that clients have seen still counts
 	}
 	again.paused, again.retried = j.paused, e.Seq
-	again.started.DeadlineUnixMs = 0 // who retries gives it time
-	// The workflow has waited where a failure was to come, and passes what lies before without using its limits. Before an end
-	// it did not wait: it may have come there by computing without end, and would do so again.
+	again.started.DeadlineUnixMs = 0 // a retried run has no deadline
+	// Replay up to the first void failure does not count against the budgets: the workflow waited there before. If only the end
+	// is void, it counts: the workflow may have reached its end by computing without bound, and would do so again.
 	if len(void) > 0 && !j.entries[void[0]].Kind.End() {
 		again.wait.Seq = e.Ref
 	}
@@ -252,10 +253,10 @@ func (j *Journal) foldRetried(e *store.Entry) error {
 	return nil
 }
 
-// Retried returns the seq of the newest retry, false if the run was never retried.
+// Retried returns the seq of the newest retry; false if the run was never retried.
 func (j *Journal) Retried() (store.Seq, bool) { return j.retried, j.retried != 0 }
 
-// OpenChildren returns the open children, in call order, with what becomes of them when the run ends.
+// OpenChildren returns the open children that the end of the run affects, in call order: all but abandoned ones.
 func (j *Journal) OpenChildren() (list []Handle) {
 	for _, id := range j.open.rest {
 		if h := j.Handle(id); h.Kind == store.KindChild && h.OnEnd != abi.OnEndAbandon {
@@ -265,7 +266,7 @@ func (j *Journal) OpenChildren() (list []Handle) {
 	return list
 }
 
-// Hooks returns the hooks whose tokens are claimed, in call order: they are held until the end.
+// Hooks returns the hooks with claimed tokens, in call order. The claims last until the run ends.
 func (j *Journal) Hooks() (list []Handle) {
 	for i := range j.handles {
 		if h := &j.handles[i]; h.Kind == store.KindHook && j.Claims(h) {
@@ -275,14 +276,14 @@ func (j *Journal) Hooks() (list []Handle) {
 	return list
 }
 
-// Claims reports whether the token of a hook is claimed: the workflow has chosen it, or it was made for the run that this one
-// repeats. One that was made for this run names it, and nobody else can have it.
+// Claims reports whether a hook needs a claim on its token: the workflow chose the token, or it was generated for the run that
+// this one repeats. A token that was generated for this run contains the run's id, so no other run can hold it.
 func (j *Journal) Claims(h *Handle) bool {
 	_, run, named := strings.Cut(h.Token, ".") // the random part has no dot
 	return h.Target != "" || named && run != j.started.RunID
 }
 
-// Hook returns the hook that holds a token; nil if none does, as after the end of the run.
+// Hook returns the hook that holds a token, or nil. After the end of the run, no hook holds a token.
 func (j *Journal) Hook(token string) *Handle {
 	h := j.Handle(j.tokens[token])
 	if h == nil || h.Withdrawn || j.end != store.KindInvalid {

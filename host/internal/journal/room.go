@@ -8,14 +8,14 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// entryBytes is what an entry counts beside its payloads: its encoding without them is smaller.
+// entryBytes is the fixed size counted per entry. The encoding of an entry without payloads is smaller.
 const entryBytes = 48
 
 func size(e *store.Entry) int64 {
 	return int64(entryBytes + len(e.Name) + len(e.Target) + len(e.Input) + len(e.Options) + len(e.Data))
 }
 
-// Size returns how many bytes entries count.
+// Size returns the size of entries as Bytes counts it.
 func Size(entries []store.Entry) (n int64) {
 	for i := range entries {
 		n += size(&entries[i])
@@ -23,8 +23,8 @@ func Size(entries []store.Entry) (n int64) {
 	return n
 }
 
-// What calls, and signals from outside, may use of a journal. The rest is for what was started: deliveries to handles,
-// clocks of polls, and attempts of steps.
+// Limits of a journal for calls, and for signals from outside. The rest is reserved for calls that were already made:
+// deliveries to handles, clocks of polls, and attempts of steps.
 const (
 	callEntries   = abi.MaxEntries - abi.MaxEntries/abi.DeliveryReserveShare
 	callBytes     = abi.MaxJournalBytes - abi.MaxJournalBytes/abi.DeliveryReserveShare
@@ -32,7 +32,8 @@ const (
 	signalBytes   = abi.MaxJournalBytes - abi.MaxJournalBytes/abi.DeliveryReserveShare/2
 )
 
-// CallRoom returns an error of abi.Limit if the guest may not append another call: deliveries have a share of both limits.
+// CallRoom returns an abi.Limit error if the journal has no room for another call. Both limits, entries and bytes, keep a share
+// for deliveries.
 func (j *Journal) CallRoom() error {
 	if n := len(j.entries); n >= callEntries {
 		return abi.Errorf(abi.Limit, "the journal has %d entries, calls may use %d of %d", n, callEntries, abi.MaxEntries)
@@ -43,7 +44,7 @@ func (j *Journal) CallRoom() error {
 	return nil
 }
 
-// signalRoom returns an error of abi.Limit if there is no room for a signal with a payload of n bytes.
+// signalRoom returns an abi.Limit error if the journal has no room for a signal with a payload of n bytes.
 func (j *Journal) signalRoom(n int) error {
 	if have := len(j.entries); have >= signalEntries {
 		return abi.Errorf(abi.Limit, "the journal has %d entries, signals may use %d of %d", have, signalEntries, abi.MaxEntries)
@@ -55,16 +56,16 @@ func (j *Journal) signalRoom(n int) error {
 	return nil
 }
 
-// idle reports whether a call changes nothing: a refused one, and a cancel that withdrew nothing. A guest can make any
-// number of them.
+// idle reports whether a call changes nothing: a refused call, or a cancel that withdrew nothing. A guest can make any
+// number of such calls.
 func idle(e *store.Entry) bool {
 	return e.Kind.Call() && e.Refused != 0 || e.Kind == store.KindWithdraw && e.Code != WithdrawDone
 }
 
-// overflow returns the error with which the run ends because the journal has no room for an entry, nil if it has.
+// overflow returns the error that ends the run if the journal has no room for the entry, else nil.
 //
-// Calls are refused long before, by CallRoom, and there is at most one delivery for each handle. So what is bounded
-// here by its number is what has no such bound: calls that change nothing, clocks of polls, and attempts of steps.
+// CallRoom refuses calls long before, and each handle has at most one delivery. So overflow limits only the number of
+// entries without such a bound: calls that change nothing, clocks of polls, and attempts of steps.
 func (j *Journal) overflow(e *store.Entry) *abi.Error {
 	attempt := e.Kind == store.KindAttemptStarted || e.Kind == store.KindAttemptFailed
 	switch {
@@ -73,7 +74,7 @@ func (j *Journal) overflow(e *store.Entry) *abi.Error {
 			e.Kind, e.Name)
 	case (attempt || e.Kind == store.KindClock) && len(j.entries) >= abi.MaxEntries:
 		return full("the journal has %d entries, which is the limit, and none is left for %s", len(j.entries), e.Kind)
-	case attempt, e.Kind.Delivery() && e.Kind != store.KindCancel: // of which there is one at most
+	case attempt, e.Kind.Delivery() && e.Kind != store.KindCancel: // cancels are excluded: there is at most one
 		if n := j.bytes + size(e); n > abi.MaxJournalBytes {
 			return full("with %s the journal would have %d bytes, the limit is %d", e.Kind, n, abi.MaxJournalBytes)
 		}
@@ -86,7 +87,7 @@ func full(format string, args ...any) *abi.Error {
 		Message: fmt.Sprintf(format, args...) + "; the workflow should have continued as new"}
 }
 
-// fail ends the run, and returns an error that says so.
+// fail ends the run with a failure and returns ErrEnded with the cause.
 func (j *Journal) fail(cause *abi.Error, nowUnixMs int64) error {
 	e := store.Entry{Kind: store.KindFailed}
 	e.Data, _ = json.Marshal(cause) // strings always encode

@@ -7,36 +7,38 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// A wait that lasts for a time, rather than until an instant, is due at what the host's clock showed when it began, plus that
-// time. A clock that was ahead for a moment would make such a wait last as long as it was ahead. So where the clock shows less
-// than when the wait began, an entry of kind ClockSet says so, and the wait counts from there. Nobody knows whether the clock was
-// ahead before or is behind now: where it shows what it did when the wait began, without the wait being over, the wait is due
-// again when it was at first. A wait that began after the clock was set back counts from the time of the entry with which it
-// began, once the clock shows that again: it had been behind. So no wait is shorter than it says, whichever was wrong, as far as
-// the journal knows what the clock showed before.
+// A wait for a duration is due at its start by the host's clock, plus the duration. If the clock was ahead at the start and is
+// then set back, the wait would be too long by the difference. So when the clock shows less than at the start of a wait, an entry
+// of kind ClockSet moves the wait: it now counts from the clock at that entry.
 //
-// What waits until an instant of the calendar stays: sleep_until, the deadline of the run, the instant of its start.
+// The host cannot tell whether the clock was ahead before or is behind now. So the move is undone if the clock again shows the
+// start of the wait before the wait is over: the wait gets its first deadline back. A wait that began while the clock was behind
+// counts from the journal time of its first entry once the clock shows that time. So no wait is shorter than requested,
+// whichever reading was wrong, as far as the journal knows earlier readings.
+//
+// Waits until an instant of the calendar do not move: sleep_until, the deadline of the run, the instant of its start.
 
-// SleepsUntil is the Code of a sleep until an instant. Runs of older rules do not say so of theirs, and keep all instants.
+// SleepsUntil is the Code of a sleep until an instant. Runs before RulesMarkers do not set it; their sleeps and signal waits
+// never move.
 const SleepsUntil = 1
 
-// setBack is what a journal knows of a clock that was set back.
+// setBack tracks a host clock that was set back.
 type setBack struct {
-	restoreMs int64 // the first instant from which a wait counts from elsewhere, if the clock had been behind; 0 = there is none
-	// Nothing had to be moved when the clock showed soughtMs, and the journal had so many entries.
+	restoreMs int64 // earliest instant at which moved waits must be moved back; 0 = none
+	// The newest search found no wait to move, at clock soughtMs with soughtLen entries.
 	soughtMs  int64
 	soughtLen int
-	pollMs    int64 // what the poll in which the guest waits counts from; 0 = nobody knows, it was loaded
-	pollWasMs int64 // what the host's clock showed before it was set back, as the guest knows it; 0 = it was not
+	pollMs    int64 // instant from which the waiting poll counts; 0 = unknown until PollCounts
+	pollWasMs int64 // host's clock before it was set back, as the guest knows it; 0 = not set back
 }
 
-// count is a wait of a handle that lasts for a time: from when it counts, when it is due, and the entry with which it began.
+// count is a handle's wait for a duration: the instant from which it counts, its deadline, and its first entry.
 type count struct {
 	from, due *int64
 	began     *store.Entry
 }
 
-// counted returns the count of an open handle, false if it has none.
+// counted returns the count of an open handle; false if the handle waits for no duration.
 func (j *Journal) counted(h *Handle) (c count, ok bool) {
 	switch s := h.Step; {
 	case s != nil && s.RetryMs != 0 && !s.InFlight:
@@ -48,7 +50,8 @@ func (j *Journal) counted(h *Handle) (c count, ok bool) {
 	return c, c.began.Code != SleepsUntil
 }
 
-// clockWasSet appends an entry if waits have to be moved, or moved back, since the host's clock shows now.
+// clockWasSet appends a ClockSet entry if waits must be moved, or moved back, for a host clock that shows now. It does nothing
+// while the journal has no room for calls.
 func (j *Journal) clockWasSet(now int64) error {
 	back, restores := now < j.LastHostMs()-abi.MaxLagMs, j.restoreMs != 0 && now >= j.restoreMs
 	sought := j.soughtLen == len(j.entries) && now >= j.soughtMs
@@ -64,16 +67,16 @@ func (j *Journal) clockWasSet(now int64) error {
 	return err
 }
 
-// counts notes that a wait counts from the instant of an entry: it is sought again once the clock shows what it did before it was
-// set back.
+// counts notes a wait that begins at an entry. If the clock was behind there, waits are searched again when the clock shows the
+// entry's journal time.
 func (j *Journal) counts(e *store.Entry) {
 	if e.BehindMs > abi.MaxLagMs && (j.restoreMs == 0 || e.UnixMs < j.restoreMs) {
 		j.restoreMs = e.UnixMs
 	}
 }
 
-// from returns what a wait that began with an entry counts from where the host's clock shows now, if it counted from an instant
-// before; and the next instant at which that may change, 0 if there is none.
+// from returns the instant from which a wait must count when the host's clock shows now. began is the wait's first entry, before
+// the instant from which it counted so far. restoreMs is the next instant at which the answer may change, 0 if none.
 func from(began *store.Entry, before, now int64) (fromMs, restoreMs int64) {
 	first, was := began.HostMs(), began.UnixMs
 	if began.BehindMs <= abi.MaxLagMs {
@@ -96,9 +99,9 @@ func from(began *store.Entry, before, now int64) (fromMs, restoreMs int64) {
 	return before, 0
 }
 
-// moveCounts moves what counts from a later instant than now, and moves back what was moved and began before now. It reports
-// whether there is anything, and does it if told so. It returns the next instant at which there may be something, 0 if there is
-// none.
+// moveCounts moves waits that count from a later instant than now to now, and moves back moved waits that began before now. any
+// reports whether a wait has to move. Waits move only if do is set. restoreMs is the next instant at which moveCounts must be
+// called again, 0 if none.
 func (j *Journal) moveCounts(now int64, do bool) (any bool, restoreMs int64) {
 	next := int64(math.MaxInt64)
 	move := func(began *store.Entry, counts *int64) (to int64) {
@@ -141,13 +144,13 @@ func (j *Journal) moveCounts(now int64, do bool) (any bool, restoreMs int64) {
 	return any, next
 }
 
-// PollCounts says what the poll counts from in which the guest waits, and what the host's clock showed before it was set back, 0
-// if it was not.
+// PollCounts sets the instant from which the waiting poll counts, and the host's clock before it was set back; wasMs is 0 if it
+// was not.
 func (j *Journal) PollCounts(fromMs, wasMs int64) { j.pollMs, j.pollWasMs = max(fromMs, 1), wasMs }
 
-// PollMoves reports whether the guest waits in a poll whose clock counts from a later instant than the host's clock shows now, or
-// from an earlier one than that showed before it was set back, which it shows again: the guest has to come there anew, which the
-// replay machine notes.
+// PollMoves reports whether the guest must compute up to its poll again because the host's clock was set: the clock is now before
+// the instant from which the poll counts, or shows again what it showed before it was set back. The replay machine then moves
+// the guest's clock.
 func (j *Journal) PollMoves(now int64) bool {
 	if !j.waiting || !j.wait.Poll || !j.wait.PollDue || j.wait.Seq == 0 || j.CallRoom() != nil {
 		return false

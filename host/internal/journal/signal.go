@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// A signal is kept from its acceptance until a wait of its name is there, and is then bound to the oldest open one
-// by a delivery of its own. A wait that is withdrawn before the workflow was told gives its signal back.
+// A signal is pending from its acceptance until it is bound, by a delivery, to the oldest open wait of its name. If the
+// workflow withdraws the wait before it received the signal, the signal is pending again.
 
 func (j *Journal) accept(e *store.Entry) {
 	j.waits.addSignal(e)
@@ -23,7 +23,7 @@ func (j *Journal) accept(e *store.Entry) {
 	}
 }
 
-// bind binds signals to waits as long as there is a pair, in the order of the signals.
+// bind appends a delivery for each pair of a pending signal and an open wait, in the order of the signals.
 func (j *Journal) bind(nowUnixMs int64) error {
 	for _, p := range j.waits.pairs() {
 		if _, err := j.append(store.Entry{Kind: store.KindSignal, Handle: p.wait, Ref: p.signal}, nowUnixMs); err != nil {
@@ -46,7 +46,7 @@ func (j *Journal) foldSignal(e *store.Entry, h *Handle) {
 	j.Set.Take(e.Ref, h.ID)
 }
 
-// unbind gives the signal of a withdrawn wait back, at its place in the order of acceptance.
+// unbind makes the signal of a withdrawn wait pending again, at its place in the order of acceptance.
 func (j *Journal) unbind(h *Handle) {
 	if !h.Bound {
 		return
@@ -56,10 +56,10 @@ func (j *Journal) unbind(h *Handle) {
 	j.Set.GiveBack(h.ID)
 }
 
-// CheckSignal says whether the run takes another signal: same is true if it has taken this very one, by its name and
-// idempotency key. The error is an *abi.Error of Conflict (the key came with another payload) or Limit.
+// CheckSignal returns an error if the run does not accept the signal. same reports whether it already accepted this signal,
+// by name and idempotency key. The error is an *abi.Error: Conflict if the key came with another payload, or Limit.
 //
-// It is asked before the signal is appended, so that what a journal holds does not depend on it.
+// Callers check before they append. Append and Load do not check, so whether a journal is legal does not depend on limits.
 func (j *Journal) CheckSignal(name, key string, data []byte) (same bool, err error) {
 	if old, ok := j.keys.find(name, key); ok && key != "" {
 		if old.Digest != digest(data) {
@@ -70,7 +70,7 @@ func (j *Journal) CheckSignal(name, key string, data []byte) (same bool, err err
 		}
 		return true, nil
 	}
-	if j.waits.first(name) == 0 { // else it is taken at once
+	if j.waits.first(name) == 0 { // otherwise a wait takes it at once
 		if err := j.waits.room(j, name, int64(len(data))); err != nil {
 			return false, err
 		}
@@ -78,8 +78,8 @@ func (j *Journal) CheckSignal(name, key string, data []byte) (same bool, err err
 	return false, j.signalRoom(len(data))
 }
 
-// Pending gives the accepted signals that nobody has taken, in order: those that are bound to no wait, and those
-// whose wait the workflow was not told of, which told says of a handle.
+// Pending returns the accepted signals that the workflow has not received, in order: unbound signals, and bound signals whose
+// handle the workflow has not been told, according to told.
 func (j *Journal) Pending(told func(handle int64) bool) (list []store.Entry) {
 	seqs := j.waits.pending()
 	for i := range j.handles {
@@ -94,33 +94,33 @@ func (j *Journal) Pending(told func(handle int64) bool) (list []store.Entry) {
 	return list
 }
 
-// Key is an idempotency key of a signal that was accepted, with the SHA-256 of its payload. One key with two names is two keys.
+// Key is the idempotency key of an accepted signal, with the digest of its payload. Keys of different names are independent.
 type Key struct {
-	// Name is the signal's. Iterations of older releases handed keys over without it: those match every name, as they
-	// did there.
+	// Name is the name of the signal. Older releases passed keys to the next iteration without it; a key without a name matches
+	// every name, as it did there.
 	Name   string `json:"n,omitempty"`
 	Key    string `json:"k"`
 	Digest string `json:"d"`
-	// Iteration is the newest one that has accepted it: where the answer to an update is.
+	// Iteration is the newest iteration that accepted the signal. It holds the answer to an update.
 	Iteration uint32 `json:"i,omitempty"`
 }
 
-// digestBytes is how much of the SHA-256 of a payload is kept.
+// digestBytes is the length of a digest: the first half of the SHA-256 of a payload.
 const digestBytes = 16
 
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:digestBytes]) // half of it tells two payloads apart
+	return hex.EncodeToString(sum[:digestBytes]) // half of it is enough to tell payloads apart
 }
 
-// keys are the newest idempotency keys of a run, oldest first.
+// keys holds the newest abi.MaxSignalKeys idempotency keys of a run, oldest first.
 type keys struct {
 	list      []Key
-	known     map[named]int // at which place of list, counted with those that were forgotten
+	known     map[named]int // position in list, plus the number of forgotten keys when it was added
 	forgotten int
 }
 
-// named is what a signal is recognized by.
+// named identifies a signal by name and idempotency key.
 type named struct{ name, key string }
 
 func (k *keys) find(name, key string) (Key, bool) {
@@ -138,7 +138,7 @@ func (k *keys) add(key Key) {
 	if k.known == nil {
 		k.known = map[named]int{}
 	}
-	if at, ok := k.known[named{key.Name, key.Key}]; ok { // an update that has moved over from the iteration before
+	if at, ok := k.known[named{key.Name, key.Key}]; ok { // an update that the iteration before passed on
 		k.list[at-k.forgotten] = key
 	} else {
 		k.known[named{key.Name, key.Key}] = k.forgotten + len(k.list)
@@ -151,25 +151,25 @@ func (k *keys) add(key Key) {
 	}
 }
 
-// Known returns the idempotency key of a signal that was accepted, false if there is none of this name, or if it was forgotten.
+// Known returns the idempotency key of an accepted signal; false if no signal of this name had the key, or it was forgotten.
 func (j *Journal) Known(name, key string) (Key, bool) { return j.keys.find(name, key) }
 
-// Keys gives the idempotency keys that the run remembers, oldest first.
+// Keys returns the idempotency keys that the run remembers, oldest first.
 func (j *Journal) Keys() Keys { return slices.Clone(j.keys.list) }
 
-// CancelPolicy gives what the workflow wants a cancel to do.
+// CancelPolicy returns what a cancel does: abi.CancelFinal or abi.CancelCooperative.
 func (j *Journal) CancelPolicy() int32 { return j.policy }
 
-// CancelUnixMs gives when a cooperative cancel was accepted, 0 if none was.
+// CancelUnixMs returns when a cooperative cancel was accepted, or 0.
 func (j *Journal) CancelUnixMs() int64 { return j.cancelMs }
 
-// Paused tells whether an operator has paused the run.
+// Paused reports whether an operator has paused the run.
 func (j *Journal) Paused() bool { return j.paused }
 
-// Output gives the number of chunks of output.
+// Output returns the number of chunks of output, including earlier iterations.
 func (j *Journal) Output() uint64 { return j.output }
 
-// Attributes gives the run's attributes, sorted by key.
+// Attributes returns the run's attributes, sorted by key.
 func (j *Journal) Attributes() (list []store.Attribute) {
 	for k, v := range j.attributes {
 		list = append(list, store.Attribute{Key: k, Value: v})
@@ -178,7 +178,7 @@ func (j *Journal) Attributes() (list []store.Attribute) {
 	return list
 }
 
-// CheckAttribute says whether the run may have an attribute.
+// CheckAttribute returns an abi.Limit error if the run has abi.MaxAttributes attributes and key is not one of them.
 func (j *Journal) CheckAttribute(key string) error {
 	if _, ok := j.attributes[key]; !ok && len(j.attributes) >= abi.MaxAttributes {
 		return abi.Errorf(abi.Limit, "the run has %d attributes, the limit is %d", len(j.attributes), abi.MaxAttributes)
@@ -193,7 +193,7 @@ func (j *Journal) setAttribute(key, value string) {
 	j.attributes[key] = value
 }
 
-// foldStarted takes over what earlier iterations have left.
+// foldStarted takes over the state that entry 0 passes on from earlier iterations.
 func (j *Journal) foldStarted() {
 	j.policy, j.cancelMs, j.output = j.started.Policy, j.started.CancelMs, j.started.Output
 	for k, v := range j.started.Attributes {
@@ -204,9 +204,9 @@ func (j *Journal) foldStarted() {
 	}
 }
 
-// ChildID returns the run id of a child that its call, at seq, does not name: the parent's id and the seq, between them the
-// iteration if it is not the first, and behind the parent's id some of its incarnation if it has replaced another run of its
-// id. The id of a long parent is replaced by its SHA-256.
+// ChildID returns the generated run id of a child whose call, at seq, gives none: "parent.seq", "parent.iteration.seq" after
+// the first iteration, and with the child salt after the parent's id if the parent replaced another run of its id. If that is
+// longer than abi.MaxRunIDBytes, half of the SHA-256 of the parent's id, in hex, replaces the parent's id.
 func (j *Journal) ChildID(seq store.Seq) string {
 	parent, call := j.started.RunID, fmt.Sprint(seq)
 	if j.started.Iteration > 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// FireDue appends the deliveries of all timers whose deadline is at most the given time, in the order (deadline, handle). The
-// clock of a waiting poll is one of them if its deadline is the first and the poll can take nothing else. The time is that of the
-// host's clock, which may be less than that of the newest entry: a timer that was set after the clock was set back is due by it.
+// FireDue appends the deliveries of all timers with a deadline at or before the given time, in the order (deadline, handle). It
+// includes the clock of a waiting poll if the poll can take nothing else, and the deadline of the run. nowUnixMs is the host's
+// clock. It may be less than the time of the newest entry: timers set after the clock was set back are due by the host's clock.
 func (j *Journal) FireDue(nowUnixMs int64) error {
 	if j.end != store.KindInvalid || j.why != store.NotAside {
 		return nil
@@ -37,7 +37,8 @@ func (j *Journal) FireDue(nowUnixMs int64) error {
 	}
 }
 
-// Deadline returns when the run's own deadline tells its guest to end, or ends it; false if it has none, or has ended.
+// Deadline returns when the run's own deadline next cancels or fails the run; false if there is none, or
+// the run has ended or is set aside.
 func (j *Journal) Deadline() (unixMs int64, ok bool) {
 	if j.end != store.KindInvalid || j.why != store.NotAside {
 		return 0, false
@@ -46,7 +47,7 @@ func (j *Journal) Deadline() (unixMs int64, ok bool) {
 	return e.DueUnixMs, ok
 }
 
-// unlessEnded returns an error, unless it says that the run ended: by an entry for which there was no room.
+// unlessEnded returns nil if the run has ended because there was no room for an entry, else err.
 func (j *Journal) unlessEnded(err error) error {
 	if j.end != store.KindInvalid {
 		return nil
@@ -54,8 +55,8 @@ func (j *Journal) unlessEnded(err error) error {
 	return err
 }
 
-// firstDue gives the delivery of the earliest timer. A timer goes before a poll's clock of the same instant,
-// since the clock is only given when nothing else can be taken.
+// firstDue returns the delivery of the earliest timer, poll clock or run deadline. At the same instant, a timer goes before a
+// poll's clock, because a poll gets the clock only if it can take nothing else.
 func (j *Journal) firstDue() (e store.Entry, ok bool) {
 	if id, due, has := j.timers.First(); has {
 		e, ok = store.Entry{Kind: store.KindTimer, Handle: id, DueUnixMs: due}, true
@@ -72,8 +73,9 @@ func (j *Journal) firstDue() (e store.Entry, ok bool) {
 	return e, ok
 }
 
-// runDeadline returns the entry that follows when the run's own deadline has passed. A run that handles cancellation is
-// cancelled, and fails a minute later; any other fails at once, as does one that has not begun its first iteration.
+// runDeadline returns the entry to append when the run's own deadline has passed. A run that handles cancellation is
+// cancelled, and fails after another abi.CancelGraceMs. Other runs, and runs that have not begun their first iteration, fail at
+// once.
 func (j *Journal) runDeadline() (e store.Entry, ok bool) {
 	due := j.started.DeadlineUnixMs
 	if due == 0 {
@@ -91,7 +93,7 @@ func (j *Journal) runDeadline() (e store.Entry, ok bool) {
 	return e, true
 }
 
-// pollClock gives the deadline of the poll in which the guest waits, if it has one and can take nothing else.
+// pollClock returns the deadline of the waiting poll, if it has one and can take nothing else.
 func (j *Journal) pollClock() (int64, bool) {
 	if !j.waiting || !j.wait.Poll || !j.wait.PollDue || j.Deliverable() {
 		return 0, false
@@ -99,8 +101,8 @@ func (j *Journal) pollClock() (int64, bool) {
 	return j.wait.PollDueUnixMs, true
 }
 
-// Deliverable tells whether an entry after the suspension is one that the waiting guest would take. It is
-// false while the guest does not wait.
+// Deliverable reports whether the waiting guest can take an entry after the suspension. It is false while the guest does not
+// wait.
 func (j *Journal) Deliverable() bool {
 	if !j.waiting {
 		return false
@@ -129,8 +131,8 @@ func (j *Journal) takes(e *store.Entry) bool {
 	return slices.Contains(j.wait.Awaited, e.Handle)
 }
 
-// Wake gives the earliest instant at which something of this run comes due by itself: a timer, the delay of
-// a retry, or the clock of the poll in which the guest waits.
+// Wake returns the earliest deadline of the run: of a timer, a delayed attempt, the clock of the waiting poll, or the run
+// itself.
 func (j *Journal) Wake() (unixMs int64, ok bool) {
 	if j.end != store.KindInvalid {
 		return 0, false
@@ -144,8 +146,8 @@ func (j *Journal) Wake() (unixMs int64, ok bool) {
 	return unixMs, ok
 }
 
-// WakeAfter returns the earliest instant after the given one at which something of this run comes due by itself. What is
-// due by then was appended, or waits for something else than time.
+// WakeAfter returns the earliest deadline of the run after the given instant. Deadlines up to then were appended, or do not
+// wait for time.
 func (j *Journal) WakeAfter(afterUnixMs int64) (unixMs int64, ok bool) {
 	if j.end != store.KindInvalid {
 		return 0, false
@@ -159,12 +161,12 @@ func (j *Journal) WakeAfter(afterUnixMs int64) (unixMs int64, ok bool) {
 	return unixMs, ok
 }
 
-// Skip resolves pending sleeps before their time: those of the given name, or all and the poll's clock if the
-// name is empty. It returns the number of timers that it resolved.
+// Skip resolves open sleeps before their deadline and returns the number of resolved timers. With a name, it resolves the
+// sleeps of that name; without, it resolves all sleeps and the poll's clock.
 //
-// Without a name, time is skipped: the entries hold their deadlines, and the run's monotonic clock moves by what was left. With
-// one, that sleep alone ends: its entry holds no deadline, and no other timer of the run comes nearer. A run that waits for the
-// instant of its start begins, if there is no name: its activation is recorded, and counts as one timer.
+// Without a name, Skip skips time: the entries hold their deadlines, and the run's monotonic clock moves by the skipped time.
+// With a name, only those sleeps end: their entries hold no deadline, and other timers come no nearer. If the run waits for
+// the instant of its start and there is no name, Skip records its activation, which counts as one timer.
 func (j *Journal) Skip(name string, nowUnixMs int64) (int, error) {
 	if err := j.FireDue(nowUnixMs); err != nil {
 		return 0, err

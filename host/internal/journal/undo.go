@@ -10,19 +10,19 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// A call may say which step or child it undoes, by the option "undoes": SDKs set it for what a saga does. Journals of older SDKs,
-// and workflows that undo by hand, do not say it. There, whatever a workflow did after the failure or the cancel that led to its
-// end may have undone what it did before.
+// A call may name the step or child that it undoes, in the option "undoes". SDKs set it for the compensations of a saga. Older
+// SDKs and workflows that undo by hand do not. In their journals, every call after the failure or cancel that led to the end may
+// have undone earlier calls.
 
-// Undone says that something that a workflow did was undone later.
+// Undone is an effect that the workflow undid later.
 type Undone struct {
-	Name string    // of the step or child; empty if the journal does not say what was undone
-	Seq  store.Seq // of its call
-	By   string    // what undid it, such as `step "release"`
+	Name string    // name of the undone step or child; empty if the journal does not tell
+	Seq  store.Seq // seq of its call
+	By   string    // the call that undid it, such as `step "release"`
 }
 
-// UndoneBefore returns, in their order, what calls before an entry did that calls from there on have undone, or may have.
-// There is none if the call at the entry undoes something itself: who repeats that knows.
+// UndoneBefore returns the effects of calls before cut that calls from cut on have undone, or may have undone, ordered by seq.
+// If the call at cut is itself a compensation, it returns none: a caller that repeats it knows.
 func (j *Journal) UndoneBefore(cut store.Seq) (list []Undone) {
 	entries := j.Entries()
 	if int(cut) < len(entries) && j.undoes(&entries[cut]) != "" {
@@ -59,7 +59,7 @@ func (j *Journal) UndoneBefore(cut store.Seq) (list []Undone) {
 	return nil
 }
 
-// undoes returns what a call undoes, empty if it says nothing.
+// undoes returns the name of the call that e undoes, "" if e does not say.
 func (j *Journal) undoes(e *store.Entry) string {
 	if e.Refused != 0 || !opens[e.Kind] {
 		return ""
@@ -67,7 +67,8 @@ func (j *Journal) undoes(e *store.Entry) string {
 	return j.Handle(e.Handle).Undoes
 }
 
-// called reports whether there is a step or child of a name: a map of a definition, for example, has others.
+// called reports whether there is a step or child of a name. "undoes" may name no call: the calls of a definition's map, for
+// example, have other names.
 func (j *Journal) called(name string) bool {
 	for i := range j.handles {
 		if h := &j.handles[i]; h.Name == name && (h.Step != nil || h.Kind == store.KindChild) {
@@ -77,7 +78,7 @@ func (j *Journal) called(name string) bool {
 	return false
 }
 
-// effectsBefore returns the seqs of the calls before an entry that have had an effect outside of the run, by their names.
+// effectsBefore returns the seqs of the calls before cut that had an effect outside the run, by name.
 func (j *Journal) effectsBefore(cut store.Seq) map[string]store.Seq {
 	kept := map[string]store.Seq{}
 	for i := range j.handles {
@@ -95,7 +96,7 @@ func (j *Journal) effectsBefore(cut store.Seq) map[string]store.Seq {
 	return kept
 }
 
-// failed reports whether a handle has resolved with a failure.
+// failed reports whether a handle resolved with a failure.
 func (j *Journal) failed(handle int64) bool {
 	h := j.Handle(handle)
 	if h == nil || !h.Resolved {
@@ -105,8 +106,8 @@ func (j *Journal) failed(handle int64) bool {
 	return k == store.KindStepFailure || k == store.KindChildFailure
 }
 
-// turned returns the seq of the failure or the cancel that led to the end of a run that failed or was cancelled, 0 if the journal
-// does not say it.
+// turned returns the seq of the cancel or failure that led to the end of a failed or cancelled run, or 0 if the journal does not
+// tell.
 func (j *Journal) turned() store.Seq {
 	if j.end != store.KindFailed && j.end != store.KindCancelled {
 		return 0
@@ -123,7 +124,7 @@ func (j *Journal) turned() store.Seq {
 	return 0
 }
 
-// Describe names a call for people, such as `step "charge"`.
+// Describe returns a call's kind and name for messages, such as `step "charge"`.
 func Describe(e *store.Entry) string {
 	return strings.TrimSuffix(fmt.Sprintf("%s %q", e.Kind, e.Name), ` ""`)
 }

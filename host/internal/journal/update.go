@@ -1,6 +1,5 @@
-// An update is a signal with a name that nobody else can send, with the update's id as its idempotency key, and its answer is
-// a call of the workflow that names the wait which took it. So acceptance, order, what is kept when the run continues as new
-// and what a retry voids are those of signals.
+// An update is a signal with a reserved name and the update's id as its idempotency key. Its answer is a call of the workflow
+// that names the handle of the wait. So updates follow the rules of signals for acceptance, order, continue-as-new and retries.
 
 package journal
 
@@ -11,13 +10,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Update is one that an iteration of a run has accepted.
+// Update is an accepted update of one iteration.
 type Update struct {
-	Accepted store.Seq // of the entry with which it was accepted
-	Reply    store.Seq // of its answer, 0 if there is none
+	Accepted store.Seq // seq of the accepted signal
+	Reply    store.Seq // seq of the answer, 0 if there is none
 }
 
-// Set is the updates of one iteration. Its zero value is empty.
+// Set holds the updates of one iteration. Its zero value is empty.
 type Set struct {
 	byID     map[id]*Update
 	bySeq    map[store.Seq]*Update
@@ -27,7 +26,7 @@ type Set struct {
 
 type id struct{ name, key string }
 
-// Accept adds the update that an entry has accepted, if it is one and not a signal.
+// Accept adds an accepted update. It ignores other signals.
 func (s *Set) Accept(e *store.Entry) {
 	if !strings.HasPrefix(e.Name, abi.UpdatePrefix) {
 		return
@@ -40,22 +39,22 @@ func (s *Set) Accept(e *store.Entry) {
 	s.pending++
 }
 
-// Take notes that a handle of the workflow brings what the entry of a seq has accepted.
+// Take records that the update accepted at a seq is bound to a handle. It ignores other signals.
 func (s *Set) Take(accepted store.Seq, handle int64) {
 	if u := s.bySeq[accepted]; u != nil {
 		s.byHandle[handle] = u
 	}
 }
 
-// GiveBack notes that the workflow has withdrawn a handle before it was told.
+// GiveBack records that the workflow withdrew a handle before it received the update.
 func (s *Set) GiveBack(handle int64) { delete(s.byHandle, handle) }
 
-// Taken reports whether a handle brings an update that has no answer.
+// Taken reports whether a handle has an update without an answer.
 func (s *Set) Taken(handle int64) bool {
 	return s.byHandle[handle] != nil && s.byHandle[handle].Reply == 0
 }
 
-// Reply notes an answer.
+// Reply records an answer.
 func (s *Set) Reply(e *store.Entry) {
 	if s.Taken(e.Handle) {
 		s.byHandle[e.Handle].Reply = e.Seq
@@ -63,7 +62,7 @@ func (s *Set) Reply(e *store.Entry) {
 	}
 }
 
-// Update returns an update by the name of its signal and its id, false if this iteration has not accepted it.
+// Update returns an update by its signal name and id; false if this iteration has not accepted it.
 func (s *Set) Update(signal, key string) (Update, bool) {
 	if u := s.byID[id{signal, key}]; u != nil {
 		return *u, true
@@ -71,5 +70,5 @@ func (s *Set) Update(signal, key string) (Update, bool) {
 	return Update{}, false
 }
 
-// PendingUpdates returns how many updates have no answer.
+// PendingUpdates returns the number of updates without an answer.
 func (s *Set) PendingUpdates() int { return s.pending }

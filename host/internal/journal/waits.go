@@ -6,25 +6,25 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// waits pairs signals with waits. For each name it has the pending signals, accepted and bound to no wait, and the open waits,
-// both oldest first. So a signal or a wait costs the same whatever else the run waits for.
+// waits pairs signals with waits. For each name, it holds the pending signals (accepted and not bound) and the open waits, both
+// oldest first. So the cost of a signal or a wait does not depend on other names.
 type waits struct {
-	byName map[string]*queue // of the names that have a signal or a wait
+	byName map[string]*queue // names with a pending signal or an open wait
 	ready  map[*queue]struct{}
-	signal load // of all names
+	signal load // pending signals of all names
 }
 
-// queue is the pending signals and the open waits of one name.
+// queue holds the pending signals and the open waits of one name.
 type queue struct {
 	signals []store.Seq // ascending
 	waits   []int64     // handles, ascending
-	bytes   int64       // of the payloads of signals
+	bytes   int64       // payload bytes of signals
 }
 
-// load is a number of signals, and the bytes of their payloads.
+// load is the number and payload bytes of signals.
 type load struct{ n, bytes int64 }
 
-// of returns how many signals of a name are pending.
+// of returns the load of the pending signals of a name.
 func (w *waits) of(name string) load {
 	if q := w.byName[name]; q != nil {
 		return load{int64(len(q.signals)), q.bytes}
@@ -32,7 +32,7 @@ func (w *waits) of(name string) load {
 	return load{}
 }
 
-// first returns the oldest open wait of a name, 0 if there is none.
+// first returns the handle of the oldest open wait of a name, 0 if there is none.
 func (w *waits) first(name string) int64 {
 	if q := w.byName[name]; q != nil && len(q.waits) > 0 {
 		return q.waits[0]
@@ -40,7 +40,7 @@ func (w *waits) first(name string) int64 {
 	return 0
 }
 
-// has reports whether the signal with which an entry was accepted is pending.
+// has reports whether the signal accepted at seq is pending.
 func (w *waits) has(name string, seq store.Seq) bool {
 	q := w.byName[name]
 	if q == nil {
@@ -50,7 +50,7 @@ func (w *waits) has(name string, seq store.Seq) bool {
 	return ok
 }
 
-// addSignal adds the signal that an entry has accepted.
+// addSignal adds the signal of an accept entry to the pending signals.
 func (w *waits) addSignal(e *store.Entry) {
 	q := w.queue(e.Name)
 	q.signals = insert(q.signals, e.Seq)
@@ -68,14 +68,14 @@ func (w *waits) removeSignal(e *store.Entry) {
 	w.changed(e.Name, q)
 }
 
-// addWait adds a wait that was opened.
+// addWait adds an open wait.
 func (w *waits) addWait(h *Handle) {
 	q := w.queue(h.Name)
 	q.waits = insert(q.waits, h.ID)
 	w.changed(h.Name, q)
 }
 
-// removeWait removes a wait that is no longer open.
+// removeWait removes a closed wait.
 func (w *waits) removeWait(h *Handle) {
 	q := w.queue(h.Name)
 	q.waits = remove(q.waits, h.ID)
@@ -94,7 +94,7 @@ func (w *waits) queue(name string) *queue {
 	return q
 }
 
-// changed notes whether a queue has a pair, and forgets it when it is empty.
+// changed updates ready and removes an empty queue.
 func (w *waits) changed(name string, q *queue) {
 	if len(q.signals) > 0 && len(q.waits) > 0 {
 		w.ready[q] = struct{}{}
@@ -103,13 +103,13 @@ func (w *waits) changed(name string, q *queue) {
 	}
 }
 
-// pair is a pending signal, and the wait that takes it.
+// pair is a pending signal and the handle of the wait that takes it.
 type pair struct {
 	signal store.Seq
 	wait   int64
 }
 
-// pairs returns what can be bound now, in the order of the signals: each one to the oldest wait of its name.
+// pairs returns the signals that can be bound now, in order of acceptance, each with the oldest wait of its name.
 func (w *waits) pairs() (list []pair) {
 	for q := range w.ready {
 		for i := range min(len(q.signals), len(q.waits)) {
@@ -120,7 +120,7 @@ func (w *waits) pairs() (list []pair) {
 	return list
 }
 
-// pending returns all pending signals, in no order.
+// pending returns the seqs of all pending signals, in no particular order.
 func (w *waits) pending() (list []store.Seq) {
 	for _, q := range w.byName {
 		list = append(list, q.signals...)
@@ -128,7 +128,7 @@ func (w *waits) pending() (list []store.Seq) {
 	return list
 }
 
-// insert inserts into an ascending list, mostly at its end.
+// insert inserts x into an ascending list. It is fast at the end, the usual place.
 func insert[T ~int64 | ~uint64](list []T, x T) []T {
 	if n := len(list); n == 0 || list[n-1] < x {
 		return append(list, x)
@@ -137,7 +137,7 @@ func insert[T ~int64 | ~uint64](list []T, x T) []T {
 	return slices.Insert(list, i, x)
 }
 
-// remove removes from an ascending list, mostly from its beginning.
+// remove removes x from an ascending list. It is fast at the beginning, the usual place.
 func remove[T ~int64 | ~uint64](list []T, x T) []T {
 	i, ok := slices.BinarySearch(list, x)
 	switch {

@@ -1,5 +1,5 @@
-// Package lifecycle starts and stops what runs beside a host: schedules, and the queues of limits. They are made before the host
-// that they use, wait for it, and end with it.
+// Package lifecycle starts and stops the keepers beside a host, which run its schedules and the queues of its limits. A
+// keeper is made before the host that it uses, waits until Begin, and ends with the host.
 package lifecycle
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Life is the life of a keeper, from New over Begin to Close. Its methods may be called concurrently.
+// Life is the life cycle of a keeper, from NewLife over Begin to Close. Its methods may be called concurrently.
 type Life struct {
 	begun  chan struct{}   // closed by Begin
 	ctx    context.Context //nolint:containedctx // it ends with Close
@@ -27,10 +27,10 @@ func NewLife() *Life {
 	return l
 }
 
-// Begin says that the keeper has its host. What was written before is seen by those for whom Wait returns. It is called once.
+// Begin reports that the keeper has its host. Writes before Begin happen before Wait returns nil. Begin is called once.
 func (l *Life) Begin() { close(l.begun) }
 
-// Wait blocks until Begin. It returns the cause of ctx if that ends first, and store.ErrClosed if Close does.
+// Wait blocks until Begin. It returns the cause of ctx if ctx ends first, and store.ErrClosed if Close is called first.
 func (l *Life) Wait(ctx context.Context) error {
 	select {
 	case <-l.begun:
@@ -42,8 +42,8 @@ func (l *Life) Wait(ctx context.Context) error {
 	}
 }
 
-// Go calls f in a goroutine that Close waits for, with a context that Close ends. After Close it reports false, and does not call
-// f.
+// Go runs f in a goroutine, with a context that Close cancels; Close waits for it. After Close, Go returns false
+// without calling f.
 func (l *Life) Go(f func(ctx context.Context)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *Life) Go(f func(ctx context.Context)) bool {
 	return !l.closed
 }
 
-// Close ends the context of what Go has started, and blocks until all of that has returned.
+// Close cancels the context of all functions that Go started, and blocks until they have returned.
 func (l *Life) Close() {
 	l.cancel()
 	l.mu.Lock()

@@ -1,7 +1,7 @@
-// Package lru keeps things that may be used again, within a number of bytes: those that were used longest ago give way.
+// Package lru keeps values that may be used again, within a number of bytes. The least recently used values are evicted first.
 package lru
 
-// List is things that are kept, by when they were used. Its zero value keeps nothing, and has room for nothing.
+// List orders values by their last use. The zero List has a limit of 0, so there is no room for any value that takes bytes.
 type List[T any] struct {
 	Limit int64 // in bytes
 
@@ -9,20 +9,20 @@ type List[T any] struct {
 	bytes          int64
 }
 
-// Place is the place of a thing in a list.
+// Place is the position of a value in a List.
 type Place[T any] struct {
 	thing        T
 	bytes        int64
 	newer, older *Place[T]
 }
 
-// Thing returns what is kept there.
+// Thing returns the value at p.
 func (p *Place[T]) Thing() T { return p.thing }
 
-// Bytes returns what all things take.
+// Bytes returns the size of all values in the list.
 func (l *List[T]) Bytes() int64 { return l.bytes }
 
-// Add keeps a thing that was used just now, and takes so many bytes.
+// Add inserts a value as the most recently used one.
 func (l *List[T]) Add(thing T, bytes int64) *Place[T] {
 	p := &Place[T]{thing: thing, bytes: bytes, older: l.newest}
 	if l.newest != nil {
@@ -35,7 +35,7 @@ func (l *List[T]) Add(thing T, bytes int64) *Place[T] {
 	return p
 }
 
-// Remove takes a thing out, which is in the list.
+// Remove removes a value. p must be in the list.
 func (l *List[T]) Remove(p *Place[T]) {
 	if p.newer != nil {
 		p.newer.older = p.older
@@ -51,7 +51,7 @@ func (l *List[T]) Remove(p *Place[T]) {
 	l.bytes -= p.bytes
 }
 
-// Excess returns the thing that has to give way first, false while there is room for all of them.
+// Excess returns the least recently used value if the list exceeds its limit, and false otherwise. It does not remove the value.
 func (l *List[T]) Excess() (thing T, ok bool) {
 	if l.bytes <= l.Limit {
 		return thing, false

@@ -11,53 +11,56 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Limits says when modules leave memory. They do so only while they have no instance.
+// Limits says when modules are unloaded from memory. A module that has an instance is never unloaded.
 type Limits struct {
-	// Idle is how long after its last use a module leaves memory; 0 or less keeps it.
+	// Idle is how long after its last use a module is unloaded; 0 or less disables this.
 	Idle time.Duration
-	// Bytes bounds the modules in memory, about: those that were used longest ago leave it.
+	// Bytes is the approximate memory limit of all modules. Above it, the least recently used modules are unloaded.
 	Bytes int64
-	// Left, if set, is called with each module that has left memory, and what it took.
+	// Left, if set, is called with each unloaded module and the bytes that it took.
 	Left func(d store.Digest, bytes int64)
 }
 
-// lookEvery is how often modules and instances are looked at while there are any: an idle instance is closed after one to two
-// looks. Instances of the Go guest of a busy host are used again within milliseconds, and making one takes less than one.
+// lookEvery is the interval of the sweeps over modules and instances. No sweep is scheduled while there are none. An
+// idle instance is closed after one to two sweeps. On a busy host, instances of a Go guest are reused within
+// milliseconds, and making one takes less than a millisecond.
 const lookEvery = time.Second
 
-// manyInstances is how many instances have left for their garbage to be worth a collection, when none is left: each Go guest
-// has some 300 KB on the heap. A run that wakes now and then causes none for a while, and a host that is busy none at all.
+// manyInstances is the number of closed instances that justifies a garbage collection once no idle instance is left.
+// Each Go guest has some 300 KB on the heap. A run that wakes now and then rarely triggers a collection, and a busy
+// host never does.
 const manyInstances = 8
 
-// Cache is the modules of which this process has had an instance, and the grants of versions that were asked for. Its methods
-// may be called concurrently.
+// Cache holds the modules that this process has used, and the grants of versions that were requested. It is safe for
+// concurrent use.
 type Cache struct {
-	ctx    context.Context //nolint:containedctx // of compilations, for which several callers may wait
+	ctx    context.Context //nolint:containedctx // for compilations, which several callers may wait for
 	cancel context.CancelFunc
 	engine engine.Engine
 	store  store.Store
 	clock  clock.Clock
 	limits Limits
 
-	mu      sync.Mutex // guards what follows; no other lock is taken while it is held
+	mu      sync.Mutex // guards the fields below; no other lock is taken while it is held
 	modules map[store.Digest]*Module
 	granted map[versionKey]store.Grants
-	looking bool   // a look will be taken
-	stop    func() // ends that; nil before the first one
+	looking bool   // a sweep is scheduled
+	stop    func() // cancels the scheduled sweep; nil before the first one
 	closed  bool
 
-	looks sync.Mutex // held by the look that is being taken; guards gave
-	gave  int        // instances that left since the last collection
+	looks sync.Mutex // held during a sweep; guards gave
+	gave  int        // instances closed since the last collection
 }
 
-// NewCache returns an empty cache of the modules of a store. The clock says how long modules are idle.
+// NewCache returns an empty cache of the modules of a store. The clock measures how long modules are idle.
 func NewCache(e engine.Engine, s store.Store, c clock.Clock, l Limits) *Cache {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Cache{ctx: ctx, cancel: cancel, engine: e, store: s, clock: c, limits: l, modules: map[store.Digest]*Module{},
 		granted: map[versionKey]store.Grants{}}
 }
 
-// Get returns a module. The first call compiles it, or loads it from the engine's cache; others wait for that.
+// Get returns a module. The first call compiles it or loads it from the engine's cache; concurrent calls wait for
+// that.
 func (c *Cache) Get(d store.Digest) (*Module, error) {
 	c.mu.Lock()
 	m := c.modules[d]
@@ -70,18 +73,20 @@ func (c *Cache) Get(d store.Digest) (*Module, error) {
 		info, err := c.store.Modules().Info(c.ctx, d)
 		return info.DescriptionJSON, err
 	})
-	if err != nil { // the next one tries again, or one that waits already
+	if err != nil { // the module stays unknown: the next or a waiting caller tries again
 		return nil, err
 	}
 	c.lookLater()
 	return m, nil
 }
 
-// patience is how long GetPatiently waits before it tries again, each time: as long as a run waits after a fault of the host.
+// patience lists the pauses between the attempts of GetPatiently. They are as long as a run waits after a fault of
+// the host.
 var patience = [...]time.Duration{time.Second, 8 * time.Second}
 
-// GetPatiently is Get for an attempt of a step. That a module cannot be loaded is the machine's fault (a store that cannot be
-// read, a process that gets no memory) and no failure of the step, so it tries again a few times before it returns the error.
+// GetPatiently is Get for an attempt of a step. If a module cannot be loaded, the machine is at fault (an unreadable
+// store, a process without memory), not the step. So it retries after each pause of patience before it returns the
+// error.
 func (c *Cache) GetPatiently(ctx context.Context, d store.Digest) (*Module, error) {
 	for _, pause := range patience {
 		if m, err := c.Get(d); err == nil || ctx.Err() != nil || c.ctx.Err() != nil {
@@ -98,14 +103,14 @@ func (c *Cache) GetPatiently(ctx context.Context, d store.Digest) (*Module, erro
 	return c.Get(d)
 }
 
-// load has the engine load or compile a module.
 func (c *Cache) load(d store.Digest) (engine.Module, error) {
 	return c.engine.Compile(c.ctx, engine.Source{Digest: d, Read: func(ctx context.Context) ([]byte, error) {
 		return c.store.Modules().Get(ctx, d)
 	}})
 }
 
-// Resident returns what an instance of a module holds, about, of which nothing may be known yet.
+// Resident returns an estimate of the bytes that an instance of a module holds, also for a module that was never
+// used.
 func (c *Cache) Resident(d store.Digest) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,8 +120,8 @@ func (c *Cache) Resident(d store.Digest) int64 {
 	return usualBytes
 }
 
-// Forget closes a module that is not needed any more, when its last instance is released, and has the engine's cache drop it.
-// What cannot be dropped stays there until the cache is full.
+// Forget removes a module that is no longer needed, closes it when its last instance is released, and deletes it from
+// the engine's cache. If that deletion fails, the module stays there until the cache evicts it.
 func (c *Cache) Forget(d store.Digest) {
 	c.mu.Lock()
 	m := c.modules[d]
@@ -128,10 +133,10 @@ func (c *Cache) Forget(d store.Digest) {
 	_ = c.engine.Forget(c.ctx, d)
 }
 
-// Cancel ends compilations, and lets none begin.
+// Cancel cancels all compilations and refuses new ones.
 func (c *Cache) Cancel() { c.cancel() }
 
-// Close closes all modules. No guest runs any more.
+// Close closes all modules. The caller has stopped all guests.
 func (c *Cache) Close() {
 	c.cancel()
 	c.mu.Lock()
@@ -140,7 +145,7 @@ func (c *Cache) Close() {
 		c.stop()
 	}
 	c.mu.Unlock()
-	c.looks.Lock() // waits for one that is being taken
+	c.looks.Lock() // waits for a sweep in progress
 	defer c.looks.Unlock()
 	for _, m := range c.all() {
 		m.Close()
@@ -150,7 +155,7 @@ func (c *Cache) Close() {
 	clear(c.modules)
 }
 
-// all returns the modules.
+// all returns a copy of the map of modules.
 func (c *Cache) all() map[store.Digest]*Module {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +166,7 @@ func (c *Cache) all() map[store.Digest]*Module {
 	return all
 }
 
-// lookLater has somebody look after a while, if nobody is going to.
+// lookLater schedules the next sweep unless one is pending or the cache is closed.
 func (c *Cache) lookLater() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,8 +181,8 @@ func (c *Cache) lookLater() {
 	c.stop = clock.AfterFunc(c.clock, every, c.look)
 }
 
-// look lets idle instances and modules go, and looks again later if there are others. While all runs of a host sleep for long,
-// there are none, and nobody looks.
+// look is the sweep: it closes idle instances, unloads modules, and schedules the next sweep if any of them remain.
+// While all runs of a host sleep, none remain and no sweep is scheduled.
 func (c *Cache) look() {
 	c.looks.Lock()
 	defer c.looks.Unlock()
@@ -213,8 +218,8 @@ func (c *Cache) look() {
 		bytes -= n
 		left = true
 	}
-	// wazero unmaps code when the garbage collector has seen that nothing uses it. Where guests that were many have all come to
-	// rest, what they have left is garbage as well, and Go does not collect any while nothing is allocated.
+	// wazero unmaps code when the garbage collector finds it unreachable. After a burst of guests, their instances
+	// are garbage as well, and Go does not collect it while the process allocates nothing.
 	c.gave += gave
 	if left || c.gave >= manyInstances && idle == 0 {
 		c.gave = 0
@@ -231,9 +236,9 @@ func (c *Cache) gone(d store.Digest, bytes int64) {
 	}
 }
 
-// look counts how often in a row the module was not used, and unloads it when that is often enough; 0 keeps it. It returns
-// what the module takes, whether it has left memory, and whether it is there. A module that is just being loaded is not
-// waited for.
+// look counts the consecutive sweeps in which the module was not used, and unloads it at the given number of sweeps;
+// 0 keeps it. It returns the bytes that the module takes, whether it was unloaded, and whether it is in memory. It
+// does not wait for a module that is being loaded.
 func (m *Module) look(looks int) (bytes int64, gone, stays bool) {
 	if !m.mu.TryLock() {
 		return 0, false, true
@@ -254,7 +259,7 @@ func (m *Module) look(looks int) (bytes int64, gone, stays bool) {
 	return m.loaded.Bytes(), false, true
 }
 
-// unloadOldest unloads the module that was used longest ago, of those that have no instance.
+// unloadOldest unloads the least recently used module without instances.
 func unloadOldest(all map[store.Digest]*Module) (of store.Digest, bytes int64, ok bool) {
 	var oldest *Module
 	most := -1

@@ -18,14 +18,14 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// The exit codes of a child.
+// Exit codes of a child.
 const (
-	exitBuilt = 0 // or the compiler refused the module
+	exitBuilt = 0 // also if the compiler refused the module
 	exitLimit = 3
 	exitFault = 4
 )
 
-// Child reads a request, has build compile the module, and answers. It ends the process by exit, within its limits.
+// Child reads a request, compiles the module by build within the limits of the request, answers, and calls exit.
 func Child(in io.Reader, out io.Writer, exit func(code int), build func(ctx context.Context, wasm []byte, dir string) error) {
 	c := &child{out: out, exit: exit}
 	r := bufio.NewReader(in)
@@ -49,15 +49,15 @@ func Child(in io.Reader, out io.Writer, exit func(code int), build func(ctx cont
 	switch {
 	case err == nil:
 		c.end(exitBuilt, answer{OK: true})
-	case errors.As(err, &file) || errors.As(err, &files): // a module has no files
+	case errors.As(err, &file) || errors.As(err, &files): // a module has no files, so the machine is at fault
 		c.end(exitBuilt, answer{Fault: cut(err.Error())})
 	default:
 		c.end(exitBuilt, answer{Error: cut(err.Error())})
 	}
 }
 
-// maxError bounds the text of an error. A module chooses parts of it, as the names of exports, and what is longer than maxAnswer
-// is not understood.
+// maxError bounds the text of an error. A module chooses parts of it, such as names of exports, and the parent does
+// not understand answers longer than maxAnswer.
 const maxError = 4 << 10
 
 func cut(text string) string {
@@ -67,30 +67,31 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:maxError], "") + "…"
 }
 
-// child is a process that compiles.
+// child is the state of a process that compiles.
 type child struct {
 	once sync.Once
 	out  io.Writer
 	exit func(int)
 }
 
-// end answers and exits. The first answer counts.
+// end writes the answer and exits. Only the first call has an effect.
 func (c *child) end(code int, a answer) {
 	c.once.Do(func() {
 		if b, err := json.Marshal(a); err == nil {
-			_, _ = c.out.Write(append(b, '\n')) // a parent that is gone reads nothing
+			_, _ = c.out.Write(append(b, '\n')) // fails if the parent is gone
 		}
 		c.exit(code)
 	})
 }
 
-// watchEvery is how often the child looks at what it has taken: a compiler that allocates as fast as it can takes some ten
-// megabytes meanwhile.
+// watchEvery is the interval at which the child checks its own usage. A compiler that allocates as fast as it can
+// takes some ten megabytes in that time.
 const watchEvery = 5 * time.Millisecond
 
-// watch ends the process when it reaches a limit, until stop is called. The system's limits stand behind it, a little higher.
+// watch ends the process when it reaches a limit, until stop is called. Slightly higher limits of the system back it
+// up.
 func (c *child) watch(l CompileLimits) (stop func()) {
-	debug.SetMemoryLimit(l.Memory / 4 * 3) // collect garbage rather than reach the limit
+	debug.SetMemoryLimit(l.Memory / 4 * 3) // collect garbage before the limit is reached
 	limitProcess(l)
 	system, done := clock.System(), make(chan struct{})
 	began := system.Now()

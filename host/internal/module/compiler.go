@@ -1,8 +1,9 @@
-// The memory that a compilation takes goes with its process. A module that makes the compiler run for ever, take all memory or
-// crash ends that process and no other.
+// Each compilation has a process of its own, which frees its memory when it exits. A module that makes the compiler
+// loop forever, exhaust memory or crash ends only that process.
 //
-// The parent starts the process with Argument as its last argument. The child reads from its standard input a line with a request
-// as JSON, and after it the module up to the end. It writes its answer, a line of JSON, to its standard output.
+// The parent starts the process with Argument as its last argument. The child reads a line with a request as JSON
+// from its standard input, and then the module up to the end. It writes its answer, a line of JSON, to its standard
+// output.
 
 package module
 
@@ -21,24 +22,24 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// Argument is the last argument of a process that is to compile.
+// Argument is the last argument of a compiling process.
 const Argument = "wfhost-compile-module"
 
-// CompileLimits bound one compilation. Zero is the default of each.
+// CompileLimits bound one compilation. Zero selects the default of each limit.
 type CompileLimits struct {
-	CPU    time.Duration // of user and system mode together; not on Windows
-	Wall   time.Duration // from the start of the process on
-	Memory int64         // bytes that the process has from the system
+	CPU    time.Duration // user and system time together; ignored on Windows
+	Wall   time.Duration // since the start of the process
+	Memory int64         // bytes that the process holds from the system
 }
 
-// The defaults. A Go module of 4 MB takes a second of CPU time and 110 MB, and the largest module that may be uploaded has 32 MB.
+// Defaults. A Go module of 4 MB takes a second of CPU time and 110 MB of memory; uploads are limited to 32 MB.
 const (
 	DefaultCPU    = time.Minute
 	DefaultWall   = 2 * time.Minute
 	DefaultMemory = 2 << 30
 )
 
-// WithDefaults fills in what is zero.
+// WithDefaults replaces zero limits by their defaults.
 func (l CompileLimits) WithDefaults() CompileLimits {
 	if l.CPU == 0 {
 		l.CPU = DefaultCPU
@@ -52,50 +53,50 @@ func (l CompileLimits) WithDefaults() CompileLimits {
 	return l
 }
 
-// request is what the child is told.
+// request is what the parent sends to the child.
 type request struct {
 	Dir    string
 	Limits CompileLimits
 }
 
-// answer is what the child says in the end.
+// answer is what the child sends back.
 type answer struct {
 	OK    bool   `json:"ok,omitempty"`
-	Error string `json:"error,omitempty"` // of the compiler, about the module
-	Fault string `json:"fault,omitempty"` // of the machine
+	Error string `json:"error,omitempty"` // the compiler refused the module
+	Fault string `json:"fault,omitempty"` // the machine failed
 	Limit string `json:"limit,omitempty"` // a sentence about the limit that was reached
 }
 
-// ErrUnavailable is wrapped by errors that say nothing of the module.
+// ErrUnavailable is wrapped by errors that do not concern the module itself.
 var ErrUnavailable = errors.New("modules cannot be compiled")
 
-// Compiler has processes compile. It is safe for concurrent use.
+// Compiler compiles modules in child processes. It is safe for concurrent use.
 type Compiler struct {
 	command []string
 	limits  CompileLimits
 	slots   chan struct{}
 }
 
-// atOnce is how many processes compile at a time: so many times Limits.Memory is the most that uploads take.
+// atOnce is how many processes compile at a time. Uploads take at most atOnce times CompileLimits.Memory.
 const atOnce = 2
 
-// NewCompiler returns a Compiler that starts a command, to which Argument is added.
+// NewCompiler returns a Compiler that starts command with Argument appended.
 func NewCompiler(command []string, l CompileLimits) *Compiler {
 	return &Compiler{command: append(command[:len(command):len(command)], Argument), limits: l.WithDefaults(),
 		slots: make(chan struct{}, atOnce)}
 }
 
-// Bounds of what is taken from the child's output: an answer, and the end of what it complains of.
+// Bounds of what the parent keeps of the child's output: the answer, and the end of its standard error.
 const (
 	maxAnswer = 64 << 10
 	maxWords  = 2 << 10
 )
 
-// killDelay is how long a process that was killed may keep its pipes open, by children of its own.
+// killDelay is how long the parent waits for the pipes of a killed process, which its own children may hold open.
 const killDelay = time.Second
 
-// Build compiles a module into an empty folder. It waits until fewer than atOnce others compile. An error that says nothing of
-// the module wraps ErrUnavailable: the process could not be started, or could not write.
+// Build compiles a module into an empty folder. It blocks while atOnce other calls compile. An error that does not
+// concern the module wraps ErrUnavailable: the process could not be started, or could not write.
 func (p *Compiler) Build(ctx context.Context, wasm []byte, dir string) error {
 	select {
 	case p.slots <- struct{}{}:
@@ -136,7 +137,8 @@ func (p *Compiler) Build(ctx context.Context, wasm []byte, dir string) error {
 
 var errWall = errors.New("time is up")
 
-// verdict says what came of a child: its last line says so, if it came that far.
+// verdict returns the outcome of a child from the last line of its output, or from its exit error if there is no
+// answer.
 func verdict(out, words []byte, err error) error {
 	var a answer
 	lines := bytes.Split(bytes.TrimRight(out, "\r\n"), []byte("\n"))
@@ -165,8 +167,8 @@ func wallSentence(limit time.Duration) string {
 	return fmt.Sprintf("compiling the module takes longer than %v, which is the limit", limit)
 }
 
-// tail keeps the end of what is written to it, so that no output fills the parent's memory. Of complaints, the beginning
-// says more; but that of a program may be its own.
+// tail keeps the end of what is written to it, so that no output fills the parent's memory. The beginning of an error
+// message says more, but the beginning of a program's output may not be an error message.
 type tail struct {
 	most int
 	b    []byte

@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// maxGrants bounds the versions whose grants are remembered: those of the runs of a busy hour.
+// maxGrants bounds the versions whose grants are cached: enough for the runs of a busy hour.
 const maxGrants = 1000
 
 type versionKey struct {
@@ -17,8 +17,8 @@ type versionKey struct {
 	number   uint32
 }
 
-// Grants returns what a version may do: nothing, if there is no such version. A version never changes, so that one read
-// is enough.
+// Grants returns what a version may do: nothing, if the version does not exist. Versions are immutable, so the cache
+// never goes stale.
 func (c *Cache) Grants(ctx context.Context, ns store.NamespaceID, workflow string, number uint32) (store.Grants, error) {
 	key := versionKey{ns, workflow, number}
 	c.mu.Lock()

@@ -2,12 +2,12 @@ package module
 
 import "fmt"
 
-// InUseError says that a version is not deleted because runs need it.
+// InUseError reports that a version cannot be deleted because runs need it.
 type InUseError struct {
 	Workflow string
 	Version  uint32
-	Runs     int64  // how many, ended ones that are not deleted included
-	Example  string // id of one; empty if none was found among the oldest runs of the workflow
+	Runs     int64  // includes ended runs that are not deleted
+	Example  string // id of one run; empty if none was found among the oldest runs of the workflow
 }
 
 // Error names the version and one of the runs.

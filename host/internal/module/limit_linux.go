@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareBytes is how much more address space than memory a Go program may have reserved.
+// spareBytes is how much more address space than memory a Go program may reserve.
 const spareBytes = 1 << 30
 
-// limitProcess has the kernel limit what the child does not notice itself, and end the child before others when memory is short.
-// Where it refuses, the child looks after itself.
+// limitProcess sets kernel limits for what the child's own watch misses, and makes the child the OOM killer's first
+// choice. If the kernel refuses, the child's own watch is the only limit.
 func limitProcess(l CompileLimits) {
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // more is always allowed
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // a higher score is always allowed
 	limitCPU(l)
 	lowerPriority()
 	b, err := os.ReadFile("/proc/self/statm")
@@ -27,13 +27,14 @@ func limitProcess(l CompileLimits) {
 		return
 	}
 	most := pages*uint64(os.Getpagesize()) + uint64(l.Memory) + spareBytes
-	_ = unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: most, Max: most}) // a lower one stays
+	_ = unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: most, Max: most}) // fails if the limit is already lower
 }
 
-// lowerPriority sets the niceness of all threads of the process. On Linux each thread has its own, and a new one has that of the
-// thread that started it; so when a look at all of them finds nothing to change, every later one is nice, too.
+// lowerPriority sets the niceness of all threads of the process. On Linux each thread has its own niceness and
+// inherits that of the thread that started it. So once a pass over all threads finds nothing to change, all later
+// threads are nice, too.
 func lowerPriority() {
-	const looks = 10 // the first one finds a few threads, the next one none, mostly
+	const looks = 10 // mostly two passes suffice: the first finds a few threads, the second none
 	for range looks {
 		threads, err := os.ReadDir("/proc/self/task")
 		changed := false
@@ -49,12 +50,12 @@ func lowerPriority() {
 	}
 }
 
-// nicenessOf returns that of a thread, from -20 to 19, or the greatest one if there is no such thread.
+// nicenessOf returns the niceness of a thread, from -20 to 19, or 19 if there is no such thread.
 func nicenessOf(thread int) int {
 	const most, offset = 19, 20
 	p, err := unix.Getpriority(unix.PRIO_PROCESS, thread)
 	if err != nil {
 		return most
 	}
-	return offset - p // the system call answers so, that nothing it returns is negative
+	return offset - p // the system call returns 20 minus the niceness, so that it is never negative
 }

@@ -4,8 +4,8 @@ package module
 
 import "time"
 
-// limitProcess does nothing: the child looks after itself.
+// limitProcess does nothing: the child watches its own usage.
 func limitProcess(CompileLimits) {}
 
-// cpuTime is not known here.
+// cpuTime returns 0: the CPU time is not available on this system.
 func cpuTime() time.Duration { return 0 }

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// niceness is the priority of the child: where all processors are busy, it gets a tenth of what a thread of the host gets. With
-// less than that, an honest module could reach CompileLimits.Wall.
+// niceness is the niceness of the child: if all processors are busy, it gets a tenth of the share of a host thread.
+// With less, an honest module could reach CompileLimits.Wall.
 const niceness = 10
 
-// limitCPU has the kernel kill the child some seconds after its limit.
+// limitCPU makes the kernel kill the child about two seconds after its CPU limit.
 func limitCPU(l CompileLimits) {
 	most := uint64(l.CPU/time.Second) + 2
-	_ = unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: most, Max: most}) // a lower one stays
+	_ = unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: most, Max: most}) // fails if the limit is already lower
 }
 
-// cpuTime returns what this process has taken of the processors.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {

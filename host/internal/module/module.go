@@ -1,8 +1,8 @@
-// Package module keeps the compiled modules of a process: what their descriptions say, how much memory an instance of each takes,
-// and what the versions made of them may do. A module that no guest has used for a while leaves memory, and comes back from the
-// engine's cache when one does.
+// Package module holds the compiled modules of a process: their descriptions, how much memory an instance of each
+// takes, and the grants of their versions. A module that no guest has used for some time is unloaded from memory, and
+// is loaded from the engine's cache when a guest needs it again.
 //
-// Modules are compiled in a process of their own, if the host has a command for it: see Compiler.
+// If the host has a command for it, modules are compiled in a separate process: see Compiler.
 package module
 
 import (
@@ -18,40 +18,40 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 )
 
-// Module is a module with what its description says. Its code is in memory while it has an instance, and for a while after
-// that. Entry, Command, BodiesEvent and CanThaw are set by the time that a caller gets the Module, and do not change.
+// Module is a module with its description. Its code is in memory while it has an instance, and for some time after
+// that. The exported fields are set before a caller gets the Module, and do not change.
 type Module struct {
-	Entry       string // the export that is the workflow
+	Entry       string // the export that runs the workflow
 	Command     bool   // the entry is _start
 	BodiesEvent bool   // bodies wait for the events descriptor, as goroutines do
-	CanThaw     bool   // a guest that was frozen goes on
-	Describes   bool   // it has a description to be asked for
+	CanThaw     bool   // a frozen guest can be thawed
+	Describes   bool   // it exports a function that describes it
 
 	load  func() (engine.Module, error)
-	after func() // called when an instance was released, with no lock held; nil is legal
+	after func() // called after an instance was released, with no lock held; may be nil
 
-	mu     sync.Mutex    // guards what follows; it is held while the module is loaded, and before Cache.mu is never taken
+	mu     sync.Mutex    // guards the fields below; held while loading; never held together with Cache.mu
 	known  bool          // the fields above and below are set
 	loaded engine.Module // nil while the code is not in memory
-	users  int           // instances, and calls of Instantiate
-	used   bool          // since the last look
-	idle   int           // looks since it was used
-	ended  bool          // it is closed when its last user is gone, and not loaded again
+	users  int           // instances, and calls of Instantiate in progress
+	used   bool          // used since the last sweep
+	idle   int           // consecutive sweeps without use
+	ended  bool          // unloaded with its last user, and never loaded again
 
 	steps      []string
 	queries    map[string][]string // by workflow
 	stepExport bool
-	bytes      atomic.Int64 // what an instance holds, about: the newest ones count most
-	least      atomic.Int64 // what a new instance holds beside its memory; 0 until it is compiled
+	bytes      atomic.Int64 // estimate of what an instance holds: a moving average
+	least      atomic.Int64 // what a new instance holds beside its memory; 0 until compiled
 }
 
-// Compile compiles a module that no cache keeps, and of which nothing is described yet. The caller closes it.
+// Compile compiles a module outside of any cache and without a description. The caller closes it.
 func Compile(ctx context.Context, e engine.Engine, s engine.Source) (*Module, error) {
 	m := &Module{load: func() (engine.Module, error) { return e.Compile(ctx, s) }}
 	return m, m.know(nil)
 }
 
-// know loads the module if nothing is known of it yet.
+// know loads and describes the module if no earlier call did.
 func (m *Module) know(description func() ([]byte, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,10 +75,11 @@ func (m *Module) know(description func() ([]byte, error)) error {
 	return nil
 }
 
-// errEnded says that a module was deleted, or the host closed.
+// errEnded reports that the module was deleted or the host closed.
 var errEnded = errors.New("the module is no longer there")
 
-// loadLocked brings the code into memory if it is not there.
+// loadLocked loads the code into memory unless it is there; the first load also reads the exports. The caller holds
+// mu.
 func (m *Module) loadLocked() error {
 	m.used, m.idle = true, 0
 	if m.loaded != nil {
@@ -109,18 +110,19 @@ func (m *Module) loadLocked() error {
 	return nil
 }
 
-// unloadLocked takes the code out of memory, which no instance uses, and returns how much that was.
+// unloadLocked frees the code unless an instance uses it, and returns its bytes. The caller holds mu.
 func (m *Module) unloadLocked() (bytes int64, ok bool) {
 	if m.loaded == nil || m.users > 0 {
 		return 0, false
 	}
 	bytes = m.loaded.Bytes()
-	_ = m.loaded.Close(context.Background()) // memory only
+	_ = m.loaded.Close(context.Background()) // frees memory only
 	m.loaded = nil
 	return bytes, true
 }
 
-// Instantiate returns an instance, which is to be given back by Release. The module is loaded first if it is not in memory.
+// Instantiate returns an instance, which the caller gives back by Release. It loads the module if it is not in
+// memory.
 func (m *Module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	m.mu.Lock()
 	err := m.loadLocked()
@@ -140,13 +142,13 @@ func (m *Module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	return inst, nil
 }
 
-// Release gives an instance back, and remembers what it held.
+// Release gives an instance back and updates the estimate of what an instance holds.
 func (m *Module) Release(inst engine.Instance) {
 	m.held(inst.Release(context.Background()))
 	m.leave()
 }
 
-// leave ends a use.
+// leave removes a user.
 func (m *Module) leave() {
 	m.mu.Lock()
 	m.users--
@@ -160,7 +162,7 @@ func (m *Module) leave() {
 	}
 }
 
-// Close takes the code out of memory when no instance uses it any more. The module is not loaded again.
+// Close unloads the code as soon as no instance uses it. The module is not loaded again.
 func (m *Module) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -168,14 +170,14 @@ func (m *Module) Close() {
 	_, _ = m.unloadLocked()
 }
 
-// Describe takes the description of a module that no cache keeps.
+// Describe sets the description of a module that is in no cache.
 func (m *Module) Describe(text []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.describe(text)
 }
 
-// describe reads the description, if the module has one.
+// describe parses the description unless it is empty. The caller holds mu.
 func (m *Module) describe(text []byte) error {
 	if len(text) == 0 {
 		return nil
@@ -191,19 +193,21 @@ func (m *Module) describe(text []byte) error {
 	return nil
 }
 
-// HasStep reports whether the module has a step function of that name. One that has no list of them has all.
+// HasStep reports whether the module has a step function of that name. A module that exports step functions and does
+// not list them accepts every name.
 func (m *Module) HasStep(name string) bool {
 	return m.stepExport && (m.steps == nil || slices.Contains(m.steps, name))
 }
 
-// Queries returns the names of the queries that a workflow answers, none if it does not say.
+// Queries returns the names of the queries that a workflow answers; none if the description does not list them.
 func (m *Module) Queries(workflow string) []string { return m.queries[workflow] }
 
-// usualBytes is what an instance holds of which nothing is known yet, about.
+// usualBytes is the estimate for an instance of a module whose instances were not measured.
 const usualBytes = 1 << 20
 
-// Resident returns what an instance of the module holds, about: what those held that were given back, the newest ones most,
-// with all that the engine has of them. Before that, it is a guess at the memory, and what the module says of its tables.
+// Resident returns an estimate of the bytes that an instance of the module holds, including what the engine keeps for
+// it: a moving average over the released instances. Before the first release it is usualBytes or, if that is more,
+// the overhead that the engine computes from the module's tables.
 func (m *Module) Resident() int64 {
 	if n := m.bytes.Load(); n > 0 {
 		return n
@@ -211,7 +215,7 @@ func (m *Module) Resident() int64 {
 	return max(usualBytes, m.least.Load())
 }
 
-// held remembers what an instance held.
+// held adds a measured instance to the moving average.
 func (m *Module) held(bytes int64) {
 	if old := m.bytes.Load(); old > 0 {
 		bytes = (3*old + bytes) / 4

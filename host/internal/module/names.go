@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// CacheBytes is what names may take in memory, about: those of some thousand workflows, of which most have a few.
+	// CacheBytes is the approximate limit of a NamesCache, enough for some thousand workflows with a few names each.
 	CacheBytes = 2 << 20
-	// leastBytes is what a workflow without names takes there.
+	// leastBytes is the estimate for a workflow without names.
 	leastBytes = 256
-	// bytesOfName is what a name takes beside its text.
+	// bytesOfName is the overhead of a name beside its text.
 	bytesOfName = 16
 )
 
-// Names are what a workflow says that it can be asked, told and changed by.
+// Names lists the queries, signals and updates that a workflow declares.
 type Names struct {
 	Queries, Signals, Updates []string
 }
 
-// clone returns names that the caller may change.
+// clone returns a deep copy, which the caller may change.
 func (n Names) clone() Names {
 	return Names{slices.Clone(n.Queries), slices.Clone(n.Signals), slices.Clone(n.Updates)}
 }
@@ -38,15 +38,15 @@ func (n Names) bytes() int64 {
 	return sum
 }
 
-// NamesCache keeps names of workflows of modules, by the digests of these: descriptions are up to a megabyte, of which names are
-// little. Its zero value is ready. It may be used concurrently.
+// NamesCache caches the names of workflows by the digest of their module: a description is up to a megabyte, and
+// names are a small part of it. The zero value is ready to use. It is safe for concurrent use.
 type NamesCache struct {
 	mu      sync.Mutex // no other lock is taken while it is held
 	entries map[of]*lru.Place[namesOf]
 	list    lru.List[namesOf]
 }
 
-// of is a workflow of a module.
+// of identifies a workflow of a module.
 type of struct {
 	module   [32]byte
 	workflow string
@@ -57,8 +57,8 @@ type namesOf struct {
 	names Names
 }
 
-// Of returns the names of a workflow of a module, none if it has no description that can be read. describe is called if they are
-// not in memory; after an error of it there are none, and nothing is kept.
+// Of returns the names of a workflow of a module; none if the description cannot be parsed. It calls describe if the
+// names are not cached. If describe fails, Of returns no names and caches nothing.
 func (c *NamesCache) Of(digest [32]byte, workflow string, describe func() ([]byte, error)) Names {
 	k := of{digest, workflow}
 	if n, ok := c.get(k); ok {
@@ -101,7 +101,7 @@ func (c *NamesCache) keep(k of, n Names) {
 	if c.entries == nil {
 		c.entries, c.list.Limit = map[of]*lru.Place[namesOf]{}, CacheBytes
 	}
-	if p := c.entries[k]; p != nil { // another caller has read it meanwhile
+	if p := c.entries[k]; p != nil { // another caller has added it meanwhile
 		c.list.Remove(p)
 	}
 	c.entries[k] = c.list.Add(namesOf{k, n}, n.bytes())

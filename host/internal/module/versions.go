@@ -7,24 +7,25 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Guests is what runs them.
+// Guests prepares modules, and removes deleted ones from the cache.
 type Guests interface {
 	Prepare(ctx context.Context, b []byte) (*Module, []byte, error)
 	Forget(d store.Digest)
 }
 
-// Versions are those of workflows. One is kept for as long as there are runs of it.
+// Versions prepares and deletes the versions of workflows. A version is kept while it has runs.
 type Versions struct {
-	Usable func() error // why nothing may be done, nil if it may
+	Usable func() error // returns an error while the store must not be changed
 	Store  store.Store
 	Guests Guests
 
-	// mu is held for reading by whoever chooses a version, until the run that has it is durable, and for writing while one is
-	// deleted. Other locks are taken meanwhile; nobody who holds one of these waits for it.
+	// mu is read-locked from the choice of a version until the run that uses it is durable, and write-locked during
+	// deletions. It is the outermost lock: other locks may be taken while it is held, and it is not taken while any
+	// of them is held.
 	mu sync.RWMutex
 }
 
-// Hold keeps versions from being deleted until release is called: between choosing one for a run and the run's being durable.
+// Hold prevents deletions of versions until release is called: from the choice of a version until its run is durable.
 func (v *Versions) Hold() (release func()) {
 	v.mu.RLock()
 	return v.mu.RUnlock
@@ -35,8 +36,8 @@ func (v *Versions) Prepare(ctx context.Context, b []byte) (*Module, []byte, erro
 	return v.Guests.Prepare(ctx, b)
 }
 
-// Delete deletes a version that no run has, with its module if no other version has it. Ended runs count
-// too until they are deleted, since they may be retried and replayed.
+// Delete deletes a version that has no runs, and its module if no other version uses it. Ended runs count until they
+// are deleted, since they may be retried and replayed.
 func (v *Versions) Delete(ctx context.Context, ns store.NamespaceID, workflow string, number uint32) error {
 	if err := v.Usable(); err != nil {
 		return err
@@ -54,18 +55,19 @@ func (v *Versions) Delete(ctx context.Context, ns store.NamespaceID, workflow st
 	if err := modules.DeleteVersion(ctx, ns, workflow, number); err != nil {
 		return err
 	}
-	if _, err := modules.Info(ctx, version.Module); err != nil { // no other version has it
+	if _, err := modules.Info(ctx, version.Module); err != nil { // no other version uses it
 		v.Guests.Forget(version.Module)
 	}
 	return nil
 }
 
-// DeleteUnused deletes those of the modules that no version has, and what the cache has of them, and returns how many these were.
+// DeleteUnused deletes those modules of the list that no version uses, also from the cache, and returns how many it
+// deleted.
 func (v *Versions) DeleteUnused(ctx context.Context, of ...store.Digest) (deleted int, err error) {
 	if err := v.Usable(); err != nil {
 		return 0, err
 	}
-	v.mu.Lock() // until the cache has forgotten them, no run begins with a module that was stored again
+	v.mu.Lock() // held until the cache has forgotten them, so that no run begins with a module that is stored again
 	defer v.mu.Unlock()
 	list, err := v.Store.Modules().DeleteUnused(ctx, of)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package progress keeps what handlers record of their attempts while they are at work, so that the next attempt of the step
-// can go on from there: the newest in memory, and in the journal of the run at a bounded rate.
+// Package progress keeps the details that handlers record during their attempts, so that the next attempt of the step
+// can continue from there. The newest details are in memory, and go to the run's journal at a bounded rate.
 package progress
 
 import (
@@ -16,44 +16,45 @@ import (
 )
 
 const (
-	// interval is the shortest time between two records of one step: a crash loses what came since the last one, and ten seconds
-	// of work are seldom worth an fsync.
+	// interval is the shortest time between two records of a step. A crash loses the details since the last record, and
+	// ten seconds of work are seldom worth an fsync.
 	interval = 10 * time.Second
-	// share bounds the records of a step that goes on for long: the time between them is also one part in so many of that since its
-	// first heartbeat. A day makes some 380 records, a week some 500.
+	// share bounds the records of a long step: the time between them is also at least 1/share of the time since its first
+	// heartbeat. That makes some 380 records in a day, and some 500 in a week.
 	share = 64
 )
 
-// Keeper has the details of the steps whose handlers have recorded any lately. It is safe for concurrent use.
+// Keeper holds the recent details of steps. It is safe for concurrent use.
 type Keeper struct {
 	clock clock.Clock
-	write func(a handler.Attempt, details []byte) error // returns nil when they are durable, or of no use any more
+	write func(a handler.Attempt, details []byte) error // returns nil when they are durable, or no longer needed
 
-	mu     sync.Mutex // guards what follows; nothing is called but the clock's timers while it is held, and nothing else is locked
+	mu     sync.Mutex // guards the fields below; while it is held, only the clock is called, and no other lock is taken
 	steps  map[string]*details
 	closed bool
 }
 
-// details are those of one step. They are forgotten when they are durable and an interval has passed.
+// details are the details of one step. They are dropped once they are durable and an interval has passed.
 type details struct {
-	writing chan struct{} // of one; full while they are written, so that the journal has them in order
+	writing chan struct{} // buffered 1; full while they are written, so that they reach the journal in order
 
-	// What follows is guarded by the Keeper's mu.
-	attempt handler.Attempt // that recorded the newest
+	// The Keeper's mu guards the fields below.
+	attempt handler.Attempt // the attempt that recorded the newest details
 	newest  []byte
-	dirty   bool // the newest are not in the journal
-	busy    bool // some are being written, or were less than an interval ago
+	dirty   bool // newest is not in the journal
+	busy    bool // details are being written, or were written less than an interval ago
 	since   time.Time
-	stop    func() // of the timer; nil while there is none
+	stop    func() // stops the timer; nil if there is none
 }
 
-// New returns a Keeper that writes by a function.
+// New returns a Keeper that stores details with write.
 func New(c clock.Clock, write func(a handler.Attempt, details []byte) error) *Keeper {
 	return &Keeper{clock: c, write: write, steps: map[string]*details{}}
 }
 
-// Record takes details, which must not be changed, and reports whether the attempt is still the newest of its step. It waits
-// until they are durable, if an interval has passed since the last ones were; else they are at the end of the interval.
+// Record takes details, which must not be changed afterwards, and reports whether the attempt is still the newest of
+// its step. It blocks until they are durable if an interval has passed since the last record; otherwise they are
+// written at the end of the interval.
 func (k *Keeper) Record(a handler.Attempt, newest []byte) bool {
 	k.mu.Lock()
 	d := k.steps[a.IdempotencyKey]
@@ -79,8 +80,8 @@ func (k *Keeper) Record(a handler.Attempt, newest []byte) bool {
 	return true
 }
 
-// store makes the newest details durable, and has the next ones follow after an interval. Those that cannot be written, as the
-// disk is full or the journal has no room, stay in memory and are tried again then.
+// store writes the newest details, and schedules the next write after an interval. If the write fails, since the disk
+// is full or the journal has no room, the details stay in memory until that write.
 func (k *Keeper) store(d *details) {
 	k.flush(d)
 	k.mu.Lock()
@@ -91,7 +92,7 @@ func (k *Keeper) store(d *details) {
 	d.stop = clock.AfterFunc(k.clock, max(interval, k.clock.Now().Sub(d.since)/share), func() { k.ring(d) })
 }
 
-// flush writes the newest details, if they are not in the journal, and returns when nothing of the step is being written.
+// flush writes the newest details if they are not in the journal. It returns when no write of the step is in progress.
 func (k *Keeper) flush(d *details) {
 	d.writing <- struct{}{}
 	defer func() { <-d.writing }()
@@ -109,7 +110,7 @@ func (k *Keeper) flush(d *details) {
 
 func (k *Keeper) ring(d *details) {
 	k.mu.Lock()
-	again := d.dirty || len(d.writing) > 0 // which may fail
+	again := d.dirty || len(d.writing) > 0 // the write in progress may fail
 	d.stop = nil
 	if !again {
 		delete(k.steps, d.attempt.IdempotencyKey)
@@ -120,7 +121,7 @@ func (k *Keeper) ring(d *details) {
 	}
 }
 
-// Close makes what is in memory durable, as far as it can be written, and forgets it: the host is about to close.
+// Close writes the details in memory, as far as that is possible, and drops them. The host is about to close.
 func (k *Keeper) Close() {
 	k.mu.Lock()
 	k.closed = true
@@ -133,7 +134,7 @@ func (k *Keeper) Close() {
 	k.mu.Unlock()
 	var writes sync.WaitGroup
 	for _, d := range steps {
-		writes.Go(func() { k.flush(d) }) // at once, so that they share their commits
+		writes.Go(func() { k.flush(d) }) // concurrently, so that they share commits
 	}
 	writes.Wait()
 	k.mu.Lock()
@@ -141,7 +142,7 @@ func (k *Keeper) Close() {
 	clear(k.steps)
 }
 
-// Flush makes the details of a step durable, before an attempt of it ends that may be followed by another one.
+// Flush makes the details of a step durable. It is called before the end of an attempt that another one may follow.
 func (k *Keeper) Flush(idempotencyKey string) {
 	k.mu.Lock()
 	d := k.steps[idempotencyKey]
@@ -151,7 +152,7 @@ func (k *Keeper) Flush(idempotencyKey string) {
 	}
 }
 
-// Latest returns the newest details that an attempt can go on from: those in memory, else those of the journal.
+// Latest returns the newest details from which an attempt can continue: from memory, or else from the journal.
 func (k *Keeper) Latest(a *handler.Attempt) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -161,8 +162,8 @@ func (k *Keeper) Latest(a *handler.Attempt) []byte {
 	return a.Details
 }
 
-// Entry returns a function that makes the entry of details, and none if the run does not wait for the step any more. Its error
-// is an *abi.Error of abi.Limit if the journal has room for nothing but what it needs.
+// Entry returns a function that makes the journal entry for details. It makes none if the run no longer waits for the
+// step. Its error is an *abi.Error of abi.Limit if the journal has room only for the entries that it needs.
 func Entry(a handler.Attempt, newest []byte) func(*run.Record) (store.Entry, error) {
 	return func(r *run.Record) (e store.Entry, err error) {
 		if r.Ended() || r.State.Incarnation != a.Incarnation {

@@ -14,33 +14,34 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Record is what is known of a suspect. Records are kept in a file, as JSON.
+// Record is what is known of a suspect. The records are saved in a file, as JSON.
 type Record struct {
 	Namespace store.NamespaceID `json:"namespace"`
 	ID        string            `json:"id"`
 	At        Progress          `json:"at"`
-	// Ends is how many processes in a row ended while the run computed, without progress.
+	// Ends is how many processes in a row ended while the run computed, without progress in between.
 	Ends int `json:"ends"`
-	// Trials is how many of them ended in a trial of the run.
+	// Trials is how many of these processes ended in a trial of the run.
 	Trials int `json:"trials"`
-	// UntilMs is where its newest trial ends or ended at the latest, in milliseconds from the start of that process.
+	// UntilMs is the latest end of its newest trial, in milliseconds from the start of that process.
 	UntilMs int64 `json:"until_ms"`
-	Trying  bool  `json:"trying"` // its trial goes on
+	Trying  bool  `json:"trying"` // its trial is in progress
 }
 
 // Progress is how far a run has come.
 type Progress struct {
 	Incarnation store.Incarnation `json:"incarnation"`
 	Iteration   uint32            `json:"iteration"`
-	Entries     int               `json:"entries"` // of its journal, those left out that a restart appends
-	Over        bool              `json:"-"`       // nothing goes on with the run: it has ended, or is left to a person
+	Entries     int               `json:"entries"` // of its journal, without the entries that a restart appends
+	Over        bool              `json:"-"`       // the run does not compute any more: it has ended, or needs a person
 }
 
-// Looks returns how far a run has come: store.ErrNotFound if there is none.
+// Looks returns the progress of a run, and store.ErrNotFound if there is none.
 type Looks func(store.RunKey) (Progress, error)
 
-// How many ends in a row have a run held, and in how many trials it is convicted. One end is that of everybody who computed; with
-// two trials, somebody who stops the host by kill -9, and again because it did not come up at once, would convict a long step.
+// endsToHold is how many ends in a row make a run held, and trials how many ends in trials convict it. After one end,
+// every run that computed is a suspect. Two trials are too few: killing the host with kill -9 twice, the second time
+// because it did not come up at once, would convict a long step.
 const (
 	endsToHold = 2
 	trials     = 3
@@ -48,21 +49,22 @@ const (
 
 func (r *Record) key() store.RunKey { return store.RunKey{Namespace: r.Namespace, ID: r.ID} }
 
-// held reports whether the run computes only in its trial.
+// held reports whether the run may compute only in its trial.
 func (r *Record) held() bool { return r.Ends >= endsToHold }
 
-// before reports whether a suspect is tried before another one: who was tried less often is more likely to be innocent.
+// before reports whether r is tried before o. Runs with fewer trials come first: they are more likely to be innocent.
 func (r *Record) before(o *Record) bool {
 	return cmp.Or(cmp.Compare(r.UntilMs, o.UntilMs), cmp.Compare(r.Namespace, o.Namespace), cmp.Compare(r.ID, o.ID)) < 0
 }
 
-// Reason says why a convicted run is set aside.
+// Reason returns why a convicted run is set aside.
 func (r *Record) Reason() string {
 	return fmt.Sprintf("brought the host down %d times: the process ended %d times in a row while this run computed, %d of them "+
 		"while it was tried alone; a retry lets it go on", r.Ends, r.Ends, r.Trials)
 }
 
-// judge decides what the end of a process means for those who were suspects before and those who computed then.
+// judge decides what the end of a process means for earlier suspects and for the runs that computed then. It returns
+// the new suspects.
 func judge(before []Record, marked []store.RunKey, unclean bool, look Looks) ([]Record, error) {
 	tried := slices.ContainsFunc(before, func(r Record) bool { return r.Trying })
 	computed := map[store.RunKey]bool{}
@@ -86,8 +88,8 @@ func judge(before []Record, marked []store.RunKey, unclean bool, look Looks) ([]
 		switch {
 		case at.Over:
 			known[run] = true
-		case !same: // what it did now is looked at below, as of a new suspect
-		case !unclean: // one that is held has not been tried
+		case !same: // it made progress: if it computed now, it is judged below as a new suspect
+		case !unclean: // a held run was not tried
 			if r.held() {
 				after = append(after, r)
 			}
@@ -98,9 +100,9 @@ func judge(before []Record, marked []store.RunKey, unclean bool, look Looks) ([]
 		case computed[run]:
 			r.Ends++
 			after = append(after, r)
-		case tried && r.held(): // it was that one, perhaps
+		case tried && r.held(): // the run under trial may have ended the process
 			after = append(after, r)
-		default: // the process ended without it
+		default: // the process ended while it did not compute
 			known[run] = true
 		}
 		known[run] = known[run] || same
@@ -122,7 +124,7 @@ func judge(before []Record, marked []store.RunKey, unclean bool, look Looks) ([]
 	return after, nil
 }
 
-// Look returns the progress of a run as it is in the store.
+// Look returns the progress of a run from its state and journal.
 func Look(st *store.RunState, entries []store.Entry) Progress {
 	p := Progress{Incarnation: st.Incarnation, Iteration: st.Iteration,
 		Over: st.Deleted || st.Status.Terminal() || st.Status.Attention()}
@@ -134,7 +136,7 @@ func Look(st *store.RunState, entries []store.Entry) Progress {
 	return p
 }
 
-// counts reports whether an entry is progress. That an attempt begins again after a restart is none.
+// counts reports whether an entry is progress. An attempt that begins again after a restart is not.
 func counts(e *store.Entry) bool {
 	return e.Kind != store.KindAttemptStarted || e.Code != journal.StartedByRecovery
 }
@@ -158,8 +160,8 @@ const (
 	suspectsName = "suspects.json"
 )
 
-// readRecords reads the suspects. A file that cannot be read has none: it is written anew, and a run that brings the host down
-// becomes a suspect again.
+// readRecords reads the suspects. It returns none if the file is unreadable: the file is then replaced, and a run that
+// brings the host down becomes a suspect again.
 func readRecords(path string, log *slog.Logger) (records []Record) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +177,8 @@ func readRecords(path string, log *slog.Logger) (records []Record) {
 	return records
 }
 
-// writeRecords replaces the file of suspects. It is there when the process ends; only a machine that loses power may lose it.
+// writeRecords replaces the file of suspects. The file is not synced: it survives the end of the process, but perhaps
+// not a power cut.
 func writeRecords(path string, records []Record) error {
 	if len(records) == 0 {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,19 +1,19 @@
-// Package quarantine finds runs that bring their process down. A run that takes all memory, or whose step ends the process,
-// does so again after each restart, and then nothing goes on any more.
+// Package quarantine finds runs that bring their process down. A run that takes all memory, or whose step ends the
+// process, does so again after each restart, and then no run makes progress.
 //
-// A process notes in a file which runs compute. The file is mapped into memory: what is written there is seen by the next
-// process however this one ends, and costs no system call. When a process finds that the one before was not closed, the runs that
-// computed then are suspects:
+// A process notes in a file which runs compute. The file is mapped into memory: the next process sees what was written
+// however this one ends, and a write costs no system call. When a process finds that the previous one was not closed,
+// the runs that computed then are suspects:
 //
-//	ended with the process once:          it goes on as always
-//	twice in a row, without progress:     it is held, and then tried: alone among the suspects, for a while
+//	ended with the process once:          it continues as usual
+//	twice in a row, without progress:     it is held, and then tried: alone among the suspects, for a limited time
 //	the process ended in three trials:    convicted: the caller sets it aside
 //
-// Progress of its journal, or a trial that the process survives, acquits a suspect. So does the end of a process in which it was
-// held: it was somebody else then.
+// Progress of its journal, or a trial that the process survives, acquits a suspect. So does the end of a process during
+// which it was held: it cannot have been the cause.
 //
-// A process may also be killed by a person or a supervisor, in the middle of anything. So the three trials are at times that do
-// not overlap, counted from the start of the process: one that is killed every minute is not killed in each of them.
+// A process may also be killed by a person or a supervisor, at any moment. So the three trials are at times that do not
+// overlap, counted from the start of the process: a process that is killed every minute is not killed in each of them.
 package quarantine
 
 import (
@@ -29,20 +29,21 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Times say when suspects are tried.
+// Times set when suspects are tried.
 type Times struct {
-	// Hold is how long after the start of the process the first trial of a suspect begins at the earliest, and how long after the
-	// end of the trial before it, counted in the same way, each later one.
+	// Hold is the least delay before a trial of a suspect. The first trial begins no earlier than Hold after the start of
+	// the process. If the previous trial ended T after the start of its process, the next one begins no earlier than T+Hold
+	// after the start of the process.
 	Hold time.Duration
-	// Trial is how long a trial lasts at most.
+	// Trial is the longest duration of a trial.
 	Trial time.Duration
 }
 
-// DefaultTimes hold a suspect long enough for everything else to come up, and try it longer than a guest takes to fill memory:
-// 6 GB took 9 s. The three trials begin 2, 24 and 46 s after the start.
+// DefaultTimes returns the times of a host. A suspect is held long enough for everything else to come up, and tried
+// longer than a guest takes to fill memory: 6 GB took 9 s. The three trials begin 2, 24 and 46 s after the start.
 func DefaultTimes() Times { return Times{Hold: 2 * time.Second, Trial: 20 * time.Second} }
 
-// ErrStopped says that a suspect was not tried before the host stopped.
+// ErrStopped reports that a suspect was not tried before the host stopped.
 var ErrStopped = errors.New("the host stops")
 
 // Watch notes which runs compute, and tries suspects. A nil Watch watches nothing. Its methods may be called concurrently.
@@ -54,15 +55,15 @@ type Watch struct {
 	began time.Time
 	found atomic.Int32 // len(suspects)
 
-	mu       sync.Mutex // guards the fields below; nothing is called while it is held
+	mu       sync.Mutex // guards the fields below; no callback is called while it is held
 	table    *table     // nil when closed
 	free     []int32    // slots of table
 	suspects map[store.RunKey]*suspect
 	trying   *suspect
-	timer    func() // stops the timer of the next trial, or of the end of this one
+	timer    func() // stops the timer, which begins the next trial or ends the current one
 }
 
-// suspect is a record with those who wait for the run's trial.
+// suspect is a record, and the callers that wait for the run's trial.
 type suspect struct {
 	Record
 	waiting []*waiter
@@ -70,8 +71,8 @@ type suspect struct {
 
 type waiter struct{ begin, refuse func() }
 
-// Open reads what the process before has left in a folder, decides what becomes of its suspects, and begins to watch. The
-// convicted are suspects no longer; the caller sets them aside before anything runs.
+// Open reads what the previous process left in a folder, judges its suspects, and begins to watch. Convicted runs are
+// no longer suspects; the caller sets them aside before any run computes.
 func Open(dir string, times Times, log *slog.Logger, look Looks) (w *Watch, convicted []Record, err error) {
 	w = &Watch{times: times, log: log, path: filepath.Join(dir, suspectsName), clock: clock.System(),
 		suspects: map[store.RunKey]*suspect{}}
@@ -110,7 +111,7 @@ func Open(dir string, times Times, log *slog.Logger, look Looks) (w *Watch, conv
 	return w, convicted, nil
 }
 
-// Close ends the watch: the process was closed, and nothing that computed now is a suspect for that.
+// Close ends the watch. Since the process was closed properly, the runs that compute now do not become suspects.
 func (w *Watch) Close() error {
 	if w == nil {
 		return nil
@@ -132,7 +133,7 @@ func (w *Watch) Close() error {
 	return errors.Join(err, w.save())
 }
 
-// Subject returns what is needed to watch a guest, or an attempt, of a run.
+// Subject returns a Subject for a guest, or an attempt, of a run.
 func (w *Watch) Subject(namespace uint32, run string) *Subject {
 	if w == nil {
 		return nil
@@ -140,16 +141,16 @@ func (w *Watch) Subject(namespace uint32, run string) *Subject {
 	return &Subject{w: w, run: store.RunKey{Namespace: store.NamespaceID(namespace), ID: run}, slot: noSlot}
 }
 
-// Subject is a guest, or an attempt, of a run. A nil Subject is not watched.
+// Subject watches a guest, or an attempt, of a run. A nil Subject watches nothing.
 type Subject struct {
 	w    *Watch
 	run  store.RunKey
-	slot int32 // of the table, noSlot while it does not compute
+	slot int32 // in the table; noSlot while it does not compute
 }
 
 const noSlot = -1
 
-// Begin notes that it computes, until End. Where more compute than the table has room for, it is not noted.
+// Begin notes that the subject computes, until End. If the table is full, it notes nothing.
 func (s *Subject) Begin() {
 	if s == nil {
 		return
@@ -163,7 +164,7 @@ func (s *Subject) Begin() {
 	}
 }
 
-// End notes that it does not compute.
+// End notes that the subject no longer computes.
 func (s *Subject) End() {
 	if s == nil {
 		return
@@ -181,14 +182,15 @@ func (s *Subject) End() {
 	s.slot = noSlot
 }
 
-// Ask calls begin: at once, or when the run is tried if it is held. If the host stops before that, it calls refuse instead.
+// Ask calls begin: at once, or in the run's trial if the run is held. If the host stops before the trial, it calls
+// refuse instead.
 func (s *Subject) Ask(begin, refuse func()) {
 	if s == nil || s.w.found.Load() == 0 || !s.w.holds(s.run, &waiter{begin, refuse}) {
 		begin()
 	}
 }
 
-// Wait is Ask for a caller that waits, until ctx is done: the error is its cause then, or ErrStopped.
+// Wait is Ask for a caller that blocks. It returns the cause of ctx if ctx ends first, and ErrStopped if the host stops first.
 func (s *Subject) Wait(ctx context.Context) error {
 	if s == nil || s.w.found.Load() == 0 {
 		return nil
@@ -205,7 +207,7 @@ func (s *Subject) Wait(ctx context.Context) error {
 	}
 }
 
-// holds has somebody wait for the trial of a run. It reports false if the run is not held.
+// holds adds a waiter for the trial of a run. It returns false if the run is not held.
 func (w *Watch) holds(run store.RunKey, waits *waiter) bool {
 	w.mu.Lock()
 	s := w.suspects[run]
@@ -226,7 +228,7 @@ func call(ready []*waiter) {
 	}
 }
 
-// Release refuses all who wait for a trial.
+// Release refuses all callers that wait for a trial.
 func (w *Watch) Release() {
 	if w == nil {
 		return
@@ -243,7 +245,7 @@ func (w *Watch) Release() {
 	}
 }
 
-// Committed takes a commit of a run that has become durable: one that has made progress is no suspect any more.
+// Committed takes a durable commit. A held run that has made progress is no longer a suspect.
 func (w *Watch) Committed(c *store.RunCommit) {
 	if w == nil || w.found.Load() == 0 || !advances(c) {
 		return
@@ -251,7 +253,7 @@ func (w *Watch) Committed(c *store.RunCommit) {
 	w.mu.Lock()
 	s := w.suspects[c.Run]
 	if s == nil || !s.held() {
-		w.mu.Unlock() // of others, the next process looks at the journal
+		w.mu.Unlock() // for other runs, the next process looks at the journal
 		return
 	}
 	ready := w.acquitLocked(s)
@@ -259,7 +261,8 @@ func (w *Watch) Committed(c *store.RunCommit) {
 	call(ready)
 }
 
-// acquitLocked makes a run a suspect no longer. It returns whose begin is to be called: its own, and those of the next one.
+// acquitLocked removes a suspect. It returns the waiters whose begin must be called: those of the suspect, and those of
+// the next one that is tried.
 func (w *Watch) acquitLocked(s *suspect) (ready []*waiter) {
 	delete(w.suspects, s.key())
 	w.found.Store(int32(len(w.suspects)))
@@ -274,8 +277,8 @@ func (w *Watch) acquitLocked(s *suspect) (ready []*waiter) {
 	return append(ready, w.nextLocked()...)
 }
 
-// nextLocked begins the next trial, or has it begin in a while, if somebody waits for one and none goes on. It returns those to
-// whom begin is to be called.
+// nextLocked begins the next trial, or schedules it, if a caller waits for one and none is in progress. It returns the
+// waiters whose begin must be called.
 func (w *Watch) nextLocked() []*waiter {
 	if w.trying != nil || w.table == nil {
 		return nil

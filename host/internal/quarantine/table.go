@@ -13,21 +13,21 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// The table has a slot for each run that computes: flag u32, namespace u32, length of the id u32, id. Where nothing computes, its
-// flag is 0. The byte order is that of the machine, whose next process reads it.
+// The table has a slot for each run that computes: flag u32, namespace u32, length of the id u32, id. The flag of an
+// empty slot is 0. The byte order is the machine's, since the next process on the same machine reads it.
 const (
-	slots     = 1280 // as many as handlers are called at a time, and 256 guests
+	slots     = 1280 // as many as concurrent calls of handlers, and 256 guests
 	slotBytes = slotHead + abi.MaxRunIDBytes + 4
 	slotHead  = 12
 	fileMode  = 0o600
 )
 
-// table is the file, mapped into memory where the system can do that.
+// table is the file, mapped into memory if the system supports that.
 type table struct {
 	path string
 	b    []byte
 	flag func(slot int32) *atomic.Uint32
-	put  func(at int, b []byte) // nil where the file is mapped
+	put  func(at int, b []byte) // writes to the file; nil if the file is mapped
 	done func() error
 	lost bool // the file cannot be written any more
 }
@@ -41,11 +41,11 @@ func (t *table) set(slot int32, run store.RunKey) {
 	})
 }
 
-// clear notes that the run of a slot does not compute.
+// clear notes that the run of a slot no longer computes.
 func (t *table) clear(slot int32) { t.write(slot, 0, func([]byte) {}) }
 
-// write writes a slot. A mapped page that the disk has no room for, or that somebody has cut off, is a fault of memory: the table
-// is given up then, and the host goes on without.
+// write writes a slot. If the disk has no room for a mapped page, or the file was truncated, the write is a memory
+// fault: the table is then given up, and the host continues without it.
 func (t *table) write(slot int32, flag uint32, fill func(b []byte)) {
 	if t.lost {
 		return
@@ -67,7 +67,7 @@ func (t *table) write(slot int32, flag uint32, fill func(b []byte)) {
 	t.flag(slot).Store(flag)
 }
 
-// close removes the file: the process was closed.
+// close removes the file, which marks the process as closed.
 func (t *table) close() error {
 	err := t.done()
 	if rm := os.Remove(t.path); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
@@ -79,7 +79,7 @@ func (t *table) close() error {
 	return nil
 }
 
-// readTable returns the runs that computed when the process before ended. unclean says that it was not closed.
+// readTable returns the runs that computed when the previous process ended. unclean reports whether that was not closed.
 func readTable(path string) (runs []store.RunKey, unclean bool, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +99,7 @@ func readTable(path string) (runs []store.RunKey, unclean bool, err error) {
 	return runs, true, nil
 }
 
-// newTable makes an empty table. Its bytes are written, so that the disk has room for them.
+// newTable makes an empty table. It writes all bytes, so that the disk has room for them.
 func newTable(path string) (*table, error) {
 	t := &table{path: path}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)

@@ -4,7 +4,7 @@ package quarantine
 
 import "os"
 
-// open keeps the file open, to write each change to it.
+// open keeps the file open. Each change is written to it.
 func (t *table) open(f *os.File) error {
 	t.b = make([]byte, slots*slotBytes)
 	t.put = func(at int, b []byte) {

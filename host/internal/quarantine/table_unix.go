@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open maps the file. It is shared: what is written is the file's, whatever becomes of the process.
+// open maps the file as shared memory: written bytes reach the file even if the process is killed.
 func (t *table) open(f *os.File) error {
 	b, err := unix.Mmap(int(f.Fd()), 0, slots*slotBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {

@@ -1,26 +1,27 @@
-// Package queued counts the new runs that wait for a place.
+// Package queued counts the new runs that wait for their first place: the right to compute.
 package queued
 
 import "github.com/wfhost/wfhost/store"
 
-// Set is the new runs that wait for a place. Some of them have asked for one, with all of their state in memory. Those beyond
-// that wait as keys, and are invited to ask when there is room, one of each workflow in turn.
+// Set holds the new runs that wait for their first place. Up to Limit of them have asked for one, with all of their
+// state in memory. The others wait as keys. When there is room, they are invited to ask: namespaces take turns, and so
+// do the workflows of a namespace.
 //
-// Those of a workflow that have asked, and those of a namespace, are no more than a part of all: they may be held for as long
-// as they would make journals longer for which there is no memory, and others are not held then.
+// A workflow may use a quarter of the set, and a namespace half of it. Their runs may be held up for a long time when
+// there is no memory for their journals; the runs of other workflows and namespaces still get their places then.
 type Set struct {
-	Limit int   // of those that have asked
-	Most  int64 // bytes of their journals, about
+	Limit int   // runs that have asked, at most
+	Most  int64 // bytes of the journals of runs that have asked, roughly at most
 
-	all    use
-	of     map[Group]*use // of workflows, and of namespaces with no workflow named, that have any
-	lines  map[Group]*line
-	spaces map[store.NamespaceID]*space
-	turns  []*space              // those that have keys; the first one is next
-	waits  map[store.RunKey]bool // the runs that wait as keys
+	all    use                          // of all runs
+	of     map[Group]*use               // by workflow, and by namespace with Workflow empty; zero entries are removed
+	lines  map[Group]*line              // by workflow; only workflows with waiting keys
+	spaces map[store.NamespaceID]*space // only namespaces with waiting keys
+	turns  []*space                     // the values of spaces; the first one is next
+	waits  map[store.RunKey]bool        // the runs that wait as keys
 }
 
-// Group is whose runs they are.
+// Group identifies a workflow, or a namespace if Workflow is empty.
 type Group struct {
 	Namespace store.NamespaceID
 	Workflow  string
@@ -29,20 +30,21 @@ type Group struct {
 // space returns the group of all runs of the namespace.
 func (g Group) space() Group { return Group{Namespace: g.Namespace} }
 
-// The parts that a workflow and a namespace have at most.
+// A workflow may use 1/workflowShare of Limit and Most, and a namespace 1/spaceShare.
 const (
 	workflowShare = 4
 	spaceShare    = 2
 )
 
-// use is what some runs take.
+// use is what a group uses of the set.
 type use struct {
 	asked   int   // runs that have asked
-	bytes   int64 // of their journals
-	invited int   // runs that are read, to ask then
+	bytes   int64 // of the journals of the runs that have asked
+	invited int   // invited runs that are still being read
 }
 
-// below reports whether another one may ask, of those that have a part of the set; invited says that those count that are read.
+// below reports whether a group that uses u may have another run, where the group's limits are 1/share of the set's. If
+// invited is true, invited runs count too.
 func (u *use) below(s *Set, share int, invited bool) bool {
 	if u == nil {
 		return true
@@ -54,19 +56,19 @@ func (u *use) below(s *Set, share int, invited bool) bool {
 	return n < max(s.Limit/share, 1) && u.bytes < max(s.Most/int64(share), 1)
 }
 
-// line is the runs of a workflow that wait as keys.
+// line holds the runs of a workflow that wait as keys.
 type line struct {
 	of   Group
 	keys []store.RunKey
 }
 
-// space is the lines of a namespace that have keys; the first one is next. Few of them have their part, and few spaces, so that
-// it is soon found who is next, however many there are.
+// space holds the lines of a namespace that have keys; the first one is next. Next searches them in order: few
+// workflows and namespaces use their whole part at any time, so the search is short however many there are.
 type space struct {
 	turns []*line
 }
 
-// toBack moves element i behind the others, or takes it out.
+// toBack moves element i to the end if stays is true, and removes it otherwise.
 func toBack[E any](list []E, i int, stays bool) []E {
 	e := list[i]
 	list = append(list[:i], list[i+1:]...)
@@ -76,13 +78,13 @@ func toBack[E any](list []E, i int, stays bool) []E {
 	return list
 }
 
-// Mark is what a set knows of a run. Its zero value is that of one that does not wait.
+// Mark is the state of a run in a Set. The zero Mark does not wait.
 type Mark struct {
 	of      Group
-	asked   bool  // it has not begun, and waits for its first place
-	bytes   int64 // of its journal then
-	invited bool  // it waited as a key, and is read
-	read    bool  // it was invited, and is to ask now: its place is kept for it
+	asked   bool  // it waits for its first place with its state in memory
+	bytes   int64 // of its journal when it asked
+	invited bool  // it waited as a key, and is being read
+	read    bool  // it was invited and has been read; it asks next, and Ask does not count other invited runs against it
 }
 
 // Asked reports whether the run waits with its state in memory.
@@ -93,7 +95,7 @@ func (s *Set) room(of Group, invited bool) bool {
 	return s.all.below(s, 1, invited) && s.of[of].below(s, workflowShare, invited) && s.of[of.space()].below(s, spaceShare, invited)
 }
 
-// count counts a run of a group.
+// count adds to the use of a workflow, of its namespace, and of the whole set.
 func (s *Set) count(of Group, asked int, bytes int64, invited int) {
 	add := func(u *use) {
 		u.asked, u.bytes, u.invited = u.asked+asked, u.bytes+bytes, u.invited+invited
@@ -114,8 +116,8 @@ func (s *Set) count(of Group, asked int, bytes int64, invited int) {
 	}
 }
 
-// Ask counts a run that asks for its first place, with the bytes of its journal, unless it has asked before. It reports false if
-// there is no room: then it waits as a key.
+// Ask counts a run that asks for its first place, with the bytes of its journal, unless it has asked before. It returns
+// false if there is no room; the run then waits as a key.
 func (s *Set) Ask(of Group, key store.RunKey, m *Mark, bytes int64) bool {
 	if m.asked {
 		return true
@@ -133,7 +135,7 @@ func (s *Set) Ask(of Group, key store.RunKey, m *Mark, bytes int64) bool {
 	return true
 }
 
-// push has a run wait as a key.
+// push adds a run to the keys of its workflow.
 func (s *Set) push(of Group, key store.RunKey) {
 	if s.waits == nil {
 		s.waits, s.lines, s.spaces = map[store.RunKey]bool{}, map[Group]*line{}, map[store.NamespaceID]*space{}
@@ -163,7 +165,7 @@ func (s *Set) Leave(m *Mark) {
 	}
 }
 
-// Next returns the next one of those that wait as keys, and takes it out, false if there is none or no room for any.
+// Next removes and returns the key of the next run to invite. It returns false if no run waits as a key or there is no room.
 func (s *Set) Next() (of Group, key store.RunKey, ok bool) {
 	if !s.all.below(s, 1, true) {
 		return of, key, false
@@ -181,7 +183,7 @@ func (s *Set) Next() (of Group, key store.RunKey, ok bool) {
 	return of, key, false
 }
 
-// take takes the first key of a line of a space out. Both have had their turn.
+// take removes the first key of line j in space i, and moves both to the end of their queues.
 func (s *Set) take(i, j int) store.RunKey {
 	in := s.turns[i]
 	l := in.turns[j]
@@ -199,7 +201,7 @@ func (s *Set) take(i, j int) store.RunKey {
 	return key
 }
 
-// Invite counts a run of a group that has to be read before it asks as if it had asked.
+// Invite counts a run that must be read before it can ask. Until it has been read, it takes room as if it had asked.
 func (s *Set) Invite(of Group, m *Mark) {
 	if !m.invited {
 		m.of, m.invited = of, true
@@ -207,7 +209,7 @@ func (s *Set) Invite(of Group, m *Mark) {
 	}
 }
 
-// Arrived counts a run that was invited, and has been read. It asks before anything else is asked.
+// Arrived counts an invited run that has been read. The caller calls Ask for it before it makes any other call.
 func (s *Set) Arrived(m *Mark) {
 	if m.invited {
 		m.invited, m.read = false, true
@@ -215,10 +217,10 @@ func (s *Set) Arrived(m *Mark) {
 	}
 }
 
-// Len returns the number of runs that wait.
+// Len returns the number of waiting runs.
 func (s *Set) Len() int { return s.all.asked + len(s.waits) }
 
-// Asking returns the number of those that have asked.
+// Asking returns the number of runs that have asked.
 func (s *Set) Asking() int { return s.all.asked }
 
 // Waits reports whether a run waits as a key.

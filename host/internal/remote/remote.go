@@ -1,15 +1,14 @@
-// Package remote has attempts of steps that other processes perform: workers, which take them, say now and then that they are
-// still at work, and hand in what came of them. A worker has an attempt by a lease. If the lease ends before the worker says
-// something, nobody knows whether the worker is dead, stopped or cut off; the attempt is then offered to the next one under
-// another lease, and what comes under the old one is refused.
+// Package remote performs attempts of steps in other processes: workers take attempts, send heartbeats, and hand in the
+// outcomes. A worker holds an attempt by a lease. If the lease ends without a heartbeat, the worker may be dead,
+// stopped or cut off; the attempt is then offered again under a new lease, and outcomes under the old one are refused.
 //
 //	Perform -> waiting -> leased -> outcome, handed in under the lease
 //	              ^         |
 //	              +---------+ the lease ended
 //
-// An attempt that may be made at most once is offered again only if nobody has begun it, so its worker has to say that it
-// begins. Nothing here is durable: attempts that a host had when it died are made again when it starts, as those of
-// functions are.
+// An attempt that may be made at most once is offered again only if no worker has begun it, so its worker must report
+// that it begins. Nothing here is durable: when a host dies, its attempts are made again when it starts, as the
+// attempts of Go functions are.
 package remote
 
 import (
@@ -30,62 +29,62 @@ import (
 
 // Limits.
 const (
-	// maxDeliveries is how often an attempt is offered: one whose workers all die is likely to be what kills them. Then it has
-	// failed, and the options of its step say whether there is another one.
+	// maxDeliveries is how often an attempt is offered: an attempt whose workers all die probably kills them. After that
+	// it has failed, and the options of its step say whether another attempt follows.
 	maxDeliveries = 5
-	// maxBatchBytes bounds the inputs of one answer, but for the first: a batch of the largest inputs would take 100 MiB of
-	// memory.
+	// maxBatchBytes bounds the inputs in one answer; a single attempt may exceed it. A batch of the largest inputs would
+	// take 100 MiB of memory.
 	maxBatchBytes = 4 << 20
-	// leaseBytes are the random bytes of a lease: with 128 bits, nobody guesses one.
+	// leaseBytes is the number of random bytes in a lease: 128 bits cannot be guessed.
 	leaseBytes = 16
 )
 
 // Errors.
 var (
-	// ErrLost says that there is no lease of that name any more: it has ended, or nobody waits for the attempt.
+	// ErrLost reports that a lease has ended, or that no run waits for its attempt any more.
 	ErrLost = errors.New("the lease has ended, or nobody waits for the attempt any more")
-	// ErrNotBegun says that an attempt which may be made at most once was not begun before it was done.
+	// ErrNotBegun reports an outcome of an attempt that may be made at most once and whose worker has not sent a heartbeat.
 	ErrNotBegun = errors.New("the attempt may be made at most once: send a heartbeat before it is begun")
-	// ErrDraining says that the host is about to stop, and hands out nothing.
+	// ErrDraining reports that the host is about to stop, and hands out no attempts.
 	ErrDraining = errors.New("the host is about to stop")
 )
 
-// Queue names the attempts that a worker may ask for: those of one handler in one namespace.
+// Queue identifies the attempts that a worker may ask for: those of one handler in one namespace.
 type Queue struct {
 	Namespace store.NamespaceID
 	Handler   string
 }
 
-// Broker has the attempts, and those who ask for them. It is safe for concurrent use.
+// Broker holds the attempts, and the workers that ask for them. It is safe for concurrent use.
 type Broker struct {
 	clock  clock.Clock
 	random func(p []byte)
 
-	mu       sync.Mutex // guards what follows; nothing is called but the clock's timers while it is held
+	mu       sync.Mutex // guards the fields below; only the clock and random are called while it is held
 	queues   map[Queue]*queue
-	leases   map[string]*work
-	runs     map[store.RunKey]map[*work]bool // attempts that no worker has
+	leases   map[string]*work                // by lease
+	runs     map[store.RunKey]map[*work]bool // waiting attempts
 	draining bool
 }
 
 type queue struct {
 	waiting list.List       // of *work, in the order in which they are offered; many may be cancelled at once, in any order
-	asking  []chan struct{} // those who wait for one; each has room for one
+	asking  []chan struct{} // workers that wait for an attempt; buffered 1
 	leased  int
 }
 
-// work is an attempt that is performed.
+// work is an attempt that waits for a worker or is leased.
 type work struct {
 	in         Queue
 	attempt    handler.Attempt
 	input      []byte
-	since      time.Time // when it began to wait
+	since      time.Time // when Perform put it into its queue
 	deliveries int
-	done       chan result // receives once
+	done       chan result // receives once, when the attempt is over
 	over       bool
-	place      *list.Element // in its queue, while it waits
+	place      *list.Element // in its queue; nil while it is leased
 
-	// Of the lease; zero while it waits.
+	// Fields of the lease. lease is empty while the attempt waits.
 	lease     string
 	worker    string
 	begun     bool
@@ -93,7 +92,7 @@ type work struct {
 	until     time.Time // the end of the lease
 	deadline  time.Time // the end of the attempt
 	armed     time.Time // when the timer was set
-	stop      func()    // of the timer
+	stop      func()    // stops the timer
 }
 
 type result struct {
@@ -101,7 +100,7 @@ type result struct {
 	reply handler.Reply
 }
 
-// New returns a Broker without attempts. random fills leases.
+// New returns an empty Broker. random fills p with random bytes; leases are made from them.
 func New(c clock.Clock, random func(p []byte)) *Broker {
 	return &Broker{clock: c, random: random, queues: map[Queue]*queue{}, leases: map[string]*work{},
 		runs: map[store.RunKey]map[*work]bool{}}
@@ -116,14 +115,14 @@ func (b *Broker) queue(of Queue) *queue {
 	return q
 }
 
-// tidy forgets a queue in which nothing is.
+// tidy removes a queue that is empty.
 func (b *Broker) tidy(of Queue) {
 	if q := b.queues[of]; q != nil && q.waiting.Len() == 0 && len(q.asking) == 0 && q.leased == 0 {
 		delete(b.queues, of)
 	}
 }
 
-// Perform offers an attempt to workers, and returns what came of it: see handler.Remote.
+// Perform offers an attempt to workers, and returns its outcome: see handler.Remote.
 func (b *Broker) Perform(ctx context.Context, a handler.Attempt, input []byte, told func() bool) (step.Outcome, handler.Reply) {
 	w := &work{in: Queue{a.Run.Namespace, a.Handler}, attempt: a, input: input, done: make(chan result, 1)}
 	b.mu.Lock()
@@ -143,7 +142,7 @@ func (b *Broker) Perform(ctx context.Context, a handler.Attempt, input []byte, t
 	case w.lease == "" || w.attempt.AtMostOnce && !w.begun:
 		b.finish(w, result{out: handler.Unbegun()})
 	default:
-		w.cancelled = true // the worker learns of it, and what it hands in is waited for
+		w.cancelled = true // the worker learns of it, and Perform waits for its outcome
 	}
 	b.mu.Unlock()
 	r := <-w.done
@@ -171,8 +170,9 @@ func (b *Broker) wait(w *work, front bool) {
 	q.wake()
 }
 
-// givenUp returns the outcome of an attempt that nobody has begun, and that the host does not offer any more. One that may
-// be made at most once was recorded before it was offered: without an outcome nobody would know that it has not begun.
+// givenUp returns the outcome of an attempt that no worker has begun and that the host no longer offers. It is a
+// failure for an attempt that may be made at most once: such an attempt was recorded before it was offered, and without
+// an outcome the run could not know that it never began.
 func (w *work) givenUp() step.Outcome {
 	if !w.attempt.AtMostOnce {
 		return step.Outcome{Abandoned: true}
@@ -182,15 +182,15 @@ func (w *work) givenUp() step.Outcome {
 	return out
 }
 
-// first returns the attempt that is offered next, nil if none waits.
+// first returns the attempt that is offered next, and nil if none waits.
 func (q *queue) first() *work {
 	if e := q.waiting.Front(); e != nil {
-		return e.Value.(*work) //nolint:forcetypeassert // it holds nothing else
+		return e.Value.(*work) //nolint:forcetypeassert // the list holds only *work
 	}
 	return nil
 }
 
-// wake has one of those who ask look at the queue.
+// wake tells one waiting worker to look at the queue again.
 func (q *queue) wake() {
 	if len(q.asking) > 0 {
 		q.asking[0] <- struct{}{}
@@ -198,9 +198,9 @@ func (q *queue) wake() {
 	}
 }
 
-// unwait takes an attempt out of its queue. mu is held.
+// unwait removes an attempt from its queue. mu is held.
 func (b *Broker) unwait(w *work) {
-	if w.place != nil { // else it comes while the host drains
+	if w.place != nil { // it is nil if the attempt came while the host drains
 		b.queue(w.in).waiting.Remove(w.place)
 		w.place = nil
 	}
@@ -233,8 +233,8 @@ func (b *Broker) finish(w *work, r result) {
 	b.tidy(w.in)
 }
 
-// SetDraining says whether the host is about to stop: then what waits is given up, those who ask are sent away, and leases
-// go on.
+// SetDraining sets whether the host is about to stop. If so, waiting attempts are given up, waiting workers get
+// ErrDraining, and leases continue.
 func (b *Broker) SetDraining(draining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -252,7 +252,7 @@ func (b *Broker) SetDraining(draining bool) {
 	}
 }
 
-// Close gives up all attempts, leased ones too: the host is closed, and what workers hand in cannot be recorded.
+// Close gives up all attempts, including leased ones: the host is closed, and outcomes can no longer be recorded.
 func (b *Broker) Close() {
 	b.SetDraining(true)
 	b.mu.Lock()
@@ -262,27 +262,27 @@ func (b *Broker) Close() {
 	}
 }
 
-// newLease returns the name of a lease.
+// newLease returns a random lease.
 func (b *Broker) newLease() string {
 	var p [leaseBytes]byte
 	b.random(p[:])
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(p[:])
 }
 
-// arm sets the timer of a lease: it rings at its end, which is that of the attempt at the latest. mu is held.
+// arm sets the timer for the end of a lease, which is never after the end of the attempt. mu is held.
 func (b *Broker) arm(w *work, now time.Time) {
 	lease := w.lease
 	w.armed = now
 	w.stop = clock.AfterFunc(b.clock, w.until.Sub(now), func() { b.ring(w, lease) })
 }
 
-// ring looks at a lease whose timer has rung.
+// ring handles the timer of a lease.
 func (b *Broker) ring(w *work, lease string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.clock.Now()
 	switch {
-	case w.over || w.lease != lease: // it was handed in at this moment
+	case w.over || w.lease != lease: // the outcome was handed in just now
 	case !now.Before(w.deadline), now.Before(w.armed) && w.until.Equal(w.deadline):
 		b.finish(w, result{out: step.Timeout(w.attempt.Timeout)})
 	case now.Before(w.until) && !now.Before(w.armed): // it was extended; if the clock was set back, the time has passed
@@ -293,7 +293,7 @@ func (b *Broker) ring(w *work, lease string) {
 	}
 }
 
-// lose decides what becomes of an attempt whose lease has ended. mu is held.
+// lose handles an attempt whose lease has ended: it fails, or is offered again. mu is held.
 func (b *Broker) lose(w *work) {
 	switch who := describe(w.worker); {
 	case w.attempt.AtMostOnce && w.begun:

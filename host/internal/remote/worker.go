@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Ask is what a worker asks for.
+// Ask is a worker's request for attempts.
 type Ask struct {
 	Worker string        // its name, for people
 	Max    int           // attempts, at least 1
@@ -30,8 +30,8 @@ type Offer struct {
 	Deadline time.Time // the end of the attempt, however often the lease is extended
 }
 
-// Take returns attempts, at most as many as asked for and none if there is none for as long as the ask waits. It returns
-// ErrDraining if the host is about to stop, and nothing if ctx ends.
+// Take returns up to ask.Max attempts. If none waits, it blocks for ask.Wait and then returns none. It returns
+// ErrDraining if the host is about to stop, and no attempts if ctx ends.
 func (b *Broker) Take(ctx context.Context, of Queue, ask Ask) ([]Offer, error) {
 	late := make(chan struct{})
 	stop := clock.AfterFunc(b.clock, ask.Wait, func() { close(late) })
@@ -63,7 +63,7 @@ func (b *Broker) Take(ctx context.Context, of Queue, ask Ask) ([]Offer, error) {
 		q := b.queue(of)
 		if i := slices.Index(q.asking, ring); i >= 0 {
 			q.asking = slices.Delete(q.asking, i, i+1)
-		} else if q.waiting.Len() > 0 { // it was woken at this moment: that is for the next one
+		} else if q.waiting.Len() > 0 { // it was woken just now: pass that on
 			q.wake()
 		}
 		b.tidy(of)
@@ -76,7 +76,7 @@ func (b *Broker) Take(ctx context.Context, of Queue, ask Ask) ([]Offer, error) {
 	}
 }
 
-// hand leases what waits. mu is held.
+// hand leases waiting attempts to a worker. mu is held.
 func (b *Broker) hand(q *queue, ask Ask) (offers []Offer) {
 	bytes := 0
 	now := b.clock.Now()
@@ -95,13 +95,13 @@ func (b *Broker) hand(q *queue, ask Ask) (offers []Offer) {
 		offers = append(offers, Offer{Attempt: w.attempt, Input: w.input, Lease: w.lease, Delivery: w.deliveries, Until: w.until,
 			Deadline: w.deadline})
 	}
-	if q.waiting.Len() > 0 { // what one leaves is for the next one who asks
+	if q.waiting.Len() > 0 { // wake the next worker for the rest
 		q.wake()
 	}
 	return offers
 }
 
-// lasts has the lease end when d has passed from now, or at the deadline of the attempt.
+// lasts sets the end of the lease to d from now, or to the deadline of the attempt if that is earlier.
 func (w *work) lasts(now time.Time, d time.Duration) {
 	w.until = now.Add(d)
 	if w.deadline.Before(w.until) {
@@ -109,7 +109,7 @@ func (w *work) lasts(now time.Time, d time.Duration) {
 	}
 }
 
-// find returns what a lease is of. mu is held.
+// find returns the attempt of a lease. mu is held.
 func (b *Broker) find(of Queue, lease string) (*work, error) {
 	w := b.leases[lease]
 	if w == nil || w.in != of {
@@ -118,8 +118,8 @@ func (b *Broker) find(of Queue, lease string) (*work, error) {
 	return w, nil
 }
 
-// Extend says that a worker is at work, and has begun. Its lease ends when d has passed from now, or at the deadline of the
-// attempt. cancelled reports whether the workflow has cancelled the attempt.
+// Extend is a worker's heartbeat: it marks the attempt as begun, and makes the lease end when d has passed from now, or
+// at the deadline of the attempt. cancelled reports whether the workflow has cancelled the attempt.
 func (b *Broker) Extend(of Queue, lease string, d time.Duration) (until time.Time, cancelled bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,7 +129,7 @@ func (b *Broker) Extend(of Queue, lease string, d time.Duration) (until time.Tim
 	}
 	now := b.clock.Now()
 	w.begun = true
-	if back := w.armed.Sub(now); back > 0 { // the clock was set back, and the attempt has no longer than it had
+	if back := w.armed.Sub(now); back > 0 { // the clock was set back: the attempt gets no more time from that
 		w.deadline = w.deadline.Add(-back)
 	}
 	w.lasts(now, d)
@@ -138,7 +138,7 @@ func (b *Broker) Extend(of Queue, lease string, d time.Duration) (until time.Tim
 	return w.until, w.cancelled, nil
 }
 
-// Note has the next worker get the attempt with details, if this one is lost, and returns the attempt.
+// Note saves details for the next worker, should this one be lost, and returns the attempt.
 func (b *Broker) Note(of Queue, lease string, details []byte) (handler.Attempt, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,7 +150,7 @@ func (b *Broker) Note(of Queue, lease string, details []byte) (handler.Attempt, 
 	return w.attempt, nil
 }
 
-// Release gives an attempt back that was not begun, as if it had not been taken.
+// Release returns an attempt that was not begun to its queue, as if it had not been taken.
 func (b *Broker) Release(of Queue, lease string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,8 +169,8 @@ func (b *Broker) Release(of Queue, lease string) error {
 	return nil
 }
 
-// HandIn takes the outcome of an attempt, and returns when it is durable that it is recorded. It returns ErrLost if it is
-// not, since nobody waits for it. If ctx ends before, the outcome may be recorded all the same.
+// HandIn takes the outcome of an attempt, and returns when the record of it is durable. It returns ErrLost if the
+// outcome is not recorded because no run waits for it. If ctx ends first, the outcome may still be recorded.
 func (b *Broker) HandIn(ctx context.Context, of Queue, lease string, out step.Outcome) error {
 	type answer struct {
 		recorded bool
@@ -200,15 +200,15 @@ func (b *Broker) HandIn(ctx context.Context, of Queue, lease string, out step.Ou
 	}
 }
 
-// State is how many attempts of a queue wait and are leased.
+// State counts the attempts and workers of a queue.
 type State struct {
 	Queue
 	Waiting, Leased, Asking int
-	Oldest                  time.Time // when the first one that waits began to; zero if none does
-	Workers                 []string  // that have leases, sorted; each once
+	Oldest                  time.Time // when the attempt that has waited longest began to wait; zero if none waits
+	Workers                 []string  // workers that have leases, sorted, without duplicates
 }
 
-// States returns the queues of a namespace that have attempts, or workers that ask, by their handlers.
+// States returns the queues of a namespace that have attempts or waiting workers, sorted by handler.
 func (b *Broker) States(ns store.NamespaceID) (list []State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,7 +234,8 @@ func (b *Broker) States(ns store.NamespaceID) (list []State) {
 	return list
 }
 
-// Waits returns a step of a run that waits for a worker, with its handler, false if none does.
+// Waits returns a step of a run that waits for a worker, and its handler. If several wait, it returns the first by
+// name; if none waits, false.
 func (b *Broker) Waits(of store.RunKey) (step, handler string, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

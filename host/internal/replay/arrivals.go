@@ -2,18 +2,18 @@ package replay
 
 import "github.com/wfhost/wfhost/store"
 
-// fewLeft is how many deliveries that a guest does not take yet are passed over one by one. Of more, arrivals knows the places:
-// a guest that waits for one handle after the other would pass over all of them each time.
+// fewLeft is how many untaken deliveries a search passes one by one before it uses arrivals. Otherwise, a guest that awaits many
+// handles one after the other would pass all untaken deliveries each time.
 const fewLeft = 64
 
-// arrivals is where the deliveries of a journal stand. It is empty until there are many that the guest leaves.
+// arrivals indexes the deliveries of a journal. It stays empty until the guest leaves more than fewLeft deliveries untaken.
 type arrivals struct {
-	looked int         // entries that were looked at
-	of     []int32     // of each handle, made or not: the index of its delivery; 0 = there is none
+	looked int         // number of indexed entries
+	of     []int32     // handle to index of its delivery, also for handles not made yet; 0 = none
 	others []store.Seq // deliveries without a handle
 }
 
-// look takes in the entries that were not looked at.
+// look indexes the entries from looked on.
 func (a *arrivals) look(entries []store.Entry) {
 	for ; a.looked < len(entries); a.looked++ {
 		switch e := &entries[a.looked]; {
@@ -29,8 +29,8 @@ func (a *arrivals) look(entries []store.Entry) {
 	}
 }
 
-// first returns the index of the first delivery that a guest takes, which waits for some handles or polls for a clock alone; -1
-// if there is none.
+// first returns the index of the first delivery that the guest takes, -1 if there is none. The guest awaits certain handles, or
+// polls for a clock alone.
 func (a *arrivals) first(m *Machine, s *store.Suspension) int {
 	a.look(m.entries)
 	at := -1

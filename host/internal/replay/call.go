@@ -12,15 +12,16 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// call matches a call with the journal, or appends it. check says, of a live call only, whether it is refused; a refusal is an
-// entry too. The answer is the handle (0 for calls without one), or a negated code.
+// call matches a call with the journal, or appends it. It runs check for live calls only. If check returns an error, the call is
+// refused, and the refusal is appended. call returns the handle, the entry's Code for calls without a handle, or a negated
+// abi.Code.
 func (m *Machine) call(e store.Entry, check func(*store.Entry) error) (int64, error) {
 	if m.away() {
 		return m.refuse(notHere), nil
 	}
 	e.Name, e.Target = clean(e.Name), clean(e.Target)
 	e.Consumed = m.consumed
-	if want := m.nextCall(); want != nil { // as record does, but without anything on the heap
+	if want := m.nextCall(); want != nil { // like record, but without allocating
 		if err := m.match(want, &e); err != nil {
 			return 0, err
 		}
@@ -43,7 +44,7 @@ func (m *Machine) call(e store.Entry, check func(*store.Entry) error) (int64, er
 	return m.made(done)
 }
 
-// match takes a call of the journal as the one that the guest makes.
+// match compares a recorded call with the guest's call and advances the call cursor.
 func (m *Machine) match(want, got *store.Entry) error {
 	if err := m.compare(want, got); err != nil {
 		return err
@@ -54,8 +55,8 @@ func (m *Machine) match(want, got *store.Entry) error {
 	return nil
 }
 
-// record gives the entry of a call: the one that the journal holds, after comparing it with the call; at the end of
-// the journal the call is completed by live, which is called then only, and appended.
+// record returns the entry of a call. If the journal has a next call, it compares and returns that. At the end of the journal,
+// it calls live, which completes e, and appends e.
 func (m *Machine) record(e *store.Entry, live func()) (*store.Entry, error) {
 	if want := m.nextCall(); want != nil {
 		return want, m.match(want, e)
@@ -67,7 +68,7 @@ func (m *Machine) record(e *store.Entry, live func()) (*store.Entry, error) {
 		return nil, &Mismatch{Seq: store.Seq(len(m.entries)), Want: "a suspension", Got: describe(e)}
 	case Live, StepFn:
 	}
-	if m.dumped { // which no journal records, so that a replay would not come here
+	if m.dumped { // no entry records a dump, so a replay could not reach this call
 		return nil, fmt.Errorf("%w; it was asked for its stacks, and went on with %s", ErrDeadlock, describe(e))
 	}
 	live()
@@ -83,11 +84,11 @@ func (m *Machine) record(e *store.Entry, live func()) (*store.Entry, error) {
 
 var notHere = abi.Errorf(abi.NotHere, "this call belongs to the workflow, a step's body or a query cannot make it")
 
-// away tells whether code runs that is not the workflow's: a body, a step function, or the answer to a query.
+// away reports whether the running code is not the workflow: a body, a step function or the handling of a query.
 func (m *Machine) away() bool { return m.inBody || m.query }
 
 func (m *Machine) admit(e *store.Entry, check func(*store.Entry) error) error {
-	if err := m.cfg.Tail.CallRoom(); err != nil && e.Kind != store.KindContinue { // which makes room
+	if err := m.cfg.Tail.CallRoom(); err != nil && e.Kind != store.KindContinue { // continue-as-new frees room
 		return err
 	}
 	if err := check(e); err != nil {
@@ -103,7 +104,7 @@ func (m *Machine) admit(e *store.Entry, check func(*store.Entry) error) error {
 	return nil
 }
 
-// named tells whether a call that the guest has made has the name. A replay does not ask: names are collected when needed.
+// named reports whether an earlier call has the name. It collects names on demand, because a replay does not need them.
 func (m *Machine) named(name string) bool {
 	if m.names == nil {
 		m.names = make(map[string]struct{}, len(m.handles)+1)
@@ -117,7 +118,7 @@ func (m *Machine) named(name string) bool {
 	return ok
 }
 
-// made takes a call that stands in the journal into the guest's state and gives its answer.
+// made applies a call of the journal to the guest's state and returns its answer.
 func (m *Machine) made(e *store.Entry) (int64, error) {
 	if e.Refused != 0 {
 		m.last = e.Data
@@ -132,8 +133,8 @@ func (m *Machine) made(e *store.Entry) (int64, error) {
 	return e.Handle, nil
 }
 
-// unique tells whether calls of the kind have names that are unique in the iteration. The others name channels, and markers,
-// which have names of their own.
+// unique reports whether names of calls of the kind must be unique in the iteration. Other kinds name channels, or markers, which
+// are separate.
 func unique(k store.Kind) bool {
 	switch k {
 	case store.KindSleep, store.KindStep, store.KindBody, store.KindChild:
@@ -142,8 +143,8 @@ func unique(k store.Kind) bool {
 	return false
 }
 
-// clean makes text that a guest handed over fit for a journal: valid UTF-8 of a bounded length. What had to be
-// changed is refused, so this only shapes what the refusal records.
+// clean makes text from a guest fit for a journal: valid UTF-8 of bounded length. Text that clean changes is refused anyway, so
+// it only shapes what the refusal records.
 func clean(text string) string {
 	if len(text) > abi.MaxNameBytes {
 		text = text[:abi.MaxNameBytes]
@@ -154,7 +155,7 @@ func clean(text string) string {
 	return text
 }
 
-// Sleep starts a sleep of a number of milliseconds.
+// Sleep starts a sleep of ms milliseconds.
 func (m *Machine) Sleep(name string, ms int64) (int64, error) {
 	return m.sleep(name, 0, func(from int64) (int64, error) { return abi.AddMs(from, ms) })
 }
@@ -164,7 +165,7 @@ func (m *Machine) SleepUntil(name string, unixMs int64) (int64, error) {
 	return m.sleep(name, journal.SleepsUntil, func(int64) (int64, error) { return unixMs, abi.CheckUnixMs(unixMs) })
 }
 
-// SleepText starts a sleep by duration text or instant.
+// SleepText starts a sleep given as a duration text or an instant.
 func (m *Machine) SleepText(name, text string) (int64, error) {
 	code := int32(0)
 	if abi.IsInstant(text) {
@@ -176,7 +177,7 @@ func (m *Machine) SleepText(name, text string) (int64, error) {
 func (m *Machine) sleep(name string, code int32, due func(from int64) (int64, error)) (int64, error) {
 	e := store.Entry{Kind: store.KindSleep, Name: name}
 	if m.cfg.Strict {
-		e.DueUnixMs, _ = due(m.hostMs) // of one that was refused, nothing is compared
+		e.DueUnixMs, _ = due(m.hostMs) // a refused sleep is not compared
 		e.HasDue = true
 	}
 	return m.call(e, func(e *store.Entry) (err error) {
@@ -214,8 +215,8 @@ func tooLarge(what, name string, n int) error {
 	return abi.Errorf(abi.TooLarge, "%s %q has %d bytes, the limit is %d", what, name, n, abi.MaxPayloadBytes)
 }
 
-// StepBegin starts a step whose body is guest code. In the copy that was made to execute this body it answers
-// RUN_BODY by 0, unless the module is told at its suspension point.
+// StepBegin starts a step whose body is guest code. In the copy that executes this body, it returns 0 (RUN_BODY), unless the
+// module receives RUN_BODY at its suspension point.
 func (m *Machine) StepBegin(name string, options []byte) (int64, error) {
 	h, err := m.call(store.Entry{Kind: store.KindBody, Name: name, Options: options}, func(*store.Entry) error {
 		if err := abi.CheckName("step name", name); err != nil {
@@ -236,7 +237,7 @@ func (m *Machine) enterBody() {
 	m.inBody = true
 }
 
-// StepEnd ends a body. ok is 0 for success. It answers an error in every case.
+// StepEnd ends a body. ok is 0 for success. It always returns an error: ErrBodyEnd, or a refusal outside a body.
 func (m *Machine) StepEnd(ok int32, b []byte) error {
 	if !m.inBody || m.cfg.Mode != Body {
 		return m.misplaced(abi.FnStepEnd, "a body")
@@ -245,7 +246,7 @@ func (m *Machine) StepEnd(ok int32, b []byte) error {
 	return ErrBodyEnd
 }
 
-// kept returns what is kept of bytes with which a guest ends: of too many, a copy of as much as shows that they are.
+// kept returns b. If b is over the limit, it returns a copy of its first MaxPayloadBytes+1 bytes: enough to show that it is.
 func kept(b []byte) []byte {
 	if len(b) > abi.MaxPayloadBytes {
 		b = bytes.Clone(b[:abi.MaxPayloadBytes+1])
@@ -253,8 +254,8 @@ func kept(b []byte) []byte {
 	return b
 }
 
-// refusesEnd refuses a result or error where it has no meaning, or if it is too large: the answer is negative then. No journal
-// has that, so a run that began when guests were told a byte more than the limit, and not the size, is told that again.
+// refusesEnd refuses a result or error that is misplaced or too large, and returns a negated code; else 0. It also delivers a
+// query of an ended run. Refusals are not recorded, so runs before RulesSize are always told the limit plus one as the size.
 func (m *Machine) refusesEnd(what string, b []byte) int64 {
 	switch n := len(b); {
 	case m.query || m.inBody && m.cfg.Mode != StepFn:
@@ -270,7 +271,7 @@ func (m *Machine) refusesEnd(what string, b []byte) int64 {
 	return 0
 }
 
-// Complete sets the result. That of a step function may be too large, as that of a body: then the step fails with TOO_LARGE.
+// Complete sets the result. The result of a step function, like a body's, may be too large: its step then fails with TOO_LARGE.
 func (m *Machine) Complete(b []byte) int64 {
 	if m.cfg.Mode == StepFn && len(b) > abi.MaxPayloadBytes {
 		m.outcome.ResultBytes, b = len(b), kept(b)
@@ -284,7 +285,7 @@ func (m *Machine) Complete(b []byte) int64 {
 	return 0
 }
 
-// Fail sets the error.
+// Fail sets the error JSON with which the workflow or step function fails.
 func (m *Machine) Fail(b []byte) int64 {
 	if n := m.refusesEnd("error", b); n < 0 {
 		return n
@@ -293,8 +294,8 @@ func (m *Machine) Fail(b []byte) int64 {
 	return 0
 }
 
-// Cancel withdraws a handle: 0 withdrawn, 1 the guest has been told already, 2 an attempt has begun and the
-// handle resolves by its outcome.
+// Cancel withdraws a handle. It returns 0 if the handle is withdrawn, 1 if the guest already received the outcome, or 2 if an
+// attempt has begun, whose outcome will resolve the handle.
 func (m *Machine) Cancel(id int64) (int64, error) {
 	if m.away() {
 		return m.refuse(notHere), nil
@@ -337,7 +338,7 @@ func (m *Machine) unknownHandle(id int64) error {
 	return abi.Errorf(abi.UnknownHandle, "there is no handle %d, the run has made %d", id, len(m.handles))
 }
 
-// Result gives the outcome of a handle, as far as the guest has been told.
+// Result returns the outcome of a handle. It refuses a handle whose outcome the guest has not received with PENDING or CANCELLED.
 func (m *Machine) Result(id int64) ([]byte, int64) {
 	if m.away() {
 		return nil, m.refuse(notHere)
@@ -368,7 +369,7 @@ func (m *Machine) Result(id int64) ([]byte, int64) {
 		return nil, m.refuse(&abi.Error{Code: abi.Timeout, Name: h.name, Message: "no signal came in time"})
 	case store.KindChildFailure:
 		m.last = e.Data
-		if e.Code != 0 { // its id was taken; journals of older releases do not say so
+		if e.Code != 0 { // its id was taken; older releases did not set Code
 			return nil, abi.Code(e.Code).Neg()
 		}
 		return nil, abi.ChildFailed.Neg()

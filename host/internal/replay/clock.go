@@ -8,36 +8,38 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// clock is the time that a guest sees. Deliveries move it, and entries of kind Now, which the host appends where the guest reads
-// the time and the host's clock is more than abi.MaxLagMs ahead: the run was paused, its host was down or busy, or the guest
-// has computed for long. One is appended, too, where the host's clock was set back: the guest's realtime clock waits for it then,
-// and what the guest begins to wait for is due by it. An entry of kind Now says at which reading it was: after so many deliveries
-// (Consumed), the reading of that number (Code). A replay moves the clock there.
+// clock is the time that a guest sees. Deliveries and entries of kind Now move it. The host appends a Now entry when the guest
+// reads the time and the host's clock is more than abi.MaxLagMs ahead: the run was paused, its host was down or busy, or the
+// guest computed a long time. It also appends one when the host's clock was set back by more than that. The guest's realtime
+// clock then stands still until the host's clock catches up, and new waits are due by the host's clock.
+//
+// A Now entry identifies its reading by the number of deliveries before it (Consumed) and the number of the reading since then
+// (Code). A replay moves the clock at the same reading.
 type clock struct {
 	nowMs  int64     // the realtime clock; it never falls
-	hostMs int64     // what the host's clock showed then, which is less than nowMs after it was set back
-	as     store.Seq // of the entry that hostMs is from
-	wasMs  int64     // what the host's clock had shown before it was set back; 0 = it was not, or has shown that again since
-	backMs int64     // by how much it was set back
-	monoMs int64     // by how much the monotonic clock has moved: by what the host's has, forward, and what was skipped
-	tickNs int64     // by which clock-only polls moved it
+	hostMs int64     // the host's clock then; less than nowMs after it was set back
+	as     store.Seq // the entry that hostMs is from
+	wasMs  int64     // the host's clock before it was set back; 0 = not set back, or it has caught up since
+	backMs int64     // how far it was set back
+	monoMs int64     // how far the monotonic clock has moved: forward moves of the host's clock plus skipped time
+	tickNs int64     // how far clock-only polls moved the monotonic clock
 
 	reads   uint32 // readings since the newest delivery
-	looked  int    // entries of kind Now among so many of the journal have moved the clock
-	settles bool   // a moment in which the host's clock was behind does not count: not so in runs of older rules
-	resting bool   // the guest has come to a wait, and was given nothing there yet
+	looked  int    // Now entries before this index have moved the clock
+	settles bool   // periods with the host's clock behind do not count as time; false in runs before RulesMarkers
+	resting bool   // the guest reached a wait and has received no delivery there yet
 }
 
-// pass moves the clock to what an entry says. hostMs is the host's clock there.
+// pass moves the clock to the time of an entry. hostMs is the host's clock at the entry.
 func (c *clock) pass(e *store.Entry, unixMs, hostMs int64) {
 	c.nowMs = max(c.nowMs, unixMs)
 	switch {
 	case hostMs > c.hostMs:
 		c.forward(hostMs)
 		c.hostMs, c.as = hostMs, e.Seq
-	case e.BehindMs > 0 && e.Seq > c.as: // set back since; what was taken out of order is older
+	case e.BehindMs > 0 && e.Seq > c.as: // set back since; an older entry, taken out of order, changes nothing
 		was := c.hostMs
-		if c.wasMs == 0 && c.settles { // other entries may know a later instant
+		if c.wasMs == 0 && c.settles { // the clock may have been further than this guest has seen
 			was = max(was, unixMs)
 		}
 		c.wasMs, c.backMs = max(c.wasMs, was), c.backMs+was-hostMs
@@ -45,8 +47,8 @@ func (c *clock) pass(e *store.Entry, unixMs, hostMs int64) {
 	}
 }
 
-// forward moves the monotonic clock by what the host's goes forward. Where that shows what it did before it was set back, and was
-// set forward by as much, it had been wrong for a moment: that is no time that has passed.
+// forward moves the monotonic clock by a forward move of the host's clock. If the host's clock reaches what it showed before it
+// was set back, in a jump of at least backMs, it was wrong in between: backMs of the jump is not time that passed.
 func (c *clock) forward(hostMs int64) {
 	passed := hostMs - c.hostMs
 	if c.wasMs != 0 && hostMs >= c.wasMs {
@@ -58,7 +60,7 @@ func (c *clock) forward(hostMs int64) {
 	c.monoMs += passed
 }
 
-// begins sets the clock to the beginning of the first activation.
+// begins sets the clock to the start of the first activation.
 func (m *Machine) begins() {
 	m.nowMs, m.hostMs = m.cfg.StartedUnixMs, m.cfg.StartedUnixMs
 	m.settles = m.cfg.Started.Rules >= journal.RulesMarkers
@@ -70,8 +72,8 @@ func (m *Machine) begins() {
 	}
 }
 
-// move lets the entries of kind Now move the clock that stand before the entry at end, or belong to a reading that the guest has
-// made by now.
+// move applies Now entries to the clock: entries before index end, and entries of readings that the guest has made, up to reading
+// number reads since the newest delivery.
 func (m *Machine) move(end int, reads uint32) {
 	for ; m.looked < len(m.entries); m.looked++ {
 		e := &m.entries[m.looked]
@@ -85,7 +87,8 @@ func (m *Machine) move(end int, reads uint32) {
 	}
 }
 
-// read is called where the guest reads a clock, or waits by one.
+// read must be called when the guest reads a clock or begins to wait by one. When live, it appends a Now entry if the host's
+// clock is more than abi.MaxLagMs ahead or behind.
 func (m *Machine) read() {
 	if m.away() {
 		return
@@ -95,13 +98,13 @@ func (m *Machine) read() {
 	if m.cfg.Mode != Live || m.resting || m.dumped || m.Passed() {
 		return
 	}
-	if lag := m.cfg.Tail.Now() - m.hostMs; max(lag, -lag) > abi.MaxLagMs { // less than 0: it was set back
+	if lag := m.cfg.Tail.Now() - m.hostMs; max(lag, -lag) > abi.MaxLagMs { // negative: it was set back
 		m.append()
 	}
 }
 
-// append appends an entry of kind Now, and moves the clock. It reports false if there is no room, or the activation is over,
-// which its next call is told.
+// append appends a Now entry and moves the clock. It returns false if the journal has no room or the activation is over; in the
+// latter case, the guest's next call returns the error.
 func (m *Machine) append() bool {
 	if m.reads > math.MaxInt32 || m.cfg.Tail.CallRoom() != nil {
 		return false
@@ -114,9 +117,9 @@ func (m *Machine) append() bool {
 	return err == nil
 }
 
-// wasSet is called where the guest comes to wait by a clock, and has nothing to take. It reports whether the host's clock was set
-// back since the instant that the wait counts from, or shows again what it did before it was, and has moved the clock then: the
-// wait, or what is left of it, counts from now.
+// wasSet must be called when the guest is about to wait by a clock and there is no delivery to take. If the host's clock was
+// set back since the instant from which the wait counts, or has caught up again, wasSet appends a Now entry and returns true: the
+// rest of the wait counts from now.
 func (m *Machine) wasSet() bool {
 	if m.cfg.Mode != Live || m.dumped {
 		return false
@@ -125,32 +128,32 @@ func (m *Machine) wasSet() bool {
 	if now >= m.hostMs-abi.MaxLagMs && (m.wasMs == 0 || now < m.wasMs) {
 		return false
 	}
-	m.reads++ // a replay comes to the wait before the clock is moved
+	m.reads++ // a replay reaches the wait before the clock moves
 	return m.append()
 }
 
-// WaitsFrom returns what the host's clock showed at the instant that the guest's clock is at: what a wait that begins now counts
-// from; and, if it was set back before, what it had shown, else 0. Both are in Unix milliseconds.
+// WaitsFrom returns the host's clock at the guest's present time, from which a new wait counts, and the host's clock before it
+// was set back, 0 if it was not. Both are in Unix milliseconds.
 func (m *Machine) WaitsFrom() (hostMs, wasMs int64) { return m.hostMs, m.wasMs }
 
-// from returns the instant from which what the guest asks for now lasts: what the host's clock shows.
+// from returns the instant from which a new sleep or time-out counts: the host's clock.
 func (m *Machine) from() int64 { return m.cfg.Tail.Now() }
 
-// sameDue reports whether two calls wait until the same instant: a replay counts from the newest delivery, and the call that the
-// journal has was counted from the host's clock as of that call.
+// sameDue reports whether two calls wait until the same instant. A replay counts from the newest delivery, the recorded call
+// counted from the host's clock at the call. So the deadlines may differ by as much as these two instants.
 func (m *Machine) sameDue(want, got *store.Entry) bool {
-	later := want.HostMs() - m.hostMs // less than 0 where the clock was set back in between
+	later := want.HostMs() - m.hostMs // negative if the clock was set back in between
 	d := want.DueUnixMs - got.DueUnixMs
 	return want.HasDue == got.HasDue && (d == 0 || d >= min(later, 0) && d <= max(later, 0))
 }
 
-// Now gives the guest's clock in Unix milliseconds.
+// Now returns the guest's clock in Unix milliseconds. It counts as a reading by the guest.
 func (m *Machine) Now() int64 {
 	m.read()
 	return m.Time()
 }
 
-// Time is Now where it is not the guest that asks.
+// Time returns the guest's clock in Unix milliseconds without counting as a reading.
 func (m *Machine) Time() int64 {
 	if m.inBody {
 		wall, _ := m.cfg.RealTime()
@@ -159,10 +162,10 @@ func (m *Machine) Time() int64 {
 	return m.nowMs
 }
 
-// lastWallMs is the last millisecond of WASI's clock, which is 64 bits of nanoseconds without a sign: in July of 2554.
+// lastWallMs is the last millisecond of WASI's clock, an unsigned 64-bit number of nanoseconds: in July 2554.
 const lastWallMs = math.MaxUint64 / 1_000_000
 
-// WallNs gives the realtime clock of WASI in nanoseconds, as the bits of a number without a sign.
+// WallNs returns WASI's realtime clock in nanoseconds, as the bits of an unsigned number.
 func (m *Machine) WallNs() int64 {
 	m.read()
 	if m.inBody {
@@ -172,14 +175,15 @@ func (m *Machine) WallNs() int64 {
 	return wallNs(m.nowMs)
 }
 
-// wallNs stops at the end of WASI's clock, rather than begin again in 1970: sleeps reach farther.
+// wallNs converts milliseconds to nanoseconds. It stops at the end of WASI's clock instead of wrapping to 1970, because sleeps
+// may last longer.
 func wallNs(ms int64) int64 { return min(ms, lastWallMs) * 1e6 }
 
-// monoBaseNs is the monotonic clock at started_at: a monotonic zero kills Go's run-time.
+// monoBaseNs is the monotonic clock at started_at. Go's runtime crashes if it reads zero.
 const monoBaseNs = 1e9
 
-// MonoNs gives the monotonic clock of WASI in nanoseconds: virtual, and in a body the virtual one plus the real
-// time that passed since the body began, so that no timer of the workflow fires inside of a body by surprise.
+// MonoNs returns WASI's monotonic clock in nanoseconds. It is virtual. In a body, it is the virtual clock plus the real time
+// since the body began, so no timer of the workflow fires in the body unexpectedly.
 func (m *Machine) MonoNs() int64 {
 	m.read()
 	return m.mono()

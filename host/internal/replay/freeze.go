@@ -3,15 +3,14 @@ package replay
 // Frozen is a machine at a suspension, without its journal.
 type Frozen struct{ m *Machine }
 
-// Freeze lets go of everything that the machine does not need to go on, which is at a suspension. It is not used any more.
+// Freeze releases the journal and the configuration of a machine at a suspension. m must not be used afterwards.
 func (m *Machine) Freeze() Frozen {
 	m.cfg, m.entries = Config{}, nil
 	return Frozen{m}
 }
 
-// Thaw returns the machine, which goes on with the journal to which more was appended since, or nothing. A frozen machine is
-// thawed once. The guest may have come to another wait since, in an instance that was not frozen: then it is on its way there
-// once more, as in any replay.
+// Thaw returns the machine with the journal in cfg, which may have grown. It must be called at most once. If the guest reached
+// a later wait meanwhile, in an instance that was not frozen, the machine replays up to that wait.
 func (f Frozen) Thaw(cfg Config) *Machine {
 	f.m.cfg = cfg
 	f.m.beyond = f.m.suspension.Seq >= cfg.Rested
@@ -19,7 +18,7 @@ func (f Frozen) Thaw(cfg Config) *Machine {
 	return f.m
 }
 
-// What a machine takes beside text and payloads, about.
+// Approximate bytes of a machine and its parts, without text and payloads.
 const (
 	machineBytes = 1024
 	handleBytes  = 64
@@ -27,7 +26,7 @@ const (
 	takenBytes   = 32
 )
 
-// Bytes returns what the machine takes, about.
+// Bytes returns the approximate memory of the machine in bytes.
 func (f Frozen) Bytes() int64 {
 	m := f.m
 	n := machineBytes + cap(m.handles)*handleBytes + (len(m.names)+len(m.markers.answers))*nameBytes + len(m.taken)*takenBytes +

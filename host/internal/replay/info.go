@@ -25,14 +25,14 @@ type journalInfo struct {
 	RunAttempt      int    `json:"run_attempt"`
 	Position        uint64 `json:"position"`
 	SuggestContinue bool   `json:"suggest_continue"`
-	Schedule        string `json:"schedule,omitempty"` // that started the run
-	Nominal         int64  `json:"nominal,omitempty"`  // the instant for which it did
+	Schedule        string `json:"schedule,omitempty"` // id of the schedule that started the run
+	Nominal         int64  `json:"nominal,omitempty"`  // instant of the schedule for this run
 
 	Attributes map[string]string `json:"attributes,omitempty"`
 	Memo       json.RawMessage   `json:"memo,omitempty"`
 }
 
-// Info gives the JSON of info. Nothing in it comes from outside the journal.
+// Info returns the JSON of info. It depends on the journal alone, except for Step and Query.
 func (m *Machine) Info() []byte {
 	s := m.cfg.Started
 	i := info{journalInfo: journalInfo{RunID: s.RunID, Workflow: s.Workflow, Version: s.Version, Module: s.Module,
@@ -50,12 +50,12 @@ func (m *Machine) Info() []byte {
 	}
 	b, err := json.Marshal(i)
 	if err != nil {
-		panic(err) // only strings and numbers, and JSON that was checked
+		panic(err) // strings, numbers and checked JSON always encode
 	}
 	return b
 }
 
-// argument is the only argument of the program: the name of its workflow. It is empty in a run that began when programs had none.
+// argument is the program's only argument, the name of its workflow. It is empty for runs before RulesArguments.
 type argument string
 
 func argumentOf(s *journal.Started) argument {
@@ -65,17 +65,17 @@ func argumentOf(s *journal.Started) argument {
 	return argument(s.Workflow)
 }
 
-// Program returns the argument.
+// Program returns the program's argument, "" if it has none.
 func (a argument) Program() string { return string(a) }
 
-// attributes are those that the run has where the guest is: not those that the journal goes on to set.
+// attributes holds the attributes of the run at the guest's position, without attributes that later calls in the journal set.
 type attributes struct {
-	made int // the calls among so many entries are in of
+	made int // number of entries applied to of
 	of   map[string]string
 }
 
-// after returns the attributes of a run whose guest has made the calls among the entries. They must not be changed. Each entry is
-// looked at once, however often it is called, by the machine or its forks.
+// after returns the attributes of a run whose guest has made the calls in entries. Callers must not change the map. Each entry
+// is read once, however often the machine or its forks call after.
 func (a *attributes) after(s *journal.Started, entries []store.Entry) map[string]string {
 	if a.of == nil {
 		a.of = map[string]string{}

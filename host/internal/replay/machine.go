@@ -1,10 +1,10 @@
-// Package replay answers the calls of a guest from the journal of its run. It is pure: no I/O, clock, goroutine or lock of its
-// own. Replay and live are the same code: a call for which the journal holds an entry is compared with it and answered by it; the
-// first call beyond the end is appended, and from there the guest is live.
+// Package replay answers the calls of a guest from the journal of its run. It is pure: it has no I/O, clock, goroutine or lock.
+// Replay and live execution are the same code. If the journal holds an entry for a call, the call is compared with the entry and
+// answered from it. The first call beyond the end of the journal is appended; from there, the guest is live.
 //
-// Two cursors walk the journal. Calls are matched in order, each with its kind, name and target, and with the
-// number of deliveries that the guest had taken before it. Deliveries are handed over in journal order, by
-// Await and Poll, when the guest asks for them. Nothing that a guest sees depends on anything else.
+// Two cursors walk the journal. Calls are matched in order by kind, name, target and the number of deliveries that the guest
+// took before. Await and Poll hand over deliveries in journal order when the guest asks. What a guest sees depends on nothing
+// else.
 package replay
 
 import (
@@ -20,44 +20,44 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// ErrSuspend says that the guest waits for something that the journal does not hold yet. The call may be
-// repeated when the journal has grown, or the instance is given up.
+// ErrSuspend: the guest waits for a delivery that is not in the journal yet. The caller repeats the call when the journal has
+// grown, or discards the instance.
 var ErrSuspend = errors.New("suspend")
 
-// ErrBodyEnd says that step_end was called: the activation of the body is over.
+// ErrBodyEnd: the guest called step_end, so the activation of the body is over.
 var ErrBodyEnd = errors.New("body ended")
 
-// ErrBodyWait says that a body polls: its caller really waits, then repeats the call.
+// ErrBodyWait: a body polls. The caller waits in real time, then repeats the call.
 var ErrBodyWait = errors.New("body waits")
 
 // A Tail is the journal of a run as an activation sees it.
 type Tail interface {
-	// Entries gives all entries so far. It grows while the activation goes on, since deliveries arrive.
+	// Entries returns all entries so far. Deliveries may arrive during the activation.
 	Entries() []store.Entry
-	// Append appends a call and gives it back as it was appended. Of a withdraw, the tail decides whether the
-	// step's attempt has begun, and fills in the Code. An error means that the activation is over.
+	// Append appends a call and returns it as appended. For a withdraw, it checks whether the step's attempt has begun and sets
+	// the Code. An error means that the activation is over.
 	Append(e store.Entry) (store.Entry, error)
-	// CallRoom says whether the journal has room for another call.
+	// CallRoom returns an error if the journal has no room for another call.
 	CallRoom() error
-	// CheckAttribute says whether the run may have another attribute of this key.
+	// CheckAttribute returns an error if the run may not set the attribute key.
 	CheckAttribute(key string) error
-	// Now returns what the host's clock shows for the run, in Unix milliseconds. Live.
+	// Now returns the host's clock for the run in Unix milliseconds. It is called in mode Live only.
 	Now() int64
 }
 
-// Mode says what an activation is for.
+// Mode is the purpose of an activation.
 type Mode uint8
 
 // The modes of an activation.
 const (
-	Live   Mode = iota // goes on where the journal ends
+	Live   Mode = iota // replays, then continues beyond the end of the journal
 	Body               // replays up to Config.Until, then executes one body
 	StepFn             // runs a step function in a fresh instance, without a journal
 	Check              // replays only: the first live call ends it with ErrSuspend
-	Query              // replays to where the guest waits, and hands it a query
+	Query              // replays to where the guest waits, then delivers a query
 )
 
-// Config is what a Machine is made from.
+// Config configures a Machine.
 type Config struct {
 	Mode    Mode
 	Started journal.Started
@@ -65,32 +65,31 @@ type Config struct {
 	// StartedUnixMs is started_at.
 	StartedUnixMs int64
 	Tail          Tail
-	// Rested is how many entries the journal had when the guest last came to a wait, 0 if that is not known.
+	// Rested is how many entries the journal had when the guest last reached a wait, 0 if unknown.
 	Rested      store.Seq
-	Until       store.Seq // Body: how many entries the guest had been given at its last suspension
-	Handle      int64     // Body: the step whose body is executed
-	BodiesEvent bool      // the module is told RUN_BODY at its suspension point
-	Step        *StepInfo // Body and StepFn: what info tells of the attempt
-	// HandlerError says whether a step may name this handler: nil, or an *abi.Error of UnknownHandler or Denied.
+	Until       store.Seq // Body: number of entries the guest had at its last suspension
+	Handle      int64     // Body: handle of the step
+	BodiesEvent bool      // the module receives RUN_BODY at its suspension point
+	Step        *StepInfo // Body and StepFn: the attempt, for info
+	// HandlerError returns nil if a step may name this handler, else an *abi.Error of UnknownHandler or Denied.
 	HandlerError func(handler string) error
-	// NewToken makes a token for a hook.
+	// NewToken generates a token for a hook.
 	NewToken func() string
-	// Query is what Mode Query asks, and Ended says that the run has ended.
+	// Query is the question in mode Query. Ended reports that the run has ended.
 	Query QueryRequest
 	Ended bool
-	// RealTime gives the wall clock in nanoseconds and the nanoseconds since the body began. Body, StepFn.
+	// RealTime returns the wall clock in nanoseconds and the nanoseconds since the body began. Body and StepFn.
 	RealTime func() (wallNs, elapsedNs int64)
-	// RealRandom fills a body's random bytes.
+	// RealRandom fills p with random bytes. Body and StepFn.
 	RealRandom func(p []byte)
-	// OnWait, if set, is called whenever the guest waits for a delivery, before it is given one: with the number
-	// of deliveries that it has taken. Live and replay wait at the same points with the same memory.
+	// OnWait, if not nil, is called whenever the guest begins to wait, before it gets a delivery, with the number of deliveries
+	// taken so far. Live and replay wait at the same points with the same memory.
 	OnWait func(consumed uint64)
-	Strict bool // a changed input or instant of a sleep is a mismatch even where the outcome is known
-	// Tuned is the seq of the entry with which the run last went on under another version, 0 if it never did. What calls before it
-	// asked for may have been another version's, so that nothing is strict there. New raises it past the entries that a restart
-	// has copied.
+	Strict bool // a changed input, deadline or option is a mismatch even if the outcome is known
+	// Tuned is the seq of the entry that last switched the run to another version, 0 if there is none. Another version may have
+	// made the calls before it, so Strict does not apply to them. New raises Tuned past the entries that a restart copied.
 	Tuned store.Seq
-	// Children is how many live children a first run may have: see abi.LiveChildren. Live.
+	// Children is the limit of live children for a run without a parent: see abi.LiveChildren. Live.
 	Children int
 }
 
@@ -100,16 +99,16 @@ type Machine struct {
 	clock
 	cfg     Config
 	entries []store.Entry
-	rng     *rand.ChaCha8 // nil until it is asked for something
+	rng     *rand.ChaCha8 // nil until first used
 
-	callPos    int // every call entry before it has been matched
-	delPos     int // no delivery before it can be taken any more
+	callPos    int // all call entries before this index are matched
+	delPos     int // no delivery before this index can be taken
 	consumed   uint64
-	taken      map[int]bool // deliveries without a handle that were taken
+	taken      map[int]bool // taken deliveries without a handle, by index
 	arrivals   arrivals
 	handles    []handle
 	open       open
-	names      map[string]struct{} // of the calls among the first collected entries
+	names      map[string]struct{} // unique names of calls in the first collected entries
 	collected  int
 	events     []int64
 	dumped     bool
@@ -117,7 +116,7 @@ type Machine struct {
 	query      bool // the query was handed over
 	attributes attributes
 	markers    markers
-	beyond     bool // it has gone on from where it last waited, as of Config.Rested
+	beyond     bool // the guest has passed its last wait (Config.Rested)
 	position   store.Seq
 
 	inBody     bool
@@ -128,7 +127,7 @@ type Machine struct {
 	Warnings   []string
 }
 
-// open is how many handles the guest has not been told of, and has not withdrawn.
+// open counts the handles that the guest has neither been told nor withdrawn.
 type open struct {
 	all, children int
 }
@@ -145,12 +144,12 @@ type handle struct {
 	name      string
 	seen      bool // the guest has been told the outcome
 	withdrawn bool
-	answered  bool // the update that it has brought
+	answered  bool // the guest answered the update of this handle
 	delivery  int  // index of its delivery, once seen
 	call      int  // index of its call
 }
 
-// Outcome is what the guest handed over by complete, fail and step_end.
+// Outcome is what the guest handed over by complete, fail, step_end, query_reply and continue_as_new.
 type Outcome struct {
 	Result    []byte
 	Completed bool
@@ -160,14 +159,14 @@ type Outcome struct {
 	Body      []byte
 	BodyEnded bool
 	Cancelled bool // a cooperative cancel was handed over
-	Asked     bool // the question of a query was handed over
+	Asked     bool // the query was handed over
 	Reply     []byte
-	// These are handed over; of too many, Body, Reply and Result are the beginning. ResultBytes is 0 unless those of a step
-	// function are too many.
+	// Sizes as handed over. Beyond the limit, Body, Reply and Result hold only the beginning. ResultBytes is 0 unless the result
+	// of a step function is too large.
 	BodyBytes, ReplyBytes, ResultBytes int
 	ReplyOK                            bool
 	Replied                            bool
-	Continue                           store.Entry // the call of continue_as_new, after ErrContinue
+	Continue                           store.Entry // the call entry of continue_as_new, after ErrContinue
 }
 
 // QueryRequest is a question to a run.
@@ -176,20 +175,20 @@ type QueryRequest struct {
 	Input []byte
 }
 
-// StepInfo is what info tells of the attempt, in bodies and step instances.
+// StepInfo describes the attempt in info, in bodies and step functions.
 type StepInfo struct {
 	Name           string          `json:"name"`
 	Handler        string          `json:"handler,omitempty"` // the step function; empty in bodies
 	Attempt        uint32          `json:"attempt"`
 	Attempts       int             `json:"attempts"`
 	IdempotencyKey string          `json:"idempotency_key"`
-	DeadlineMs     int64           `json:"deadline_ms"` // Unix milliseconds at which the attempt times out
+	DeadlineMs     int64           `json:"deadline_ms"` // when the attempt times out, in Unix milliseconds
 	LastError      json.RawMessage `json:"last_error,omitempty"`
 }
 
-// New makes a Machine at the beginning of the journal.
+// New returns a Machine at the beginning of the journal.
 func New(cfg Config) *Machine {
-	if n := cfg.Started.Copied; n > 0 { // these were the calls of another run
+	if n := cfg.Started.Copied; n > 0 { // another run made these calls
 		cfg.Tuned = max(cfg.Tuned, store.Seq(n)+1)
 	}
 	m := &Machine{argument: argumentOf(&cfg.Started), cfg: cfg}
@@ -203,10 +202,10 @@ func New(cfg Config) *Machine {
 	return m
 }
 
-// Fork gives a machine that executes a body in the very instance whose guest waits for it: m is at a suspension, and
-// has answered ErrSuspend. m is not used while the body runs, and goes on where it was after it. cfg is of mode Body.
+// Fork returns a machine that executes a body in the instance whose guest waits for it. m must be at a suspension, after
+// ErrSuspend. m must not be used while the body runs; afterwards it continues where it was. cfg has mode Body.
 //
-// What the body may ask of the whole journal is gathered in m first: each fork would do that again.
+// Fork first collects the attributes in m, because each fork would read the whole journal for them again.
 func (m *Machine) Fork(cfg Config) *Machine {
 	m.attributes.after(&m.cfg.Started, m.entries[:m.callPos])
 	b := *m
@@ -214,13 +213,13 @@ func (m *Machine) Fork(cfg Config) *Machine {
 	return &b
 }
 
-// seeded gives the run's random source: ChaCha8 (math/rand/v2, the generator of https://c2sp.org/chacha8rand)
-// keyed by SHA-256 of the run's seed and the iteration (4 bytes, little endian).
+// seeded returns the run's random source: ChaCha8 (math/rand/v2, the generator of https://c2sp.org/chacha8rand) keyed by the
+// SHA-256 of the run's seed and the iteration (4 bytes, little endian).
 func seeded(seed []byte, iteration uint32) *rand.ChaCha8 {
 	return rand.NewChaCha8(sha256.Sum256(binary.LittleEndian.AppendUint32(slices.Clip(seed), iteration)))
 }
 
-// refresh takes what the journal has gained since.
+// refresh reloads the entries, which may have grown. A body sees only the entries before Config.Until.
 func (m *Machine) refresh() {
 	m.entries = m.cfg.Tail.Entries()
 	if m.cfg.Mode == Body {
@@ -228,24 +227,24 @@ func (m *Machine) refresh() {
 	}
 }
 
-// InBody tells whether a body, or a step function, is executed.
+// InBody reports whether a body or a step function executes.
 func (m *Machine) InBody() bool { return m.inBody }
 
-// Outcome gives what the guest handed over so far.
+// Outcome returns what the guest has handed over so far.
 func (m *Machine) Outcome() Outcome {
 	out := m.outcome
 	out.Cancelled, out.Asked = m.cancelled, m.query
 	return out
 }
 
-// Suspension gives where the guest waits, after ErrSuspend.
+// Suspension returns where the guest waits, after ErrSuspend.
 func (m *Machine) Suspension() store.Suspension { return m.suspension }
 
-// Consumed gives the number of deliveries that the guest has taken.
+// Consumed returns the number of deliveries that the guest has taken.
 func (m *Machine) Consumed() uint64 { return m.consumed }
 
-// Passed reports whether the guest is where it has been before: the journal holds a call that it has still to make, or
-// it has not come to where it last waited. What it has used to get there does not count against its limits.
+// Passed reports whether the guest still replays: it has not reached its last wait, or the journal holds calls that it has not
+// made. Computing while Passed does not count against the guest's limits.
 func (m *Machine) Passed() bool {
 	if m.away() {
 		return false
@@ -253,10 +252,10 @@ func (m *Machine) Passed() bool {
 	return m.cfg.Rested > 0 && !m.beyond || m.nextCall() != nil
 }
 
-// RunID gives the id of the run.
+// RunID returns the id of the run.
 func (m *Machine) RunID() string { return m.cfg.Started.RunID }
 
-// Input gives the run's, the step's or the query's input.
+// Input returns the input of the run, the step or the query.
 func (m *Machine) Input() []byte {
 	if m.query {
 		return m.cfg.Query.Input
@@ -264,13 +263,13 @@ func (m *Machine) Input() []byte {
 	return m.cfg.Input
 }
 
-// Told tells whether the guest knows the outcome of a handle.
+// Told reports whether the guest received the outcome of a handle.
 func (m *Machine) Told(id int64) bool {
 	h := m.handle(id)
 	return h != nil && h.seen
 }
 
-// Random fills p: the same bytes on each replay, real random in bodies.
+// Random fills p with random bytes: the same on each replay; in bodies, real random bytes.
 func (m *Machine) Random(p []byte) {
 	if m.inBody {
 		m.cfg.RealRandom(p)
@@ -282,19 +281,19 @@ func (m *Machine) Random(p []byte) {
 	_, _ = m.rng.Read(p) // never fails
 }
 
-// Last gives the bytes of the newest answer: the result of a call that answered 0 or more, else the error JSON.
+// Last returns the bytes of the newest answer: the result if the call returned 0 or more, else the error JSON.
 func (m *Machine) Last() []byte { return m.last }
 
-// Answer keeps bytes as the newest answer, for Last, and gives their length.
+// Answer sets the newest answer, for Last, and returns it with its length.
 func (m *Machine) Answer(b []byte) ([]byte, int64) {
 	m.last = b
 	return b, int64(len(b))
 }
 
-// RefuseWithoutEntry refuses a call that never makes an entry.
+// RefuseWithoutEntry refuses a call of a kind that is never recorded, and returns the negated code of err.
 func (m *Machine) RefuseWithoutEntry(err error) int64 { return m.refuse(err) }
 
-// refuse keeps the error for Last and gives its negated code.
+// refuse sets the error JSON for Last and returns the negated code.
 func (m *Machine) refuse(err error) int64 {
 	e := asError(err)
 	m.last, _ = json.Marshal(e)
@@ -308,5 +307,5 @@ func asError(err error) *abi.Error {
 	return abi.Errorf(abi.InvalidArgument, "%v", err)
 }
 
-// At returns the entry that a guest has come to: the newest call that it has made, or delivery that it has taken.
+// At returns the seq of the newest entry that the guest has reached: a call that it made or a delivery that it took.
 func At(m *Machine) store.Seq { return m.position }

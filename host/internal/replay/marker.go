@@ -8,15 +8,15 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// markers are the answers of the markers that an iteration has asked for. Their ids are names of their own.
+// markers holds the answers to the markers of an iteration, by id. Ids are separate from the names of other calls.
 type markers struct {
 	answers    map[string]int32
-	unrecorded int // how many of them no entry holds
+	unrecorded int // answers that no entry holds
 }
 
-// Version answers a marker: with the number that the journal records next, else with the answer that the marker has had in
-// this iteration, else with 0 where an older journal goes on without it, and with maximum, which is recorded, where the guest
-// is live.
+// Version answers a marker. The answer is the number in the journal's next call if that is this marker; else the marker's earlier
+// answer in this iteration; else 0 if the journal continues without the marker, which newer code added; else, live, maximum,
+// which is recorded.
 func (m *Machine) Version(id string, maximum int64) (int64, error) {
 	if m.away() {
 		return m.refuse(notHere), nil
@@ -25,7 +25,7 @@ func (m *Machine) Version(id string, maximum int64) (int64, error) {
 	e := store.Entry{Kind: store.KindMarker, Name: name, Code: int32(min(max(maximum, 0), math.MaxInt32))}
 	want := m.nextCall()
 	answer, asked := m.markers.answers[name]
-	asked = asked && name == id // what had to be cleaned was never answered
+	asked = asked && name == id // an id that had to be cleaned was refused
 	switch {
 	case want != nil && want.Kind == e.Kind && want.Name == name:
 	case asked && m.cfg.Started.Rules >= journal.RulesMarkers:
@@ -33,7 +33,7 @@ func (m *Machine) Version(id string, maximum int64) (int64, error) {
 		return int64(answer), nil
 	case want != nil:
 		return m.passedWithout(id, maximum), nil
-	case asked: // under these rules only an entry shows that the answer was not a refusal, as it once was
+	case asked: // before RulesMarkers, a repeated marker needs its own entry: without one, a replay answers 0
 		e.Code, maximum = answer, int64(answer)
 	}
 	n, err := m.call(e, func(*store.Entry) error { return abi.CheckMarker(id, maximum) })
@@ -43,7 +43,8 @@ func (m *Machine) Version(id string, maximum int64) (int64, error) {
 	return n, err
 }
 
-// passedWithout answers a marker of which an older journal knows nothing: 0, for the rest of the iteration.
+// passedWithout answers a marker that the journal does not have: 0, for the rest of the iteration. From RulesMarkers on, it
+// refuses the marker if it answered abi.MaxUnrecordedMarkers other markers this way.
 func (m *Machine) passedWithout(id string, maximum int64) int64 {
 	m.last = nil
 	if _, asked := m.markers.answers[id]; asked || abi.CheckMarker(id, maximum) != nil {

@@ -7,17 +7,17 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Mismatch says that the guest did something else than its journal records. The run is stuck and its journal is untouched.
+// Mismatch is the error for a guest that deviates from its journal. The run becomes stuck; its journal does not change.
 type Mismatch struct {
-	Seq  store.Seq // of the entry that was expected, or the length of the journal
+	Seq  store.Seq // seq of the expected entry, or the length of the journal
 	Want string    // what the journal records
 	Got  string    // what the guest did
 }
 
-// Differs is how the text of a Mismatch begins, which is the reason of a run that is stuck because of it.
+// Differs is the prefix of the text of a Mismatch. That text is the reason of the stuck run.
 const Differs = "replay differs from the journal"
 
-// Error names both sides.
+// Error describes both calls.
 func (e *Mismatch) Error() string {
 	return fmt.Sprintf(Differs+" at entry %d: the journal has %s, the workflow did %s", e.Seq, e.Want, e.Got)
 }
@@ -36,10 +36,11 @@ func describe(e *store.Entry) string {
 	return text
 }
 
-// ofHandle reports whether calls of the kind are of a handle that another call has opened.
+// ofHandle reports whether calls of the kind refer to a handle that another call opened.
 func ofHandle(k store.Kind) bool { return k == store.KindWithdraw || k == store.KindUpdateReply }
 
-// compare says whether the guest's call is the one that the journal records.
+// compare returns a *Mismatch unless the guest's call got is the recorded call want. Unless strict, it accepts a changed input
+// of a call without a handle or with a known outcome, and adds a warning.
 func (m *Machine) compare(want, got *store.Entry) error {
 	differ := func(w, g string) error { return &Mismatch{Seq: want.Seq, Want: w, Got: g} }
 	strict := m.cfg.Strict && want.Seq >= m.cfg.Tuned
@@ -73,15 +74,15 @@ func (m *Machine) compare(want, got *store.Entry) error {
 	return nil
 }
 
-// sameRest compares what a changed workflow may change of a call beside until when it waits: its options, and whether an update
-// failed.
-// Not the version of a marker: the workflow may know newer ones than the one that came there first, and less after a restart.
+// sameRest compares the parts of a call, apart from its deadline, that a changed workflow may change: the options, and whether
+// an update failed. It ignores the version of a marker: the code may know newer versions than the code that recorded it, or older
+// ones after a restart.
 func sameRest(want, got *store.Entry) bool {
 	return string(want.Options) == string(got.Options) &&
 		(want.Kind != store.KindUpdateReply || want.Code == got.Code)
 }
 
-// resolved tells whether the journal holds the outcome of a handle.
+// resolved reports whether the journal holds the outcome of a handle.
 func (m *Machine) resolved(handle int64) bool {
 	return slices.ContainsFunc(m.entries, func(e store.Entry) bool { return e.Kind.Delivery() && e.Handle == handle })
 }
@@ -95,7 +96,7 @@ func opens(k store.Kind) bool {
 	return false
 }
 
-// nextCall gives the next unmatched call entry, nil at the end of the journal.
+// nextCall returns the next unmatched call entry, nil at the end of the journal.
 func (m *Machine) nextCall() *store.Entry {
 	for m.callPos < len(m.entries) && !m.entries[m.callPos].Kind.Call() {
 		m.callPos++
@@ -106,7 +107,7 @@ func (m *Machine) nextCall() *store.Entry {
 	return nil
 }
 
-// LeftOver says, when the guest has returned, whether the journal holds calls that it did not make.
+// LeftOver returns a *Mismatch if the guest has returned and the journal holds calls that it did not make.
 func (m *Machine) LeftOver() error {
 	if m.cfg.Mode == StepFn {
 		return nil

@@ -9,17 +9,17 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// ErrContinue says that the workflow continues as new: this iteration is over.
+// ErrContinue: the workflow continues as new, so this iteration is over.
 var ErrContinue = errors.New("continue as new")
 
-// ErrQueryEnd says that a query was answered: its activation is over.
+// ErrQueryEnd: the query was answered, so its activation is over.
 var ErrQueryEnd = errors.New("query answered")
 
-// Signal starts a wait for a signal. A negative time-out is none.
+// Signal starts a wait for a signal. A negative timeoutMs means no time-out.
 func (m *Machine) Signal(name string, timeoutMs int64) (int64, error) {
 	e := store.Entry{Kind: store.KindSignalWait, Name: name, HasDue: m.cfg.Strict && timeoutMs >= 0}
 	if e.HasDue {
-		e.DueUnixMs, _ = abi.AddMs(m.hostMs, timeoutMs) // of one that was refused, nothing is compared
+		e.DueUnixMs, _ = abi.AddMs(m.hostMs, timeoutMs) // a refused wait is not compared
 	}
 	return m.call(e, func(e *store.Entry) (err error) {
 		err = abi.CheckReceived(name)
@@ -77,8 +77,8 @@ func (m *Machine) Child(name, workflow string, input, options []byte) (int64, er
 	})
 }
 
-// childRoom returns an error if the run may not start another child: it stands too deep, or has too many that live. What is told
-// to the guest of their ends decides, so that the answer depends on nothing but the journal.
+// childRoom returns an abi.Limit error if the run is too deep to start a child, or has too many live children. A child counts as
+// live until the guest has received its end, so the answer depends on the journal alone.
 func (m *Machine) childRoom() error {
 	depth := 0
 	if p := m.cfg.Started.Parent; p != nil {
@@ -95,7 +95,7 @@ func (m *Machine) childRoom() error {
 	return nil
 }
 
-// ChildID gives the run id of a child.
+// ChildID returns the run id of a child.
 func (m *Machine) ChildID(id int64) ([]byte, int64) {
 	h := m.handle(id)
 	switch {
@@ -109,7 +109,7 @@ func (m *Machine) ChildID(id int64) ([]byte, int64) {
 	return m.Answer(m.entries[h.call].Data)
 }
 
-// Hook opens a token; an empty one is made here.
+// Hook opens a hook with the token, or with a generated token if it is empty.
 func (m *Machine) Hook(name, token string, options []byte) (int64, error) {
 	e := store.Entry{Kind: store.KindHook, Name: name, Target: token, Options: options}
 	return m.call(e, func(e *store.Entry) error {
@@ -128,7 +128,7 @@ func (m *Machine) Hook(name, token string, options []byte) (int64, error) {
 	})
 }
 
-// Emit appends to the run's output, and gives the index.
+// Emit appends a chunk to the run's output and returns its index.
 func (m *Machine) Emit(topic string, data []byte) (int64, error) {
 	return m.call(store.Entry{Kind: store.KindEmit, Name: topic, Input: data}, func(*store.Entry) error {
 		if err := abi.CheckName("topic", topic); err != nil {
@@ -144,7 +144,7 @@ func (m *Machine) Emit(topic string, data []byte) (int64, error) {
 // SetAttribute sets an attribute of the run.
 func (m *Machine) SetAttribute(key string, value []byte) (int64, error) {
 	return m.call(store.Entry{Kind: store.KindAttribute, Name: key, Input: value}, func(*store.Entry) error {
-		if len(value) > abi.MaxPayloadBytes { // which a string of it would be a copy of
+		if len(value) > abi.MaxPayloadBytes { // do not copy a large value to a string
 			return abi.Errorf(abi.TooLarge, "attribute %q has %d bytes, the limit is %d", clean(key), len(value), abi.MaxAttributeBytes)
 		}
 		if err := abi.CheckAttribute(key, string(value)); err != nil {
@@ -154,7 +154,7 @@ func (m *Machine) SetAttribute(key string, value []byte) (int64, error) {
 	})
 }
 
-// CancelPolicy says what a cancel of the run does.
+// CancelPolicy sets what a cancel of the run does: abi.CancelFinal or abi.CancelCooperative.
 func (m *Machine) CancelPolicy(policy int32) (int64, error) {
 	n, err := m.call(store.Entry{Kind: store.KindCancelPolicy, Code: policy}, func(*store.Entry) error {
 		if policy != abi.CancelFinal && policy != abi.CancelCooperative {
@@ -166,7 +166,8 @@ func (m *Machine) CancelPolicy(policy int32) (int64, error) {
 	return min(n, 0), err
 }
 
-// ContinueAsNew ends the iteration by ErrContinue. A refusal stops the guest too, since the call never returns.
+// ContinueAsNew ends the iteration with ErrContinue. If the call is refused, it returns a *RefusedError, which also stops the
+// guest: the call never returns to it.
 func (m *Machine) ContinueAsNew(input, options []byte) error {
 	n, err := m.call(store.Entry{Kind: store.KindContinue, Input: input, Options: options}, func(*store.Entry) error {
 		if len(input) > abi.MaxPayloadBytes {
@@ -185,7 +186,7 @@ func (m *Machine) ContinueAsNew(input, options []byte) error {
 	return ErrContinue
 }
 
-// RefusedError says that a call which never returns was refused: it ends the run.
+// RefusedError: a call that never returns to the guest was refused. It ends the run.
 type RefusedError struct {
 	Call string
 	JSON []byte // the error
@@ -194,8 +195,8 @@ type RefusedError struct {
 // Error names the call.
 func (e *RefusedError) Error() string { return e.Call + " was refused: " + string(e.JSON) }
 
-// misplaced ends a guest that makes a call which never returns, where the call has no meaning. It is a mismatch if the journal
-// says that the guest did something else here.
+// misplaced returns the error for a misplaced call that never returns to the guest: a *Mismatch if the journal records another
+// call here, else a *RefusedError.
 func (m *Machine) misplaced(call, belongs string) error {
 	if want := m.nextCall(); want != nil && !m.away() {
 		return &Mismatch{Seq: want.Seq, Want: describe(want), Got: call}
@@ -208,7 +209,7 @@ func (m *Machine) misplaced(call, belongs string) error {
 	return &RefusedError{Call: call, JSON: data}
 }
 
-// Reply answers the update that a handle has brought, or for handle 0, the query of this activation. ok is 0 for success.
+// Reply answers the update of a handle or, if the handle is 0, the query of this activation. ok is 0 for success.
 func (m *Machine) Reply(id int64, ok int32, b []byte) (int64, error) {
 	if id != 0 {
 		return m.updateReply(id, ok, b)
@@ -224,7 +225,7 @@ func (m *Machine) queryReply(ok int32, b []byte) error {
 	return ErrQueryEnd
 }
 
-// updateReply records the answer to an update: of a wait whose outcome the guest has been told, once.
+// updateReply records the answer to an update, once per handle. The guest must have received the update.
 func (m *Machine) updateReply(id int64, ok int32, b []byte) (int64, error) {
 	h := m.handle(id)
 	switch {
@@ -253,8 +254,8 @@ func (m *Machine) updateReply(id int64, ok int32, b []byte) (int64, error) {
 	return min(n, 0), err
 }
 
-// asksAtEnd reports whether the guest is asked now: it says how it ends, has made all calls of the journal, and the activation
-// serves a query of a run that has ended.
+// asksAtEnd delivers the query of an ended run when the guest hands over its result or error, and reports whether it did. The
+// guest must have made all calls of the journal.
 func (m *Machine) asksAtEnd() bool {
 	if m.cfg.Mode != Query || !m.cfg.Ended || m.query || m.nextCall() != nil {
 		return false

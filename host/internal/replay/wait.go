@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Await is the suspension point of a guest that waits for handles, or for any unresolved one if there are none
-// given. It answers the handle that resolved first in journal order.
+// Await is the suspension point of a guest that waits for one of the handles ids, or for any unresolved handle if ids is empty.
+// It returns the handle that resolved first in journal order.
 func (m *Machine) Await(ids []int64) (int64, error) {
 	if m.away() {
 		return m.refuse(notHere), nil
@@ -68,8 +68,8 @@ func (m *Machine) Await(ids []int64) (int64, error) {
 	return 0, ErrSuspend
 }
 
-// interrupt refuses an await that something else has ended. The error has the handle of a blocking call, which the guest has not
-// seen, and which is still open.
+// interrupt refuses an await that a cancel or a query ended. If the guest awaited one handle, as in a blocking call, the error
+// has that handle: the guest has not seen it, and it is still open.
 func (m *Machine) interrupt(e *abi.Error, awaited []int64) int64 {
 	if len(awaited) == 1 && m.cfg.Started.Rules >= journal.RulesHandle {
 		e.Handle = awaited[0]
@@ -77,7 +77,7 @@ func (m *Machine) interrupt(e *abi.Error, awaited []int64) int64 {
 	return m.refuse(e)
 }
 
-// waits is called where the guest waits.
+// waits must be called when the guest begins to wait.
 func (m *Machine) waits() {
 	m.refresh()
 	m.move(0, math.MaxUint32)
@@ -87,7 +87,7 @@ func (m *Machine) waits() {
 	}
 }
 
-// beforeSuspend checks that a replay that comes to rest has made all recorded calls.
+// beforeSuspend returns a *Mismatch if the guest is about to suspend and has not made all recorded calls.
 func (m *Machine) beforeSuspend() error {
 	m.beyond = true
 	if e := m.nextCall(); e != nil {
@@ -96,15 +96,15 @@ func (m *Machine) beforeSuspend() error {
 	return nil
 }
 
-// PollRequest is a poll_oneoff, as far as it matters: whether it includes the events descriptor, and its
-// earliest clock, as nanoseconds from now on the guest's clock (zero or less: due).
+// PollRequest is the relevant part of a poll_oneoff: whether it includes the events descriptor, and its earliest clock in
+// nanoseconds from now on the guest's clock (zero or less: due).
 type PollRequest struct {
 	Events    bool
 	HasClock  bool
 	TimeoutNs int64
 }
 
-// PollAnswer says which subscription of a poll has an event.
+// PollAnswer is the subscription of a poll that has an event.
 type PollAnswer uint8
 
 // The answers of Poll.
@@ -114,17 +114,17 @@ const (
 	PollEvents
 )
 
-// Poll is the suspension point of a guest that waits in poll_oneoff. ErrBodyWait asks the caller to wait for
-// the time-out in real time and to repeat the call with what is left of it.
+// Poll is the suspension point of a guest that waits in poll_oneoff. On ErrBodyWait, the caller must wait for the time-out in
+// real time and repeat the call with the remaining time.
 func (m *Machine) Poll(p PollRequest) (PollAnswer, error) {
 	switch {
-	case p.HasClock && p.TimeoutNs <= 0: // only looking: never answered with a delivery
+	case p.HasClock && p.TimeoutNs <= 0: // a check without waiting: takes no delivery
 		return PollClock, nil
 	case p.Events && len(m.events) > 0:
 		return PollEvents, nil
 	case m.inBody:
 		return PollNone, ErrBodyWait
-	case m.query: // it answers at once, or not at all
+	case m.query: // a query must be answered without waiting
 		return PollNone, ErrSuspend
 	case p.HasClock && !p.Events && p.TimeoutNs <= 1e6 && m.tickNs+p.TimeoutNs <= int64(abi.MaxPollTickTime):
 		m.tickNs += p.TimeoutNs
@@ -136,7 +136,7 @@ func (m *Machine) Poll(p PollRequest) (PollAnswer, error) {
 	return m.poll(p, m.monoMs)
 }
 
-// poll waits for what a poll asks for that began at an instant of the monotonic clock.
+// poll waits for the subscriptions of p. monoMs is the monotonic clock when the poll began.
 func (m *Machine) poll(p PollRequest, monoMs int64) (PollAnswer, error) {
 	m.waits()
 	m.suspension = store.Suspension{Seq: store.Seq(len(m.entries)), Poll: true, Events: p.Events}
@@ -145,7 +145,7 @@ func (m *Machine) poll(p PollRequest, monoMs int64) (PollAnswer, error) {
 		if p.TimeoutNs%1e6 > 0 { // never early
 			ms++
 		}
-		ms = max(ms-(m.monoMs-monoMs), 0) // less what has passed since, as far as the clock was set meanwhile
+		ms = max(ms-(m.monoMs-monoMs), 0) // minus the time since then, if the clock was set meanwhile
 		m.suspension.PollDue, m.suspension.PollDueUnixMs = true, min(m.hostMs+ms, abi.MaxUnixMs)
 	}
 	if i := m.next(); i >= 0 {
@@ -190,7 +190,7 @@ func (m *Machine) deliver(i int) (PollAnswer, error) {
 	return PollEvents, nil
 }
 
-// NextEvent takes the next event, 0 if there is none.
+// NextEvent removes and returns the next event, 0 if there is none.
 func (m *Machine) NextEvent() int64 {
 	if len(m.events) == 0 {
 		return 0
@@ -200,12 +200,11 @@ func (m *Machine) NextEvent() int64 {
 	return e
 }
 
-// ErrDeadlock says that the guest waits for something that can never come, or that it goes on in some other way than by
-// waiting for it or returning, after Dump.
+// ErrDeadlock: the guest waits for an event that can never come, or did anything but wait for it or return after Dump.
 var ErrDeadlock = errors.New("deadlock: the workflow waits for something that can never come")
 
-// Dump asks a guest that waits for what can never come to report its stacks, once. It answers false if the
-// guest does not listen for events or has been asked before.
+// Dump asks a deadlocked guest to report its stacks, once. It returns false if the guest does not listen for events or was asked
+// before.
 func (m *Machine) Dump() bool {
 	if m.dumped || !m.suspension.Poll || !m.suspension.Events {
 		return false
@@ -215,14 +214,14 @@ func (m *Machine) Dump() bool {
 	return true
 }
 
-// next gives the index of the first delivery in journal order that the waiting guest takes, or -1. It depends
-// on nothing but the journal's order and what this guest has started, taken and withdrawn.
+// next returns the index of the first delivery in journal order that the waiting guest takes, or -1. It depends only on the
+// order of the journal and on what this guest started, took and withdrew.
 func (m *Machine) next() int {
 	for m.delPos < len(m.entries) && m.over(m.delPos) {
 		m.delPos++
 	}
 	s := &m.suspension
-	picky := s.Poll && !s.Events || !s.Poll && len(s.Awaited) > 0 // it may leave many deliveries where they are
+	picky := s.Poll && !s.Events || !s.Poll && len(s.Awaited) > 0 // it may leave many deliveries untaken
 	passed := 0
 	for i := m.delPos; i < len(m.entries); i++ {
 		e := &m.entries[i]
@@ -242,7 +241,7 @@ func (m *Machine) next() int {
 			if s.Poll {
 				return i
 			}
-		case m.handle(e.Handle) == nil: // of a call that this guest has not made yet
+		case m.handle(e.Handle) == nil: // the guest has not made its call yet
 		case s.Poll && s.Events, !s.Poll && (len(s.Awaited) == 0 || slices.Contains(s.Awaited, e.Handle)):
 			return i
 		}
@@ -250,7 +249,7 @@ func (m *Machine) next() int {
 	return -1
 }
 
-// over tells whether the entry is no delivery, or one that this guest can never take again.
+// over reports whether the entry at i is not a delivery, or the guest took it or can never take it.
 func (m *Machine) over(i int) bool {
 	e := &m.entries[i]
 	if !e.Kind.Delivery() {

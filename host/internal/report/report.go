@@ -1,4 +1,4 @@
-// Package report says how activations went.
+// Package report describes how activations went.
 package report
 
 import (
@@ -8,39 +8,39 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Replay is what the replay of a run has come to, for those who compare engines.
+// Replay is the result of replaying a run, for callers that compare engines.
 type Replay struct {
-	Trace  bool // what the caller wants: the memory at each wait
+	Trace  bool // set by the caller: record the memory at each wait
 	Waits  []Wait
-	At     store.Seq // the newest entry that the workflow has come to
+	At     store.Seq // the newest entry that the workflow reached
 	Memory [32]byte  // at the end; zero if no instance could be made
-	Result []byte    // what the workflow handed over and printed
-	Err    error     // how it ended, whatever the journal says of that; nil if it returned
+	Result []byte    // what the workflow returned and printed
+	Err    error     // how it ended, whatever the journal says; nil if it returned
 }
 
-// Wait is where a workflow waited: the newest entry that it had come to, and what its memory was.
+// Wait is the state at which a workflow waited: the newest entry that it had reached, and a digest of its memory.
 type Wait struct {
 	At     store.Seq
 	Memory [32]byte
 }
 
-// Wait notes a wait.
+// Wait adds a wait.
 func (r *Replay) Wait(at store.Seq, memory [32]byte) { r.Waits = append(r.Waits, Wait{at, memory}) }
 
-// Activation is what there is to say of an activation that has ended.
+// Activation describes an activation that has ended.
 type Activation struct {
 	Run      store.RunKey
 	Workflow string
 	Version  uint32
-	// Incarnation and TraceParent say to which trace the run belongs: see package traceid.
+	// Incarnation and TraceParent identify the run's trace: see package traceid.
 	Incarnation store.Incarnation
 	TraceParent string
 	Replayed    int           // entries of the journal where the workflow last waited
 	Replay      time.Duration // from the beginning until the workflow was there; Total if it never was
 	Total       time.Duration // from its first place to its end
-	Fuel        int64         // that it used, replay included: some nanoseconds, and bytes of calls
-	Thawed      bool          // it went on from where it was frozen
-	End         string        // see the constants
+	Fuel        int64         // used, replay included: about nanoseconds of computing, and bytes of calls
+	Thawed      bool          // it continued from a frozen instance, without a replay
+	End         string        // an End constant, or the kind of the entry that ended the run
 }
 
 // The ends of activations, beside the kinds of the entries that end a run.
@@ -53,15 +53,15 @@ const (
 	EndFault     = "fault"
 )
 
-// Span is when an activation began, and when it had come to where its workflow last waited.
+// Span holds when an activation began, and when it reached the point where its workflow last waited.
 type Span struct {
 	Began  time.Time
-	Passed time.Time // zero until then
+	Passed time.Time // zero until it has reached that point
 	Rested int       // entries of the journal there
 	Thawed bool
 }
 
-// Report says how the activation of a run went, which ends now and has used so much fuel.
+// Report describes the activation of a run that ends now and has used the given fuel. A thawed activation replayed no entries.
 func (s *Span) Report(st *store.RunState, end string, fuel int64) Activation {
 	now := budget.Clock.Now()
 	rep := Activation{Run: st.Run, Workflow: st.Workflow, Version: st.Version, Incarnation: st.Incarnation,

@@ -28,7 +28,7 @@ func (e GuestReady) happen(t *turn) error {
 	return nil
 }
 
-// happen lends the run again. What came meanwhile may have ended it.
+// happen lends the run to the guest again, unless the run ended or got stuck meanwhile.
 func (e GuestYields) happen(t *turn) error {
 	switch {
 	case !t.current(e.Lease):
@@ -40,8 +40,8 @@ func (e GuestYields) happen(t *turn) error {
 	return nil
 }
 
-// happen decides what becomes of a guest that waits: it goes on if there is something for it, keeps its instance
-// while attempts go on, and else gives it up.
+// happen resumes a waiting guest if a delivery is ready for it. Otherwise the guest keeps its instance while attempts
+// are in flight, or gives it up.
 func (e GuestWaits) happen(t *turn) error {
 	if !t.current(e.Lease) {
 		return nil
@@ -62,12 +62,12 @@ func (e GuestWaits) happen(t *turn) error {
 		return nil
 	}
 	if t.active {
-		t.stands = guestParked // so that attempts know where it stands
+		t.stands = guestParked // attempts check this
 		if err := t.startAttempts(e.CanFork); err != nil || t.rec.Held() {
 			t.suspend()
 			return err
 		}
-		if t.rec.Journal.Deliverable() { // an attempt of which nobody knows the outcome has failed its step
+		if t.rec.Journal.Deliverable() { // the only attempt of an at-most-once step was lost, which failed the step
 			t.goOn(e.Leaves)
 			return nil
 		}
@@ -85,7 +85,7 @@ func (e GuestWaits) happen(t *turn) error {
 	return nil
 }
 
-// happen takes the end of an activation into the journal.
+// happen records the end of an activation.
 func (e GuestEnds) happen(t *turn) error {
 	t.back(e.Lease)
 	if e.Lease != t.lease {
@@ -115,7 +115,7 @@ func (e GuestEnds) happen(t *turn) error {
 	return nil
 }
 
-// continues ends the iteration and begins the next one. Both are one commit.
+// continues ends the iteration and begins the next one, in one commit.
 func (t *turn) continues(c *Continue) error {
 	if err := t.append(store.Entry{Kind: store.KindContinued}); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (t *turn) continues(c *Continue) error {
 	return nil
 }
 
-// happen gives the instance of a parked guest up. Its attempts go on.
+// happen frees the instance of a parked guest. The guest's attempts stay in flight.
 func (e Evict) happen(t *turn) error {
 	if (e.Lease == nil || e.Lease == t.lease) && (t.stands == guestParked || t.stands == guestResuming) {
 		t.freeze()
@@ -142,7 +142,7 @@ func (e Evict) happen(t *turn) error {
 	return nil
 }
 
-// happen takes back that a guest was asked for.
+// happen withdraws the request for a guest.
 func (e Refused) happen(t *turn) error {
 	t.withdrawFork(e.Lease) // a body that has not begun, even if the run has another guest by now
 	if e.Lease == t.lease && (t.stands == guestForked || t.stands == guestAsked || t.stands == guestResuming) {

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Reply answers a command that a handle of its sender waits for. A nil refusal is success.
+// Reply returns the answer to a command whose sender's handle waits for it. A nil refusal means success.
 func Reply(cmd *store.Command, m *Message, refusal error) store.Command {
 	answer := Message{Iteration: m.Iteration, Handle: m.Handle, Token: m.Token}
 	if refusal != nil {
@@ -20,12 +20,14 @@ func Reply(cmd *store.Command, m *Message, refusal error) store.Command {
 		ToIncarnation: m.Sender, Data: answer.bytes()}
 }
 
-// ChildFailed tells a parent that a child was not started, or is another run by now.
+// ChildFailed returns the command that tells a parent that its child was not started, or that its child's id now
+// belongs to another run.
 func ChildFailed(cmd *store.Command, m *Message, cause error) store.Command {
 	return childFailed(cmd, m, cause, false)
 }
 
-// ChildMissing tells a parent that asks how its child has ended that there is no such run: it was deleted, or never was.
+// ChildMissing answers a parent that asks how its child ended when the run does not exist: it was deleted, or was
+// never started.
 func ChildMissing(cmd *store.Command, m *Message, deleted bool) store.Command {
 	text := "there never was a run %q"
 	if deleted {
@@ -43,7 +45,7 @@ func childFailed(cmd *store.Command, m *Message, cause error, never bool) store.
 		ToIncarnation: m.Sender, Data: answer.bytes()}
 }
 
-// refusalOf returns an error as one that a guest understands.
+// refusalOf converts an error to an abi.Error, which guests understand. Other errors get the code CONFLICT.
 func refusalOf(err error) *abi.Error {
 	if e, ok := errors.AsType[*abi.Error](err); ok {
 		return e
@@ -51,13 +53,14 @@ func refusalOf(err error) *abi.Error {
 	return &abi.Error{Code: abi.Conflict, Message: err.Error()}
 }
 
-// StartedBy reports whether a run was started by the very call that a message names: then its command was carried out.
+// StartedBy reports whether the call that a message names started the run. If so, the message's command was carried
+// out.
 func StartedBy(started journal.Started, m *Message) bool {
 	p := started.Parent
 	return p != nil && store.Incarnation(p.Incarnation) == m.Sender && p.Iteration == m.Iteration && p.Handle == m.Handle
 }
 
-// Answer returns the entry that resolves the handle which an answer is for, false if nobody waits for it any more.
+// Answer returns the entry that resolves the handle waiting for this answer, or false if no open handle waits for it.
 func (m *Message) Answer(j *journal.Journal, kind store.CommandKind) (e store.Entry, ok bool) {
 	h := m.awaited(j)
 	if h == nil || j.Ended() != store.KindInvalid {
@@ -84,7 +87,7 @@ func (m *Message) Answer(j *journal.Journal, kind store.CommandKind) (e store.En
 	return e, true
 }
 
-// refusedBy returns the code of the refusal of a command: CONFLICT, or LIMIT if the receiver has no room for another signal.
+// refusedBy returns the code of a refusal: LIMIT if the receiver has no room for another signal, otherwise CONFLICT.
 func (m *Message) refusedBy() abi.Code {
 	var e abi.Error
 	if json.Unmarshal(m.Failure, &e) == nil && e.Code == abi.Limit {
@@ -93,7 +96,7 @@ func (m *Message) refusedBy() abi.Code {
 	return abi.Conflict
 }
 
-// code returns with which code a child's handle resolves that was not started, 0 for others.
+// code returns the code of the result if the child was not started, or 0 if it was.
 func (m *Message) code() abi.Code {
 	switch {
 	case m.Taken:
@@ -104,14 +107,14 @@ func (m *Message) code() abi.Code {
 	return 0
 }
 
-// Needed reports whether an answer is one that a failed run has to know if it is retried, and would never get again: a
-// signal is not sent twice. How children have ended is asked again then, and tokens are claimed again.
+// Needed reports whether a failed run would need this answer after a retry and could not get it again. That is the
+// reply to a signal, since a signal is not sent twice. A retry asks again how children ended and claims tokens again.
 func (m *Message) Needed(j *journal.Journal, kind store.CommandKind) bool {
 	h := m.awaited(j)
 	return h != nil && h.Kind == store.KindSignalSend && kind == store.CommandReply && j.Ended() == store.KindFailed
 }
 
-// awaited returns the open handle that an answer is for, nil if there is none.
+// awaited returns the open handle that waits for an answer, or nil.
 func (m *Message) awaited(j *journal.Journal) *journal.Handle {
 	h := j.Handle(m.Handle)
 	if h == nil || !h.Open() || j.Started().Iteration != m.Iteration {
@@ -120,10 +123,11 @@ func (m *Message) awaited(j *journal.Journal) *journal.Handle {
 	return h
 }
 
-// maxToldMessage is how many characters of a child's message its parent is told whose error is too large.
+// maxToldMessage bounds, in characters, the message that a parent gets when its child's error is too large to
+// forward.
 const maxToldMessage = 10_000
 
-// childFailure is the error with which a child's handle resolves.
+// childFailure returns the error that a child's handle resolves to, as JSON.
 func childFailure(h *journal.Handle, m *Message) []byte {
 	e := abi.Error{Code: abi.ChildFailed, Name: h.Name, Kind: m.Status.String(),
 		Message: fmt.Sprintf("child %q (run %s) %s", h.Name, h.ChildID, m.Status)}
@@ -135,7 +139,7 @@ func childFailure(h *journal.Handle, m *Message) []byte {
 		Type    string `json:"type"`
 	}
 	if len(m.Failure) > 0 {
-		_ = json.Unmarshal(m.Failure, &f) // text instead of an object: no message
+		_ = json.Unmarshal(m.Failure, &f) // if it is text and not an object, there is no message
 		e.Details = m.Failure
 	}
 	if f.Message != "" {
@@ -143,7 +147,7 @@ func childFailure(h *journal.Handle, m *Message) []byte {
 	}
 	e.Type = f.Type
 	b, err := json.Marshal(&e)
-	if len(b) > abi.MaxPayloadBytes { // each parent would add to it, until no store takes it
+	if len(b) > abi.MaxPayloadBytes { // each parent adds to it, until the store refuses it
 		e.Message = fmt.Sprintf("%.*s…; the error of run %s is too large to be told here", maxToldMessage, e.Message, h.ChildID)
 		e.Details = nil
 		b, err = json.Marshal(&e)

@@ -8,8 +8,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// imported is New of a run that another installation has exported. Its entries were committed there: what they ask of other runs
-// was asked there.
+// imported is newRecord for a run that another installation exported. Its entries were committed there, and their
+// commands to other runs were sent there.
 func imported(n *NewRun, j *journal.Journal, replaces bool) Record {
 	i, s := n.Import, j.Started()
 	r := Record{Key: n.Key, Exists: true, Journal: j, Restored: len(i.Entries), Iteration: s.Iteration, Version: n.Version,
@@ -22,7 +22,7 @@ func imported(n *NewRun, j *journal.Journal, replaces bool) Record {
 	j.Suspend(store.Suspension{Seq: min(i.Rested, store.Seq(len(i.Entries)))})
 	j.Resume()
 	r.State.StartedUnixMs = i.StartedMs()
-	r.State.Incarnation, _ = ParseIncarnation(s.Incarnation) // who imports it has looked
+	r.State.Incarnation, _ = ParseIncarnation(s.Incarnation) // the importer has checked it
 	if s.Parent != nil {
 		r.State.Parent = s.Parent.RunID
 	}
@@ -32,7 +32,8 @@ func imported(n *NewRun, j *journal.Journal, replaces bool) Record {
 	return r
 }
 
-// importOf says what an import means for what is there of its id: nil if there is nothing, or if it came here before.
+// importOf returns nil if an import may use the id: the id is unused, or holds the same import. Otherwise it returns
+// an error of store.ErrExists.
 func (r *Record) importOf(n *NewRun, now int64) error {
 	i := n.Import
 	switch {
@@ -53,12 +54,13 @@ func (r *Record) importOf(n *NewRun, now int64) error {
 	return fmt.Errorf("run %q: %w: it is a different run with this id", n.Key.ID, store.ErrExists)
 }
 
-// Forgotten reports whether a state is what is left of a run that was deleted so long ago that its id is free.
+// Forgotten reports whether a state is the tombstone of a run that was deleted long enough ago for its id to be free
+// again.
 func Forgotten(st *store.RunState, n *NewRun, now int64) bool {
 	return st.Deleted && now-st.UpdatedUnixMs >= n.KeepsIDsMs()
 }
 
-// freeAgain says when the id of a deleted run is free again.
+// freeAgain returns the text that says when a deleted run's id becomes free again.
 func freeAgain(n *NewRun) string {
 	const dayMs = 24 * 3600 * 1000
 	if ms := n.KeepsIDsMs(); ms%dayMs != 0 || ms == dayMs {
@@ -67,7 +69,7 @@ func freeAgain(n *NewRun) string {
 	return fmt.Sprintf("its id is free again after %d days", n.KeepsIDsMs()/dayMs)
 }
 
-// Reasons with which runs are shown to which nothing happens.
+// Reasons shown for runs that are set aside.
 const (
 	copied = "a copy of an imported run, to which nothing happens"
 	moved  = "exported to go on in another installation"
@@ -76,8 +78,8 @@ const (
 // Deletable reports whether a run may be deleted: it has ended, or is a copy.
 func (r *Record) Deletable() bool { return r.Ended() || r.Journal.Aside() == store.AsideCopy }
 
-// Move returns a function that makes the entry with which a run is set aside under the id of a move, and none of a run that was
-// set aside before, or has ended.
+// Move returns a function for Amend that sets a run aside under the id of a move. The function returns no entry for a
+// run that has ended or was already moved.
 func Move(id string) func(*Record) (store.Entry, error) {
 	return func(r *Record) (e store.Entry, err error) {
 		switch {
@@ -94,7 +96,7 @@ func Move(id string) func(*Record) (store.Entry, error) {
 	}
 }
 
-// TakeBack makes the entry with which a run goes on that was moved, and none of another one.
+// TakeBack returns the entry that resumes a moved run, or no entry if the run was not moved.
 func (r *Record) TakeBack() (e store.Entry, err error) {
 	if r.Journal.Aside() != store.AsideMoved {
 		return e, nil
@@ -103,19 +105,19 @@ func (r *Record) TakeBack() (e store.Entry, err error) {
 	return store.Entry{Kind: store.KindAdopted, Target: r.Journal.Move()}, nil
 }
 
-// tellSchedule has the next commit tell the schedule of the run that it is no longer in the way, or is again.
+// tellSchedule makes the next commit notify the run's schedule that the run no longer blocks it, or blocks it again.
 func (r *Record) tellSchedule() {
 	for _, cmd := range r.Sender().TellSchedule(r.Journal) {
 		r.Draft.Send(cmd)
 	}
 }
 
-// Same reports whether a state says the same as that of the record, but for the time at which it was made. retryMs is the instant
-// before which there is no activation.
+// Same reports whether st equals the state of the record, apart from the time of the update. retryMs is the earliest
+// instant of the next activation.
 func (r *Record) Same(st *store.RunState, now, retryMs int64) bool {
 	a, b := *st, r.State
 	a.UpdatedUnixMs = b.UpdatedUnixMs
-	// It is due already, whatever the instant.
+	// The run is due already, whatever the instant.
 	overdue := a.WakeUnixMs == now && b.WakeUnixMs != store.NoWake && b.WakeUnixMs <= now
 	if overdue || a.Status == store.Running || a.Status == store.Queued && retryMs <= now || r.Waiting != "" {
 		a.WakeUnixMs = b.WakeUnixMs

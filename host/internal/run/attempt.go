@@ -8,27 +8,27 @@ import (
 	"github.com/wfhost/wfhost/host/internal/step"
 )
 
-// Attempt is a try of a step that goes on.
+// Attempt is an attempt of a step in flight.
 type Attempt struct {
 	step.Try
-	// Fork is the guest that waits for nothing but this body, and whose instance may execute it; nil if there is none.
+	// Fork is the guest that waits only for this body and whose instance may execute it. nil if there is none.
 	Fork *Lease
 
-	// Performer is for whoever performs the attempt.
+	// Performer belongs to the code that performs the attempt.
 	Performer any
 
 	told bool // the workflow has cancelled it
 }
 
-// attempts are those that go on, and what has still to be said to who performs them.
+// attempts holds the attempts in flight, and the notices that their performers have not received yet.
 type attempts struct {
 	going     map[int64]*Attempt // by the handle of the step
-	seen      int64              // the newest step that was considered for an attempt
-	cancelled []*Attempt         // by the workflow
-	dropped   []*Attempt         // since nobody is interested in their outcome any more
+	seen      int64              // the newest step considered for an attempt
+	cancelled []*Attempt         // cancelled by the workflow
+	dropped   []*Attempt         // given up, as their outcome is no longer needed
 }
 
-// Attempts returns the attempts that go on, in the order of their steps.
+// Attempts returns the attempts in flight, in the order of their steps.
 func (s *attempts) Attempts() (list []*Attempt) {
 	for _, handle := range slices.Sorted(maps.Keys(s.going)) {
 		list = append(list, s.going[handle])
@@ -36,11 +36,11 @@ func (s *attempts) Attempts() (list []*Attempt) {
 	return list
 }
 
-// Has reports whether an attempt is one that goes on.
+// Has reports whether an attempt is in flight.
 func (s *attempts) Has(a *Attempt) bool { return s.going[a.Handle] == a }
 
-// cancel reports whether an attempt of a step has begun whose outcome the guest has to learn, known or not: it may have
-// had its effect. It is told that the workflow has cancelled it.
+// cancel cancels a step's attempt on behalf of the workflow. It reports whether an attempt has begun: it may have had
+// its effect, so the guest must learn its outcome, even if that is unknown.
 func (s *attempts) cancel(h *journal.Handle) bool {
 	if h == nil || h.Step == nil {
 		return false
@@ -56,13 +56,13 @@ func (s *attempts) cancel(h *journal.Handle) bool {
 	return true
 }
 
-// dropAll gives up what goes on.
+// dropAll gives up all attempts in flight.
 func (s *attempts) dropAll() {
 	s.dropped = append(s.dropped, s.Attempts()...)
 	clear(s.going)
 }
 
-// withdrawFork takes back the attempts that were to be made in the instance of a guest that has none.
+// withdrawFork gives up the attempts planned for the instance of l: that guest has no instance.
 func (s *attempts) withdrawFork(l *Lease) {
 	for _, a := range s.Attempts() {
 		if a.Fork == l {
@@ -71,10 +71,11 @@ func (s *attempts) withdrawFork(l *Lease) {
 	}
 }
 
-// quiet reports whether nothing has to be said.
+// quiet reports whether there are no notices for performers.
 func (s *attempts) quiet() bool { return len(s.cancelled) == 0 && len(s.dropped) == 0 }
 
-// untold returns to which attempts it has to be said that they were cancelled, or dropped, and does so once.
+// untold returns the attempts whose performers must be told that they were cancelled or dropped, and clears both
+// lists.
 func (s *attempts) untold() (cancelled, dropped []*Attempt) {
 	cancelled, dropped = s.cancelled, s.dropped
 	s.cancelled, s.dropped = nil, nil

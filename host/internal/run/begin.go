@@ -6,7 +6,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Refuses returns why a start is refused by what is there of its id, nil if it is not.
+// Refuses returns why the run or tombstone that has the id refuses a start, or nil if the start is accepted.
 func (r *Record) Refuses(n *NewRun, now int64) error {
 	if n.Import != nil {
 		return r.importOf(n, now)

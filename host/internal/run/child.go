@@ -22,8 +22,8 @@ func ChildStart(cmd *store.Command, m *Message, v *store.Version) *NewRun {
 			Iteration: m.Iteration, Handle: m.Handle, Depth: m.Depth}}
 }
 
-// ChildRefused reports whether an error is an answer to the parent: there is no such version, or a quota is in the way. After
-// others the start is tried again.
+// ChildRefused reports whether the parent gets the error as its answer: the version does not exist, or a quota
+// refused the start. After any other error the start is retried.
 func ChildRefused(err error) bool {
 	_, limit := errors.AsType[*abi.Error](err)
 	return limit || errors.Is(err, store.ErrNotFound)

@@ -4,12 +4,12 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Clock returns the instant of a run's own clock, in Unix milliseconds, where that of the host shows now. It is not before now.
-// parent is the run that has started it, with an empty id if none has. An id may be taken again: which run of it is meant, its
-// incarnation says. It is called by writers and guests at the same time.
+// Clock returns the time of a run's own clock when the host's clock shows now, both in Unix milliseconds. The result
+// is never before now. parent is the run that started this one, with an empty id if there is none. Incarnations tell
+// apart runs that had the same id. Writers and guests call it concurrently.
 type Clock func(now int64, of, parent store.RunKey, incarnation, parentIncarnation store.Incarnation) int64
 
-// Of returns what the clock of a run shows where that of the host shows now: the same, if c is nil.
+// Of returns the time of a run's clock when the host's clock shows now. If c is nil, that is now.
 func (c Clock) Of(r *Record, now int64) int64 {
 	if c == nil {
 		return now
@@ -24,7 +24,7 @@ func (c Clock) Of(r *Record, now int64) int64 {
 	return c(now, r.Key, parent, r.State.Incarnation, begot)
 }
 
-// OfStart returns what the clock of a new run shows: a child begins by that of its parent.
+// OfStart returns the time of a new run's clock. A child starts by the clock of its parent.
 func (c Clock) OfStart(n *NewRun, now int64) int64 {
 	if c == nil || n.Parent == nil {
 		return now

@@ -4,16 +4,16 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Prepare returns what has to be committed of the run as it is, nil if nothing has changed. From then on the run
-// counts it as written: commits are made in the order in which they were prepared, and if one is not made, the Run is
-// dropped. It must not be called while the run is lent.
+// Prepare returns the commit that makes the run's changes durable, or nil if nothing changed. From then on the run
+// counts these changes as written. The caller makes the commits in the order of the calls of Prepare, and drops the
+// Run if one is not made. Prepare must not be called while the run is lent.
 func (r *Run) Prepare(now int64) *store.RunCommit {
 	if c := r.rec.CommitDelete(); c != nil || !r.rec.Exists {
 		return c
 	}
 	at := r.own.Of(&r.rec, now)
 	status, reason, wake := r.standing(at)
-	if status == store.Running || wake == at && at > now { // it is due already, by a clock of its own, too
+	if status == store.Running || wake == at && at > now { // due already, possibly by the run's own clock
 		wake = int64(min(uint64(now), uint64(r.rec.State.WakeUnixMs))) // NoWake is the largest
 	}
 	st := r.rec.View(max(at, r.rec.Journal.LastUnixMs()), status, reason, wake)
@@ -24,8 +24,8 @@ func (r *Run) Prepare(now int64) *store.RunCommit {
 	return r.rec.Commit(st)
 }
 
-// standing returns status, reason and wake. A run with which something goes on has a wake that is due already: if the
-// host dies, the next one finds the run there and takes it up.
+// standing returns status, reason and wake. The wake of a run with a guest or an attempt in flight is already due: if
+// the host dies, the next host finds the run by it.
 func (r *Run) standing(now int64) (store.Status, string, int64) {
 	if status, reason := r.rec.Settled(); status != 0 {
 		if at, ok := r.rec.Journal.Deadline(); ok {
@@ -44,7 +44,7 @@ func (r *Run) standing(now int64) (store.Status, string, int64) {
 		return r.rec.Queued()
 	case r.pending || r.rec.Journal.Deliverable():
 		return store.Queued, "", now
-	case r.rec.Waiting != "": // the next host looks again, since it may have the handler
+	case r.rec.Waiting != "": // the next host tries again: it may have the handler
 		return store.Waiting, r.rec.Waiting, now
 	}
 	return r.rec.Asleep(now)

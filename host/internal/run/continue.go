@@ -11,20 +11,20 @@ import (
 // Continue is the end of an iteration whose workflow continues as new.
 type Continue struct {
 	Input     []byte
-	Version   uint32 // under which the run goes on
+	Version   uint32 // of the next iteration
 	Module    store.Digest
 	Cancelled bool                    // the workflow was told of a cancel
 	Told      func(handle int64) bool // reports whether the workflow knows the outcome of a handle
 	Keep      Keep
 }
 
-// Keep says how long a run that lives keeps the journals of iterations that are over. Of its bounds, each one holds.
+// Keep bounds how long a live run keeps the journals of its past iterations. Both bounds apply.
 type Keep struct {
-	Iterations int64 // how many, the newest; 0 = store.DefaultIterations, -1 = all
-	ForMs      int64 // how long after their end, in milliseconds; 0 = for ever
+	Iterations int64 // the newest ones; 0 = store.DefaultIterations, -1 = all
+	ForMs      int64 // milliseconds after their end; 0 = no bound
 }
 
-// Number returns how many iterations are kept, -1 for all.
+// Number returns how many iterations are kept, or -1 for all.
 func (k Keep) Number() int64 {
 	if k.Iterations == 0 {
 		return store.DefaultIterations
@@ -32,8 +32,8 @@ func (k Keep) Number() int64 {
 	return max(k.Iterations, -1)
 }
 
-// Journal returns the journal of the next iteration. Signals that nobody has taken move over in order; output, attributes
-// the newest keys of signals, and a pause stay; what was open is dropped.
+// Journal returns the journal of the next iteration. Signals that the workflow has not received move over, in order.
+// The output, the attributes, the newest keys of signals and a pause carry over too. Open calls are dropped.
 func (c *Continue) Journal(before *journal.Journal, now int64) (*journal.Journal, error) {
 	s := before.Started()
 	s.Iteration, s.Version, s.Module = s.Iteration+1, c.Version, c.Module.String()
@@ -43,7 +43,7 @@ func (c *Continue) Journal(before *journal.Journal, now int64) (*journal.Journal
 	for _, x := range before.Attributes() {
 		s.Attributes[x.Key] = x.Value
 	}
-	told := c.Cancelled || s.CancelMs != 0 // in an iteration before that one
+	told := c.Cancelled || s.CancelMs != 0 // CancelMs is set if an earlier iteration was told
 	s.CancelMs = 0
 	if told {
 		s.CancelMs = before.CancelUnixMs()
@@ -53,15 +53,15 @@ func (c *Continue) Journal(before *journal.Journal, now int64) (*journal.Journal
 		return nil, err
 	}
 	for _, e := range before.Pending(c.Told) {
-		x := store.Entry{Kind: store.KindSignalAccepted, Name: e.Name, Data: e.Data} // its key moved with the others
+		x := store.Entry{Kind: store.KindSignalAccepted, Name: e.Name, Data: e.Data} // the keys were carried over above
 		if strings.HasPrefix(e.Name, abi.UpdatePrefix) {
-			x.Target = e.Target // by which its answer is found
+			x.Target = e.Target // the update's answer is found by it
 		}
 		if _, err := j.Append(x, now); err != nil {
 			return nil, err
 		}
 	}
-	if err := j.FireDue(now); err != nil { // the deadline, which tells a run that takes a cancel by itself
+	if err := j.FireDue(now); err != nil { // the deadline notifies a run that handles cancels itself
 		return nil, err
 	}
 	if !told && before.CancelUnixMs() != 0 && j.CancelUnixMs() == 0 {
@@ -69,7 +69,7 @@ func (c *Continue) Journal(before *journal.Journal, now int64) (*journal.Journal
 			return nil, err
 		}
 	}
-	if before.Paused() { // while the workflow computed: it stands before the next iteration
+	if before.Paused() { // paused while the workflow computed: it stays paused before the next iteration
 		if _, err := j.Append(store.Entry{Kind: store.KindPaused}, now); err != nil {
 			return nil, err
 		}

@@ -8,15 +8,15 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// happen does nothing: what is due is looked for before and after any event.
+// happen does nothing: the step handles what is due before and after every event.
 func (Due) happen(*turn) error { return nil }
 
 func (e Look) happen(t *turn) error { return e.Func(t.Run) }
 
-// happen accepts the signal. One with a known idempotency key and the same payload changes nothing, after the run's end too: who
-// sends it again has had no answer, and gets the first one.
+// happen accepts the signal. A signal with a known idempotency key and the same payload changes nothing, even after
+// the run's end: its sender did not get the first answer, and gets it now.
 func (e Signal) happen(t *turn) error {
-	again, _ := t.rec.Journal.Known(e.Name, e.Key) // keys of old releases have no name: they are none after the end
+	again, _ := t.rec.Journal.Known(e.Name, e.Key) // keys of old releases have no name, and do not count after the end
 	if end := t.rec.Journal.Ended(); end != store.KindInvalid && (e.Key == "" || again.Name != e.Name) {
 		return fmt.Errorf("%w: %s", journal.ErrEnded, end)
 	}
@@ -34,12 +34,12 @@ func (e Signal) happen(t *turn) error {
 	return nil
 }
 
-// happen tells the workflow, or ends the run.
+// happen tells a workflow that handles cancels, or ends the run.
 func (Cancel) happen(t *turn) error {
-	if err := t.fireDue(); err != nil { // of a paused run: its deadline may have told it, or ended it
+	if err := t.fireDue(); err != nil { // a paused run's deadline may have told or ended it already
 		return err
 	}
-	active := t.Begun() || t.rec.Iteration > 0 // the iterations before may have left something to clean up
+	active := t.Begun() || t.rec.Iteration > 0 // earlier iterations may need cleaning up
 	if !t.rec.Ended() && t.rec.Journal.CancelPolicy() == abi.CancelCooperative && active && t.rec.Status == 0 {
 		if t.rec.Journal.CancelUnixMs() != 0 {
 			return nil
@@ -54,7 +54,7 @@ func (Terminate) happen(t *turn) error { return t.end(store.KindTerminated) }
 func (Pause) happen(t *turn) error     { return t.setPaused(store.KindPaused) }
 func (Unpause) happen(t *turn) error   { return t.setPaused(store.KindUnpaused) }
 
-// end ends the run by a person's wish.
+// end ends the run at a person's request.
 func (t *turn) end(kind store.Kind) error {
 	if t.rec.Ended() {
 		return journal.ErrEnded
@@ -67,7 +67,7 @@ func (t *turn) end(kind store.Kind) error {
 	return err
 }
 
-// setPaused appends the kind, Paused or Unpaused, unless the run is so already.
+// setPaused appends kind, Paused or Unpaused, unless the run is already in that state.
 func (t *turn) setPaused(kind store.Kind) error {
 	switch {
 	case t.rec.Ended():
@@ -85,7 +85,7 @@ func (t *turn) setPaused(kind store.Kind) error {
 	return t.append(e)
 }
 
-// happen ends the sleeps, as if they had come due.
+// happen ends the sleeps as if they had come due.
 func (e Wake) happen(t *turn) error {
 	switch {
 	case t.rec.Ended():
@@ -99,13 +99,13 @@ func (e Wake) happen(t *turn) error {
 	return err
 }
 
-// happen lets a failed or stuck run go on from the step that failed. What was acknowledged stays.
+// happen resumes a failed or stuck run from the step that failed. Acknowledged work stays.
 func (e Retry) happen(t *turn) error {
 	entry, err := t.rec.Retrial(e.Version)
 	return t.change(entry, e.Version, err)
 }
 
-// happen lets the run go on as it was: its journal has no entry of it, since nothing has happened to it.
+// happen resumes the run unchanged. The journal gets no entry, since nothing happened to the run.
 func (Reread) happen(t *turn) error {
 	if LeftByVersion(&t.rec.State) && t.rec.Status == store.Stuck {
 		t.rec.GoOn(nil)
@@ -114,16 +114,17 @@ func (Reread) happen(t *turn) error {
 	return nil
 }
 
-// happen lets a live run go on under another version. Attempts that go on are finished by the version that began them.
+// happen moves a live run to another version. The version that began an attempt finishes it.
 func (e Migrate) happen(t *turn) error {
-	if err := t.fireDue(); err != nil { // of a paused or stuck run: it would stand before the entry, and was not checked
+	if err := t.fireDue(); err != nil { // of a paused or stuck run; a timer's entry would precede this one and was not checked
 		return err
 	}
 	entry, err := t.rec.Migration(&e.Version, e.Checked)
 	return t.change(entry, &e.Version, err)
 }
 
-// change appends an entry with which the run goes on, under another version if one is given, unless there is an error.
+// change appends the entry that resumes the run, under another version unless version is nil. It returns err
+// unchanged if it is set.
 func (t *turn) change(entry store.Entry, version *store.Version, err error) error {
 	if err != nil {
 		return err
@@ -136,24 +137,25 @@ func (t *turn) change(entry store.Entry, version *store.Version, err error) erro
 	return nil
 }
 
-// sendAway has the guest come to its wait anew: what it waited for may not be what another version waits for.
+// sendAway resets the faults of the host and makes the guest run to its wait again: another version may wait
+// elsewhere.
 func (t *turn) sendAway() {
 	t.faults, t.fx.Answer.Changed = Faults{}, true
 	t.comeAnew()
 }
 
-// comeAnew has the guest come to its wait once more.
+// comeAnew makes the guest run to its wait again.
 func (t *turn) comeAnew() {
 	t.rec.Journal.Resume()
 	t.pending = true
 	if t.stands == guestParked {
 		t.suspend()
 	} else {
-		t.leave() // one that waits for a place, or goes on, is sent away: it has seen what is void now, or is of another version
+		t.leave() // a guest that is queued or computing is sent away: it has seen void entries, or is of another version
 	}
 }
 
-// happen sets the run aside, or lets it go on. Attempts that go on are made again where it goes on.
+// happen sets the run aside or resumes it. Attempts in flight are repeated when the run resumes.
 func (e Amend) happen(t *turn) error {
 	entry, err := e.Make(&t.rec)
 	if err != nil || entry.Kind == store.KindInvalid {
@@ -167,27 +169,27 @@ func (e Amend) happen(t *turn) error {
 	return err
 }
 
-// happen leaves the run to a person.
+// happen marks the run stuck.
 func (e Unstorable) happen(t *turn) error {
 	if !t.rec.Ended() {
-		t.leave() // one that was asked for just now would do the same again
+		t.leave() // a guest that was just requested would do the same again
 		t.stick(fmt.Sprintf("what it did next cannot be stored: %v", e.Cause))
 	}
 	return nil
 }
 
-// happen deletes the run. What is left of it, if anything, says that its id is taken.
+// happen deletes the run. If a tombstone stays, it keeps the id taken.
 func (e Delete) happen(t *turn) error {
 	if !t.rec.Deletable() || e.If != nil && !e.If(&t.rec.State) {
 		return fmt.Errorf("run %q: %w", t.rec.Key.ID, ErrLive)
 	}
-	if t.rec.Dirty() { // its end is told to others first
+	if t.rec.Dirty() { // first its end is sent to other runs
 		t.fx.Again = true
 		return nil
 	}
 	t.fx.Answer.Children = t.rec.Journal.Children()
 	t.rec.Delete(t.now, e.Alone)
-	t.leave() // one that computes, or waits for a place, is sent away when it comes
+	t.leave() // a guest that is computing or queued is sent away when it reports
 	t.fx.Answer.Changed = true
 	return nil
 }

@@ -5,24 +5,27 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Copy is what a restarted run takes from the one that it repeats.
+// Copy is what a restarted run takes over from the original run.
 type Copy struct {
-	Started journal.Started // of the iteration that is repeated
+	Started journal.Started // of the original iteration
 	Entries []store.Entry   // after entry 0
 }
 
-// begin makes entry 0 that of the run that is repeated, in all that its workflow sees, and returns the time of entry 0. The
-// workflow sees the schedule and the nominal instant, too; but the new run is none of the schedule's, and its state has neither.
+// begin copies into entry 0 all that the original's workflow sees, and returns the time of entry 0. The workflow sees
+// the schedule and the nominal instant too. But the new run does not belong to the schedule, so its state has
+// neither.
 func (c *Copy) begin(started *journal.Started, now int64) int64 {
 	o := &c.Started
 	started.Schedule, started.NominalMs = o.Schedule, o.NominalMs
 	started.Seed, started.RunAttempt = o.Seed, o.RunAttempt+1
-	started.Iteration = o.Iteration // random numbers are those of an iteration
+	started.Iteration = o.Iteration // random numbers depend on the iteration
 	started.First = o.Iteration
 	started.Policy, started.CancelMs, started.Output, started.Attributes = o.Policy, o.CancelMs, o.Output, o.Attributes
 	started.Memo, started.Copied = o.Memo, len(c.Entries)
-	started.Signalled = started.Signalled || o.Signalled && len(c.Entries) > 0 // the entry is among the copied ones
-	if len(c.Entries) > 0 {                                                    // the copy begins when the original did, and as what it was then
+	if len(c.Entries) > 0 && o.Signalled { // the signal is the first copied entry
+		started.Signalled = true
+	}
+	if len(c.Entries) > 0 {                                                    // the copy begins when the original did, and with its version
 		started.Version, started.Module, started.Rules = o.Version, o.Module, o.Rules
 		return c.Entries[0].UnixMs
 	}
@@ -40,7 +43,7 @@ func (c *Copy) into(j *journal.Journal) error {
 	return nil
 }
 
-// add appends an entry to those that are copied.
+// add appends an entry to the copied ones.
 func (c *Copy) add(e store.Entry) {
 	e.Seq = store.Seq(len(c.Entries) + 1)
 	if n := len(c.Entries); n > 0 {
@@ -49,7 +52,7 @@ func (c *Copy) add(e store.Entry) {
 	c.Entries = append(c.Entries, e)
 }
 
-// fate is what became of a handle up to some entry.
+// fate is the state of a handle at some entry.
 type fate uint8
 
 const (
@@ -59,11 +62,11 @@ const (
 	withdrawn
 )
 
-// upTo copies the entries before the one at cut, and the later deliveries of the calls among them. It returns what became of
-// the handles in the copy. It does not copy a signal that came, or was bound, later, nor a later withdrawal: the workflow gave
-// up because of something that the new run does again. So a step that failed after it was withdrawn is open in the copy. If a
-// step is done at most once and its attempt was in flight, the attempt is copied: nobody knows its outcome, and it is not made
-// again.
+// upTo copies the entries before the one at cut, and the later deliveries of the calls among them. It returns the
+// fates of the handles in the copy. It does not copy a signal that was accepted or bound later, nor a later
+// withdrawal: the workflow withdrew because of work that the new run repeats. So a step that failed after it was
+// withdrawn is open in the copy. If an at-most-once step had an attempt in flight, the attempt is copied: its outcome
+// is unknown, and it is not repeated.
 func (c *Copy) upTo(j *journal.Journal, cut int) map[int64]fate {
 	entries := j.Entries()
 	seqs := map[store.Seq]store.Seq{}
@@ -84,7 +87,7 @@ func (c *Copy) upTo(j *journal.Journal, cut int) map[int64]fate {
 				continue
 			}
 		case e.Kind == store.KindAttemptStarted && fates[e.Handle] == open && lost(j.Handle(e.Handle), e.Attempt):
-		case before && e.Kind == store.KindNow, e.Kind == store.KindClockSet: // by which later deliveries are due
+		case before && e.Kind == store.KindNow, e.Kind == store.KindClockSet: // later deliveries are due by these clocks
 		default:
 			continue
 		}
@@ -105,7 +108,7 @@ func (c *Copy) upTo(j *journal.Journal, cut int) map[int64]fate {
 	return fates
 }
 
-// lost reports whether nobody knows what came of an attempt of a step that is done at most once.
+// lost reports whether an attempt of an at-most-once step was in flight, so that its outcome is unknown.
 func lost(h *journal.Handle, attempt uint32) bool {
 	return h.Step != nil && h.Open() && h.Step.Options.AtMostOnce && h.Step.InFlight && h.Step.Attempt == attempt
 }

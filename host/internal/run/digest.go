@@ -14,17 +14,17 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// maxSortedDepth bounds how deep in each other the objects and arrays are whose members are sorted: each level copies what is
-// in it, so without a bound an input of 1 MiB would cost gigabytes. What lies deeper is compared as it is written.
+// maxSortedDepth bounds the nesting of objects and arrays whose members are sorted. Each level copies its contents,
+// so without a bound an input of 1 MiB would cost gigabytes. Deeper values are compared as written.
 const maxSortedDepth = 64
 
-// InputDigest returns the SHA-256 of an input. If it is JSON, white space, the order of the members of objects, and whether a
-// character is escaped make no difference. Everything else does, such as 1 and 1.0.
+// InputDigest returns the SHA-256 of an input. If the input is JSON, the digest ignores white space, the order of
+// object members, and whether a character is escaped. All other differences count, such as 1 and 1.0.
 func InputDigest(input []byte) store.Digest { return digestOf(input, true) }
 
-// IsInputDigest reports whether a digest that is stored is that of an input, by InputDigest or as earlier releases computed it:
-// of the text as it was written, of sorted members with escapes as they were written, and that of the text in which a client
-// that starts runs through package json has escaped what HTML might take for a tag.
+// IsInputDigest reports whether a stored digest is the digest of an input, as InputDigest or an earlier release
+// computed it. Earlier releases hashed the text as written, or the text with sorted members and unchanged escapes.
+// The latter may have been taken after a client's package json had escaped HTML characters.
 func IsInputDigest(stored store.Digest, input []byte) bool {
 	if stored == InputDigest(input) {
 		return true
@@ -46,7 +46,7 @@ func digestOf(input []byte, unescape bool) store.Digest {
 	return sha256.Sum256(b)
 }
 
-// compact returns JSON without white space, and whether the input is JSON.
+// compact removes white space from JSON, and reports whether the input is JSON.
 func compact(input []byte) ([]byte, bool) {
 	var b bytes.Buffer
 	if json.Compact(&b, input) != nil || b.Len() == 0 {
@@ -55,8 +55,8 @@ func compact(input []byte) ([]byte, bool) {
 	return b.Bytes(), true
 }
 
-// sorter writes compact, valid JSON with the members of objects sorted by their names, and, with unescape, with strings that
-// escape only what they must.
+// sorter writes compact, valid JSON with object members sorted by name. If unescape is set, strings keep only the
+// escapes that JSON requires.
 type sorter struct {
 	text     []byte
 	unescape bool
@@ -99,7 +99,7 @@ func (s *sorter) object(dst []byte, i, depth int) ([]byte, int) {
 			i++
 		}
 	}
-	for e := ends; len(e) > 0; e = e[3:] { // the buffer does not move any more
+	for e := ends; len(e) > 0; e = e[3:] { // the buffer no longer moves
 		members = append(members, member{buffer[e[0]:e[1]], buffer[e[0]:e[2]]})
 	}
 	slices.SortStableFunc(members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
@@ -128,14 +128,14 @@ func (s *sorter) string(dst []byte, i int) ([]byte, int) {
 	return append(dst, b...), end
 }
 
-// The escapes of JSON of one letter, and what they stand for.
+// The one-letter escapes of JSON, and the characters that they stand for.
 const (
 	escapeLetters = `"\/bfnrt`
 	escaped       = "\"\\/\b\f\n\r\t"
 )
 
-// unescaped returns the character for which the escape at the beginning of valid JSON stands, and the length of the escape. Of
-// a surrogate without its other half it is the surrogate.
+// unescaped decodes the escape at the beginning of valid JSON. It returns the character and the length of the escape.
+// For half a surrogate pair it returns the surrogate.
 func unescaped(b []byte) (c rune, size int) {
 	if b[1] != 'u' {
 		return rune(escaped[strings.IndexByte(escapeLetters, b[1])]), 2
@@ -155,7 +155,7 @@ func codeUnit(b []byte) rune {
 	return rune(n)
 }
 
-// appendEscaped appends a character of a string, escaped if it must be.
+// appendEscaped appends a character of a string, escaped if JSON requires it.
 func appendEscaped(dst []byte, c rune) []byte {
 	switch n := strings.IndexRune(escaped, c); {
 	case n >= 0 && c != '/':

@@ -7,54 +7,54 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Draft is what the next commit of a run has to bring, beside the entries and lines of its log.
+// Draft holds what the run's next commit contains, beside journal entries and log lines.
 type Draft struct {
-	Create   bool       // it creates the run
-	Replace  bool       // … and removes another one of its id
-	Delete   bool       // it deletes the run
-	forget   bool       // … which was deleted before: what is left of it
-	prepared int        // entries of the journal that were handed to commits
-	imported *Import    // it brings what came with an imported run
-	before   *iteration // the one before, whose end it brings
-	freed    int64      // bytes of the journals of iterations that it removes
+	Create   bool       // creates the run
+	Replace  bool       // with Create: removes the run that had the id before
+	Delete   bool       // deletes the run
+	forget   bool       // with Delete: removes the tombstone of a deleted run
+	prepared int        // journal entries that were handed to commits
+	imported *Import    // the contents of an imported run
+	before   *iteration // the previous iteration, if the commit ends it
+	freed    int64      // journal bytes of the iterations that the commit removes
 	acks     []store.CommandSeq
 	outbox   []store.Command
-	ask      *store.Command // for a slot; behind the return of the one before
+	ask      *store.Command // for a slot; sent after the previous slot is returned
 }
 
 // iteration is the journal of an iteration that continued as new.
 type iteration struct {
 	journal  *journal.Journal
 	prepared int
-	by       Sender // the run as it was then: the next iteration may be of another module
+	by       Sender // as the run was then: the next iteration may have another module
 }
 
-// Ack takes a command out of the inbox, as its effect is in the commit.
+// Ack removes a command from the inbox in the commit that has its effect.
 func (d *Draft) Ack(seq store.CommandSeq) { d.acks = append(d.acks, seq) }
 
-// Send sends a command to another run, beside those that entries ask for.
+// Send sends a command to another run, beside the commands that entries send.
 func (d *Draft) Send(cmd store.Command) { d.outbox = append(d.outbox, cmd) }
 
 // Continued reports whether the commit ends an iteration.
 func (d *Draft) Continued() bool { return d.before != nil }
 
-// any reports whether there is something.
+// any reports whether the draft has a change to commit.
 func (d *Draft) any() bool {
 	return d.Create || d.Delete || d.before != nil || len(d.acks) > 0 || len(d.outbox) > 0 || d.ask != nil
 }
 
-// next goes over to the journal of the next iteration. The end of the one before is a part of the same commit.
+// next switches to the journal of the next iteration. The same commit ends the previous one.
 func (d *Draft) next(before *journal.Journal, by Sender) {
 	d.before, d.prepared = &iteration{before, d.prepared, by}, 0
 }
 
-// Commit returns the commit after which the run has the state st, and begins another draft.
+// Commit returns the commit that gives the run the state st, and begins another draft.
 func (r *Record) Commit(st store.RunState) *store.RunCommit {
 	d, before := &r.Draft, max(r.State.StoredBytes, r.State.JournalBytes)
 	st.Kept, st.Past = r.past.kept, r.past.list
 	c := &store.RunCommit{Run: r.Key, Create: d.Create, Replace: d.Replace && d.Create, Expect: store.Seq(d.prepared),
 		Append: r.Journal.All()[d.prepared:], State: st, Logs: r.Log.fresh, Ack: d.acks, Outbox: slices.Clip(d.outbox)}
-	there := 0 // entries that came with an imported run
+	there := 0 // entries of an imported run
 	if i := d.imported; i != nil {
 		c.Earlier, c.Output, there = i.Earlier, slices.Clip(i.Output), len(i.Entries)
 	}
@@ -75,7 +75,7 @@ func (r *Record) Commit(st store.RunState) *store.RunCommit {
 	return c
 }
 
-// CommitDelete returns the commit that deletes the run, nil if the draft is none.
+// CommitDelete returns the commit that deletes the run, or nil if the draft does not delete it.
 func (r *Record) CommitDelete() *store.RunCommit {
 	if !r.Draft.Delete {
 		return nil
@@ -85,7 +85,7 @@ func (r *Record) CommitDelete() *store.RunCommit {
 	return &store.RunCommit{Run: r.Key, State: r.State, Delete: true, Forget: forget}
 }
 
-// outward adds what entries do outside of their run: output, and commands to other runs.
+// outward adds the effects of entries outside their run: output, and commands to other runs.
 func outward(c *store.RunCommit, by Sender, j *journal.Journal, entries []store.Entry) {
 	for i := range entries {
 		e := &entries[i]
@@ -96,13 +96,13 @@ func outward(c *store.RunCommit, by Sender, j *journal.Journal, entries []store.
 	}
 }
 
-// What a chunk of output and a line of a log count beside their texts, about: keys and numbers.
+// Estimated bytes of the keys and numbers stored with a chunk of output and a line of a log.
 const (
 	chunkBytes = 48
 	lineBytes  = 48
 )
 
-// Stored returns how many bytes a commit stores, about: entries, output and lines.
+// Stored estimates how many bytes a commit stores: entries, output and log lines.
 func Stored(c *store.RunCommit) (n int64) {
 	n = journal.Size(c.Append)
 	for i := range c.Earlier {

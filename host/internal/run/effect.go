@@ -2,65 +2,67 @@ package run
 
 import "github.com/wfhost/wfhost/store"
 
-// Effects is what a step asks its caller to do. Fields say what has to be durable before it: "at once" is nothing,
-// "durable" is everything that the run has appended up to the end of this step.
+// Effects is what a step asks its caller to do. Each field's comment says what must be durable before it: "at once"
+// means nothing, "durable" means everything that the run has appended up to the end of this step.
 type Effects struct {
-	// Answer is what whoever caused the event is told: durable. If Err is set, it is told that, at once.
+	// Answer is the answer to the event: durable. If Err is set, it is the answer instead: at once.
 	Answer Answer
 	Err    error
-	// Activate is set when a guest is wanted, with its lease: at once. The caller steps GuestReady when the instance is
-	// there, and may have it wait for a place.
+	// Activate is the lease of a guest to activate, or nil: at once. The caller steps GuestReady when the instance
+	// exists, and may queue the guest until there is a place.
 	Activate *Lease
-	// Orders are for guests that wait for one: at once. A guest whose instance is to execute the body that it waits for
-	// is told by Start.
+	// Orders are for guests that wait for one: at once. A guest gets no order to execute the body that it waits for:
+	// it learns of that from Start.
 	Orders []Told
-	// Start holds the attempts to be started: durable, so that a crash finds everything that led to them.
+	// Start holds the attempts to start: durable, so that everything that led to them survives a crash.
 	Start []*Attempt
-	// Tell holds attempts that the workflow has cancelled: they are told at once, and their outcome is waited for.
+	// Tell holds attempts that the workflow has cancelled: the caller tells them at once. The run still waits for
+	// their outcome.
 	Tell []*Attempt
-	// Drop holds attempts in whose outcome nobody is interested any more: they are stopped at once.
+	// Drop holds attempts whose outcome is no longer needed: the caller stops them at once.
 	Drop []*Attempt
-	// Missing holds the handlers that steps of the run wait for and that are not registered here: at once. The caller
-	// steps Due when one of them is.
+	// Missing holds the handlers that steps wait for and that are not registered here: at once. The caller steps Due
+	// when one of them is registered.
 	Missing []string
-	// Again says that the event has to be stepped again, with another Run of the same key: durable.
+	// Again says that the caller must step the event again, with another Run of the same key: durable.
 	Again bool
-	// Stuck is why the run was left to a person, empty if it was not: durable, for the log.
+	// Stuck is why the run became stuck, or empty if it did not: durable, for the log.
 	Stuck string
-	// LongJournal is the number of entries where the journal has just become long, else 0: at once, for the log.
+	// LongJournal is the number of entries if the journal has just reached abi.SuggestContinueEntries, else 0: at
+	// once, for the log.
 	LongJournal int
-	// Fault is what the host failed at, nil if it did not: at once, for the log.
+	// Fault is the fault of the host that ended the activation, or nil: at once, for the log.
 	Fault error
 	// Unrecorded is why the outcome of a step could not be recorded: at once, for the log.
 	Unrecorded error
 }
 
-// Answer is what whoever caused an event is told.
+// Answer is the answer to the sender of an event.
 type Answer struct {
 	State   *store.RunState // the run as of the commit that made the answer durable; the caller fills it in
-	Changed bool            // the event changed something: a second cancel does not
+	Changed bool            // the event had an effect: a second cancel has none
 	Created bool            // the run was created by this start
 	Count   int             // sleeps that Wake ended
 
 	Children []string // ids of the children of a run that was deleted, as of its newest iteration
 }
 
-// Told is an order with the guest that it is for.
+// Told is an order and the guest that gets it.
 type Told struct {
 	Lease *Lease
 	Order Order
 }
 
-// Order is what a guest that waits is told.
+// Order tells a waiting guest what to do next.
 type Order uint8
 
 const (
-	OrderGo      Order = iota // go on, with the run to itself
-	OrderPark                 // keep the instance and wait: another order will come, or a body to execute
-	OrderResume               // go on as soon as there is a place; step GuestReady then
-	OrderSuspend              // give the instance up
-	OrderDump                 // nothing can ever come: report where every thread stands, or give up
-	OrderFreeze               // give the instance up, to go on without a replay; Lease.WakesMs says when
+	OrderGo      Order = iota // continue: the run is lent to the guest
+	OrderPark                 // keep the instance and wait for another order, or for a body to execute
+	OrderResume               // continue as soon as there is a place; step GuestReady then
+	OrderSuspend              // free the instance
+	OrderDump                 // no delivery can ever come: report where every thread waits, or give up
+	OrderFreeze               // free the instance and save what resumes it without a replay; Lease.WakesMs says when it resumes
 )
 
 var orderNames = [...]string{"go", "park", "resume", "suspend", "dump", "freeze"}

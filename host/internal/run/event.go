@@ -13,74 +13,78 @@ import (
 var (
 	// ErrTerminal: the run has ended, and an end is final.
 	ErrTerminal = errors.New("run has ended")
-	// ErrAside: nothing happens to the run here, which is a copy, or was moved.
+	// ErrAside: the run is a copy or was moved, so it does not continue here.
 	ErrAside = journal.ErrAside
-	// ErrLive: a live run is not deleted.
+	// ErrLive: a live run cannot be deleted.
 	ErrLive = fmt.Errorf("run has not ended: %w", ErrIllegal)
-	// ErrLeft: the command is for a failed run, which needs it if it is retried. It stays in the inbox until then.
+	// ErrLeft: the run has failed, and a retry would need this answer. The command stays in the inbox until then.
 	ErrLeft = errors.New("run has failed, and takes the answer when it is retried")
-	// ErrStartedBefore: the child was started by this very command.
+	// ErrStartedBefore: this same command started the child before.
 	ErrStartedBefore = errors.New("child was started before")
 )
 
-// Event is something that happens to a run.
+// Event is an event of a run.
 type Event interface {
-	// happen lets it happen, in a turn of a run that is there. Start and StartChild happen where there is none, too.
+	// happen applies the event in a turn of an existing run. Start and StartChild also apply when there is no run.
 	happen(t *turn) error
 }
 
-// Events from outside. Each is answered.
+// Events from outside. The caller answers each of them.
 type (
-	// Start starts the run, or says what a start means for the run that is there.
+	// Start starts the run, or applies the start's conflict policy to the run that has the id.
 	Start struct{ New NewRun }
-	// Signal gives the run a signal, which it keeps until its workflow takes it.
+	// Signal sends the run a signal, which stays in the journal until the workflow receives it.
 	Signal struct {
 		Name string
 		Data []byte
 		Key  string                       // idempotency key; empty = none
-		If   func(*journal.Journal) error // unless nil, says whether the run may take it as a new one
+		If   func(*journal.Journal) error // if set, returns an error to refuse a new signal
 	}
-	// Cancel asks the run to end: a workflow that takes a cancel is told, once; another run ends as cancelled.
+	// Cancel asks the run to end. A workflow that handles cancels is told once; any other run ends as cancelled.
 	Cancel struct{}
 	// Terminate ends the run.
 	Terminate struct{}
-	// Pause stops the run where it waits next. Attempts that are going on finish.
+	// Pause stops the run at its next wait. Attempts in flight finish.
 	Pause struct{}
-	// Unpause lets a paused run go on. What came due meanwhile comes first.
+	// Unpause resumes a paused run. Timers that came due meanwhile come first.
 	Unpause struct{}
-	// Wake ends sleeps before their time: those of the given name, or all if it is empty.
+	// Wake ends sleeps early: the sleeps of the given name, or all of them if the name is empty.
 	Wake struct{ Name string }
-	// Retry lets a failed or stuck run go on, under another version if one is given.
+	// Retry resumes a failed or stuck run, under another version if one is given.
 	Retry struct{ Version *store.Version }
-	// Reread lets a run go on that an earlier release has left to a person because it could not read what a newer one had written.
-	// Nothing happens to any other run.
+	// Reread resumes a run that an earlier release marked stuck because it could not read what a newer release had
+	// written. It does not affect other runs.
 	Reread struct{}
-	// Migrate lets a live run go on under another version, against which it was replayed as it is.
+	// Migrate moves a live run to another version. The run was replayed against that version as it is now.
 	Migrate struct {
 		Version store.Version
 		Checked Checked
 	}
-	// Amend appends the entry that a function makes of the run, which is set aside by it or goes on; none, if its kind is 0.
+	// Amend appends the entry that Make returns, which sets the run aside or resumes it. If the entry's kind is 0,
+	// nothing is appended.
 	Amend struct {
 		Make   func(*Record) (store.Entry, error)
-		Beside bool // the run goes on as if nothing had happened
+		Beside bool // the run continues undisturbed
 	}
-	// Unstorable says that the store can never take what the run did next. It is left to a person, as it was before.
+	// Unstorable says that the store can never accept the last changes of the run. The run becomes stuck in the state
+	// before them.
 	Unstorable struct{ Cause error }
-	// Delete deletes an ended run or a copy, or with If, what is left of a deleted one, if If says so of the state.
+	// Delete deletes an ended run or a copy. With If, it also deletes a tombstone, and only if If returns true for
+	// the state.
 	Delete struct {
 		If    func(*store.RunState) bool
-		Alone bool // its parent does not ask how it has ended
+		Alone bool // its parent does not ask how it ended
 	}
-	// StartChild starts the run as a child. A run that the very command has started before is ErrStartedBefore.
+	// StartChild starts the run as a child. It returns ErrStartedBefore if the same command has started the run
+	// before.
 	StartChild struct {
 		New     NewRun
 		Command store.Command
 		Message Message
 	}
-	// Look calls a function with the run, which it does not change. Its error is the event's.
+	// Look calls Func with the run. Func must not change the run. Its error is the event's.
 	Look struct{ Func func(*Run) error }
-	// Command is what another run wants of this one, taken out of the inbox.
+	// Command is a command from another run, read from the inbox.
 	Command struct {
 		Command store.Command
 		Message Message
@@ -89,31 +93,33 @@ type (
 
 // Events from inside.
 type (
-	// Due says that time has passed, or that something else has changed for which the run may wait. It may come for nothing.
+	// Due says that time has passed, or that a condition changed that the run may wait for. Spurious Due events are
+	// harmless.
 	Due struct{}
-	// GuestReady says that the guest of a lease has its instance and a place.
+	// GuestReady says that the guest of a lease has an instance and a place.
 	GuestReady struct{ Lease *Lease }
-	// GuestYields says that the guest gives the run back for a moment, to be committed. The answer is an order.
+	// GuestYields says that the guest returns the run for a moment, to be committed. The answer is an order.
 	GuestYields struct{ Lease *Lease }
-	// GuestWaits says that the guest waits for something that the journal does not hold.
+	// GuestWaits says that the guest waits for a delivery that the journal does not have.
 	GuestWaits struct {
 		Lease      *Lease
 		Suspension store.Suspension
-		// FromMs is what a clock of the poll counts from, by the host's clock. WasMs is what that showed before it was set back, 0 if
-		// it was not.
+		// FromMs is the instant, on the host's clock, that a clock of the poll counts from. WasMs is what the host's
+		// clock showed before it was set back, or 0 if it was not.
 		FromMs, WasMs int64
 		CanFork       bool // the instance can execute the body that the guest waits for
-		Leaves        bool // the guest gives its instance up, whatever it waits for
+		Leaves        bool // the guest gives up its instance, whatever it waits for
 	}
-	// GuestEnds says how an activation ended that was not told to end.
+	// GuestEnds says how an activation ended, other than by an order.
 	GuestEnds struct {
 		Lease *Lease
 		End   End
 	}
-	// Evict says that the memory of a parked guest is wanted, or that it was kept long enough. Without a Lease, it is the run's.
+	// Evict asks for the memory of a parked guest, which is needed or was kept long enough. Without a Lease, it means
+	// the run's guest.
 	Evict struct{ Lease *Lease }
-	// Refused says that there will be no instance for an activation: the host stops, or, with Later, there are too many
-	// that wait for one. Then the run does not ask again before it is stepped again.
+	// Refused says that an activation gets no instance: the host stops or, with Later, too many guests wait for one.
+	// With Later, the run does not ask again until its next step.
 	Refused struct {
 		Lease *Lease
 		Later bool
@@ -123,38 +129,39 @@ type (
 		Attempt *Attempt
 		Outcome step.Outcome
 	}
-	// BodyEnds says how an attempt ended that was executed in the instance of the guest, which waits for an order.
+	// BodyEnds says how an attempt ended that ran in the guest's instance. The guest now waits for an order.
 	BodyEnds struct {
 		Lease   *Lease
 		Attempt *Attempt
 		Outcome step.Outcome
 	}
-	// NotForked says that the instance of a guest cannot execute a body after all, and is given up.
+	// NotForked says that the guest's instance cannot execute a body after all, and was freed.
 	NotForked struct {
 		Lease   *Lease
 		Attempt *Attempt
 	}
-	// Launch starts those of the attempts that still go on: what led to them became durable while the run was lent.
+	// Launch starts the given attempts that are still in flight: the entries before them became durable while the run
+	// was lent.
 	Launch struct{ Attempts []*Attempt }
-	// AttemptLogs is a line that a body or step function has logged.
+	// AttemptLogs is a line that a body or a step function logged.
 	AttemptLogs struct {
 		Attempt *Attempt
 		Line    store.LogLine
 	}
 )
 
-// End is how an activation ended. Exactly one of its fields says it.
+// End is how an activation ended. Exactly one of Entry, Mismatch, Continue, Fault and Evicted is set.
 type End struct {
-	// Entry is the end of the run that the guest has brought about: completed, cancelled or failed.
+	// Entry is the end of the run by its guest: completed, cancelled or failed.
 	Entry *store.Entry
-	// Mismatch says how a replay differed from the journal: the run is stuck, and its journal is untouched.
+	// Mismatch says how a replay differed from the journal. The run becomes stuck, and its journal stays as it is.
 	Mismatch string
 	// Continue is set when the workflow continues as new.
 	Continue *Continue
-	// Fault is what the host failed at: the activation is repeated after a while, and nothing is journaled of it.
+	// Fault is a fault of the host. The activation is repeated after a delay, and the journal gets no entry.
 	Fault error
-	// Evicted says that the instance was lost otherwise: the activation is repeated if there is something to do.
+	// Evicted says that the instance was lost for another reason. The activation is repeated if the guest has work.
 	Evicted bool
-	Needs   int64 // bytes of the next instance, 0 if that is not known
-	Grows   bool  // there was no room for its journal to become longer
+	Needs   int64 // bytes of the next instance, or 0 if that is not known
+	Grows   bool  // the journal had no room in memory to grow
 }

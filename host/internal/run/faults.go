@@ -1,19 +1,19 @@
 package run
 
-// Faults are the faults of the host that a run's activations met, in a row.
+// Faults counts consecutive faults of the host in a run's activations.
 type Faults struct {
 	Count   uint32
 	RetryMs int64 // no activation before this instant
 }
 
-// maxFaults is how many faults in a row leave a run to a person.
+// maxFaults is how many consecutive faults make a run stuck.
 const maxFaults = 3
 
-// faultDelayMs is how long an activation waits after a first fault of the host; after the second one it is eight
-// times as long. A machine that stood still, or a file that was locked, has passed by then.
+// faultDelayMs is the delay of an activation after the first fault of the host. After the second fault the delay is
+// eight times as long. By then a stalled machine or a locked file has usually recovered.
 const faultDelayMs = 1000
 
-// Add counts a fault, after which the activation is repeated in a while, false if that has failed too often.
+// Add counts a fault and sets the delay until the next activation. It returns false after too many faults.
 func (f *Faults) Add(now int64) bool {
 	f.Count++
 	if f.Count >= maxFaults {
@@ -23,7 +23,7 @@ func (f *Faults) Add(now int64) bool {
 	return true
 }
 
-// Look drops a delay that is longer than any: the clock was set back.
+// Look drops a delay longer than the longest possible one: the clock was set back.
 func (f *Faults) Look(now int64) {
 	if f.RetryMs-now > faultDelayMs<<(3*(maxFaults-2)) {
 		f.RetryMs = now

@@ -7,62 +7,63 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// guestState is where the guest of a run stands.
+// guestState is the state of a run's guest.
 type guestState uint8
 
 const (
-	guestNone      guestState = iota // there is none
-	guestAsked                       // Activate was given; the instance is not there yet
-	guestComputing                   // it has the run to itself, unless it yields
-	guestParked                      // it waits in its instance while a commit or attempts go on
-	guestResuming                    // it was parked, and is to go on when there is a place
+	guestNone      guestState = iota // there is no guest
+	guestAsked                       // the run asked for it by Activate; there is no instance yet
+	guestComputing                   // the run is lent to it, unless it yields
+	guestParked                      // it waits in its instance while a commit or attempts are in flight
+	guestResuming                    // it was parked, and continues when there is a place
 	guestForked                      // its instance executes the body that it waits for
 )
 
-// guest is that of a run: where it stands, and what an activation has to wait for.
+// guest is the state of a run's guest, and of the wait for its next activation.
 type guest struct {
 	stands  guestState
 	lease   *Lease // from Activate to its end
-	pending bool   // it has to run though nothing is deliverable: it is new, or was interrupted
+	pending bool   // it must run although no delivery is ready: it is new, or was interrupted
 	faults  Faults
 	needs   int64 // End.Needs
 	grows   bool  // End.Grows
 }
 
-// Lease returns the lease of the run's guest, nil if there is none.
+// Lease returns the lease of the run's guest, or nil if there is none.
 func (g *guest) Lease() *Lease { return g.lease }
 
-// Lent reports whether a guest has the run to itself. No event but the guest's own may be stepped then.
+// Lent reports whether the run is lent to a guest. Then only events from that guest may be stepped.
 func (g *guest) Lent() bool { return g.lease != nil && g.lease.lent }
 
-// Computes reports whether a guest computes, or is to as soon as there is a place.
+// Computes reports whether a guest computes, or will as soon as there is a place.
 func (g *guest) Computes() bool {
 	return g.stands == guestAsked || g.stands == guestComputing || g.stands == guestResuming
 }
 
-// forked reports whether the instance of a lease executes the body that the guest waits for.
+// forked reports whether the instance of a lease executes the body that its guest waits for.
 func (g *guest) forked(l *Lease) bool { return g.stands == guestForked && l == g.lease }
 
-// leave says that there is no guest any more.
+// leave forgets the guest and its lease.
 func (g *guest) leave() { g.stands, g.lease = guestNone, nil }
 
 // Faulty reports whether the newest activation ended by a fault of the host.
 func (g *guest) Faulty() bool { return g.faults.Count > 0 }
 
-// Lease is what a guest has of its run, from Activate to its end. While the run is lent to it, from an order to go on until it
-// waits, yields or ends, the guest may call the methods. Others may then only ask the run what the guest does not change: its
-// key, its state as of the newest commit, whether it has begun, and where its guest stands.
+// Lease is a guest's right to append to its run, from Activate until the activation ends. The run is lent to the
+// guest from an order to continue until the guest waits, yields or ends. Only then may the guest call the lease's
+// methods. Meanwhile other code may read only what the guest does not change: the run's key, its state as of the
+// newest commit, whether it has begun, and the state of its guest.
 type Lease struct {
 	r      *Run
 	lent   bool
-	length int // of the journal, when the run was lent
-	// State is the run's as it was when the guest was asked for, of which version and module are those to be activated.
+	length int // of the journal when the run was lent
+	// State is the run's state when the guest was requested, with the version and module to activate.
 	State store.RunState
-	// WakesMs is when the run wakes whose guest was told OrderFreeze, 0 if that depends on something else than time.
+	// WakesMs is when a run wakes whose guest got OrderFreeze, or 0 if no time is known.
 	WakesMs int64
-	Needs   int64 // End.Needs of the guest before
-	Grows   bool  // End.Grows of the guest before
-	Guest   any   // for whoever runs the guest
+	Needs   int64 // End.Needs of the previous guest
+	Grows   bool  // End.Grows of the previous guest
+	Guest   any   // belongs to the code that runs the guest
 }
 
 func newLease(r *Run) *Lease {
@@ -71,7 +72,7 @@ func newLease(r *Run) *Lease {
 	return &Lease{r: r, State: st, Needs: r.needs, Grows: r.grows}
 }
 
-// Info returns what the activation has to know.
+// Info returns what the activation must know of its run.
 func (l *Lease) Info() Info { return l.r.rec.InfoOf() }
 
 // Run returns the run that is lent.
@@ -86,10 +87,10 @@ func (l *Lease) CallRoom() error { return l.r.rec.Journal.CallRoom() }
 // CheckAttribute returns an *abi.Error of Limit if the run may not have another attribute of that key.
 func (l *Lease) CheckAttribute(key string) error { return l.r.rec.Journal.CheckAttribute(key) }
 
-var errHeld = errors.New("the run has ended") // nothing may be appended
+var errHeld = errors.New("the run has ended") // no entry may be appended
 
-// Append appends a call of the guest. Of a withdraw it decides whether the step's attempt has begun. An error ends the
-// activation.
+// Append appends a call of the guest. For a withdraw it determines whether the step's attempt has begun. An error
+// ends the activation.
 func (l *Lease) Append(now int64, e store.Entry) (store.Entry, error) {
 	r := l.r
 	if r.rec.Closed() {
@@ -103,8 +104,8 @@ func (l *Lease) Append(now int64, e store.Entry) (store.Entry, error) {
 	return e, err
 }
 
-// Now returns what the run's own clock shows where the host's shows now.
+// Now returns the time of the run's own clock when the host's clock shows now.
 func (l *Lease) Now(now int64) int64 { return l.r.own.Of(&l.r.rec, now) }
 
-// Log returns the log of the run, for lines of workflow code.
+// Log returns the run's log, for lines of workflow code.
 func (l *Lease) Log() *Log { return &l.r.rec.Log }

@@ -10,30 +10,30 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Import is a run that another installation has exported, as it begins here.
+// Import is a run that another installation exported, as it begins here.
 type Import struct {
-	ID      string               // what came, by which the same is known again
-	UnixMs  int64                // when it came
-	Copy    bool                 // it is to be looked at: nothing happens to it
-	Paused  bool                 // it is paused when it begins here
-	Rested  store.Seq            // entries of the newest iteration when its guest last came to a wait, 0 if that is not known
+	ID      string               // identifies the import, to recognize a repeated one
+	UnixMs  int64                // when it was imported
+	Copy    bool                 // it is for inspection only and never continues
+	Paused  bool                 // it begins here paused
+	Rested  store.Seq            // entries of the newest iteration when its guest last began to wait, 0 if unknown
 	Stuck   string               // why it was stuck; empty if it was not
-	Earlier []store.IterationEnd // the journals of the iterations before, in their order
+	Earlier []store.IterationEnd // journals of the earlier iterations, in order
 	Entries []store.Entry        // of the newest iteration
 	Logs    []store.LogLine
 	Output  []store.Chunk
-	// LogLines is how many of Logs are the workflow's own, of the newest iteration: see store.RunState.
+	// LogLines is the number of Logs from workflow code of the newest iteration: see store.RunState.
 	LogLines uint64
-	// Kept is the first iteration whose whole journal came, and Started when the run had begun where it was, if iteration 0 did not
-	// come.
+	// Kept is the first iteration whose whole journal was imported. StartedAt is when the run first began, for a run
+	// whose iteration 0 was not imported.
 	Kept      uint32
 	StartedAt int64
 
 	read *journal.Journal // of Entries
 }
 
-// Read reads the journal of Entries: it may be long, so who imports a run does it before the run's writer goes on with it.
-// Journal may be called once then.
+// Read reads the journal of Entries. A journal may be long, so the importer calls Read before it hands the run to its
+// writer. Each Read allows one call of Journal.
 func (i *Import) Read() (*journal.Journal, error) {
 	i.read = &journal.Journal{}
 	for _, e := range i.Entries {
@@ -44,13 +44,13 @@ func (i *Import) Read() (*journal.Journal, error) {
 	return i.read, nil
 }
 
-// Incarnation returns which run of its id it is. It is called after Read, and before Journal.
+// Incarnation returns the incarnation of the run. Call it after Read and before Journal.
 func (i *Import) Incarnation() string { return i.read.Started().Incarnation }
 
-// Journal returns the journal with which the run begins here: what came, and unless it is a copy or has ended, the entry that
-// says that it goes on here.
+// Journal returns the journal of the run as it begins here. A run that is live and no copy gets an additional
+// entry, which says that it continues here.
 func (i *Import) Journal(now int64) (*journal.Journal, error) {
-	if len(i.Entries) == 0 { // it was asked whether the run is there
+	if len(i.Entries) == 0 { // the import was only a question whether the run exists
 		return nil, abi.Errorf(abi.Conflict, "what was there of the run has changed meanwhile: try again")
 	}
 	if i.read == nil {
@@ -86,7 +86,7 @@ func (i *Import) First() *store.Entry {
 	return &i.Entries[0]
 }
 
-// StartedMs returns the instant at which the first activation of the first iteration began, 0 if it has not.
+// StartedMs returns when the first activation of the first iteration began, or 0 if it has not begun.
 func (i *Import) StartedMs() int64 {
 	if i.Kept > 0 {
 		return i.StartedAt
@@ -103,7 +103,7 @@ func (i *Import) StartedMs() int64 {
 	return 0
 }
 
-// ParseIncarnation reads the text of an incarnation.
+// ParseIncarnation parses the text of an incarnation.
 func ParseIncarnation(text string) (i store.Incarnation, err error) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != len(i) {
@@ -113,8 +113,8 @@ func ParseIncarnation(text string) (i store.Incarnation, err error) {
 	return i, nil
 }
 
-// InTheWay returns an *abi.Error of abi.Conflict with what keeps a run from going on in another installation, nil if nothing
-// does: answers of other runs would not find it there.
+// InTheWay returns an *abi.Error of abi.Conflict that names a call which keeps the run from moving to another
+// installation, or nil. Answers of other runs to such a call would not reach the run there.
 func InTheWay(j *journal.Journal) error {
 	for h := range j.Handles {
 		switch {
@@ -131,8 +131,7 @@ func InTheWay(j *journal.Journal) error {
 	return nil
 }
 
-// Check returns what is wrong with what entry 0 says of a run that comes from elsewhere: only a host has written it there, and a
-// replay compares none of it.
+// Check validates entry 0 of a run from elsewhere. A host wrote the entry there, and no replay compares it.
 func Check(j *journal.Journal) error {
 	s := j.Started()
 	if err := errors.Join(abi.CheckRunID(s.RunID), abi.CheckWorkflow(s.Workflow)); err != nil {

@@ -2,19 +2,19 @@ package run
 
 import "github.com/wfhost/wfhost/store"
 
-// recount is the number of stored log lines of a run that was retried: lines of the part that is replayed were
-// stored before, and the first line beyond it says how many they were.
+// recount is the number of stored log lines of a run that was retried. The lines of the replayed part were stored
+// before, and the first line beyond it sets the number.
 const recount = ^uint64(0)
 
-// Log is that of a run: the lines that the next commit stores, and how many are stored.
+// Log is a run's log: the lines that the next commit stores, and the number of stored lines.
 type Log struct {
 	fresh   []store.LogLine
-	lines   uint64 // of workflow code, of this iteration, those that were dropped included; or recount
-	records uint64 // all of them, those of bodies included
+	lines   uint64 // from workflow code in this iteration, dropped lines included; or recount
+	records uint64 // all stored lines, also of bodies
 }
 
-// Write stores a line of workflow code, the n-th of its iteration, unless it was stored before. replays reports that the
-// guest repeats what its journal holds.
+// Write stores a line of workflow code, the n-th of its iteration, unless it was stored before. replays reports
+// whether the guest is replaying its journal.
 func (l *Log) Write(n uint64, replays bool, line store.LogLine) {
 	if l.Has(n, replays) {
 		return
@@ -23,7 +23,7 @@ func (l *Log) Write(n uint64, replays bool, line store.LogLine) {
 	l.Add(line)
 }
 
-// Drop counts a line of workflow code that Has does not report as stored, without storing it.
+// Drop counts a line of workflow code without storing it. Call it only if Has returned false for the line.
 func (l *Log) Drop(n uint64) { l.lines = n + 1 }
 
 // Has reports whether the n-th line of workflow code was stored or dropped before.
@@ -41,5 +41,5 @@ func (l *Log) Add(line store.LogLine) {
 	l.fresh = append(l.fresh, line)
 }
 
-// Recount says that the run was retried: how many lines are stored of the part that stays is not known.
+// Recount marks the number of stored lines as unknown, after a retry.
 func (l *Log) Recount() { l.lines = recount }

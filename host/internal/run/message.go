@@ -1,5 +1,6 @@
-// Runs do nothing to each other directly: what one wants of another is a command, which goes out in the commit of the entry that
-// asked for it, and is taken in by the receiver in the commit of its effect. So it happens once, whatever crashes between.
+// Runs never act on each other directly. A run sends a command in the commit of the entry that asks for it, and the
+// receiver acknowledges the command in the commit of its effect. So each command takes effect once, whatever crashes
+// in between.
 
 package run
 
@@ -13,13 +14,13 @@ import (
 // Message is the data of a command, as JSON. Each kind uses some of the fields.
 type Message struct {
 	Sender      store.Incarnation `json:"sender"`
-	Iteration   uint32            `json:"iteration"` // of the sender; of an answer, of its receiver
+	Iteration   uint32            `json:"iteration"` // of the sender; in an answer, of the receiver
 	Handle      int64             `json:"handle,omitempty"`
 	Workflow    string            `json:"workflow,omitempty"`
 	Version     uint32            `json:"version,omitempty"`
-	Latest      bool              `json:"latest,omitempty"`  // the latest version is asked for
-	Derived     bool              `json:"derived,omitempty"` // of a child: its id is made of the parent's, and not chosen
-	Module      string            `json:"module,omitempty"`  // of the sender: the version that comes of the same upload
+	Latest      bool              `json:"latest,omitempty"`  // the sender asks for the latest version
+	Derived     bool              `json:"derived,omitempty"` // of a child: its id is derived from the parent's, not chosen
+	Module      string            `json:"module,omitempty"`  // of the sender, to find the version from the same upload
 	Payload     []byte            `json:"payload,omitempty"`
 	TimeoutMs   int64             `json:"timeout_ms,omitempty"`
 	Attributes  map[string]string `json:"attributes,omitempty"`
@@ -28,9 +29,9 @@ type Message struct {
 	Depth       int               `json:"depth,omitempty"`
 	Status      store.Status      `json:"status,omitempty"`
 	Failure     json.RawMessage   `json:"failure,omitempty"`
-	NeverWas    bool              `json:"never_was,omitempty"` // of the end of a child: there never was a run of it
+	NeverWas    bool              `json:"never_was,omitempty"` // of the end of a child: no run ever had its id
 	Taken       bool              `json:"taken,omitempty"`     // of the end of a child: another run has its id
-	Limited     bool              `json:"limited,omitempty"`   // of the end of a child: a quota has refused its start
+	Limited     bool              `json:"limited,omitempty"`   // of the end of a child: a quota refused its start
 	Signal      string            `json:"signal,omitempty"`
 	Token       string            `json:"token,omitempty"`
 	HookOptions json.RawMessage   `json:"hook_options,omitempty"`
@@ -41,26 +42,26 @@ type Message struct {
 func (m Message) bytes() []byte {
 	b, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // strings, numbers, bytes, and JSON that was checked
+		panic(err) // strings, numbers, bytes and checked JSON always encode
 	}
 	return b
 }
 
-// The id of a command is made of the sender's incarnation and iteration, and of a number: the seq of the entry that
-// asked for it times commandKinds, plus the kind. The answer to a command has the id of the command with the kind of
-// the answer.
+// commandKinds is a factor in command ids. An id consists of the sender's incarnation and iteration, and a number:
+// the seq of the entry that sent the command times commandKinds, plus the kind. An answer has the id of its command
+// with the answer's kind.
 const commandKinds = 16
 
-// endCommand is the seq in the id of what a run tells its parent at its end, plus that of the retry before it, if there is
-// one: a parent that was retried, too, waits for what comes of the retry.
+// endCommand is the seq in the id of the command that tells a parent how its child ended. The seq of the latest retry
+// or adoption before the end, if any, is added, so that a parent that was also retried gets the outcome of the retry.
 const endCommand = 1 << 40
 
-// retryShift makes the seq of a command that a retry repeats: the seq of the retry, shifted so far, plus the seq of the
-// call. A journal has fewer entries than this has numbers.
+// retryShift makes the seq of a command that a retry repeats: the seq of the retry shifted left by retryShift, plus
+// the seq of the call. A journal has fewer than 1<<retryShift entries.
 const retryShift = 20
 
-// startAgain is added to the seq with which a retry starts a child: the parent has asked for it under that seq, and the answers
-// to both have ids of their own.
+// startAgain is added to the seq of the command by which a retry starts a child. The parent has already used the seq
+// without it to ask for the child, and the answers to the two commands need different ids.
 const startAgain = 1 << 41
 
 func commandID(i store.Incarnation, iteration uint32, seq store.Seq, kind store.CommandKind) store.CommandID {

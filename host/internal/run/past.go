@@ -7,18 +7,18 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// mostRemoved is how many iterations are removed by one commit, so that a run of which an earlier release has kept all is not a
-// large commit.
+// mostRemoved is how many iterations one commit removes. It bounds the commit of a run whose iterations an earlier
+// release has all kept.
 const mostRemoved = 8
 
-// past is the iterations of a run that are over: see store.RunState.
+// past holds the past iterations of a run: see store.RunState.
 type past struct {
 	kept uint32
 	list []store.Past
 }
 
-// end adds the iteration before n, which has just ended, and returns how many bytes of earlier ones are removed now. The one that
-// has ended is always kept.
+// end adds the iteration before n, which has just ended, and returns how many bytes of earlier iterations the commit
+// removes. The iteration that has just ended always stays.
 func (p *past) end(j *journal.Journal, n uint32, k Keep) (freed int64) {
 	ended := store.Past{Bytes: j.Bytes(), EndedUnixMs: j.LastUnixMs()}
 	p.list = append(slices.Clone(p.list), ended)
@@ -35,7 +35,8 @@ func (p *past) end(j *journal.Journal, n uint32, k Keep) (freed int64) {
 	}
 	to = min(to, n-1, p.kept+mostRemoved)
 	for ; p.kept < to; p.kept++ {
-		// An earlier release has not noted how large an iteration is: it counts as the first one that is known.
+		// Earlier releases did not record the size of an iteration. It counts as that of the first iteration with a
+		// known size.
 		freed += p.list[0].Bytes
 		if p.kept >= known {
 			p.list, known = p.list[1:], known+1
@@ -44,7 +45,7 @@ func (p *past) end(j *journal.Journal, n uint32, k Keep) (freed int64) {
 	return freed
 }
 
-// bytes returns how much the iterations hold that are known.
+// bytes returns the size of all iterations whose size is known.
 func (p *past) bytes() (n int64) {
 	for _, x := range p.list {
 		n += x.Bytes
@@ -52,7 +53,7 @@ func (p *past) bytes() (n int64) {
 	return n
 }
 
-// pastOf returns the iterations of an imported run before the newest one that came with it, whose journals are whole.
+// pastOf returns the past iterations of an imported run whose whole journals were imported.
 func pastOf(i *Import, newest uint32) (p past) {
 	for n := range i.Earlier {
 		it := &i.Earlier[n]
@@ -62,7 +63,7 @@ func pastOf(i *Import, newest uint32) (p past) {
 		p.list = append(p.list, store.Past{Bytes: journal.Size(it.Append), EndedUnixMs: it.Append[len(it.Append)-1].UnixMs})
 	}
 	p.list = p.list[max(0, len(p.list)-store.MaxPast):]
-	first := newest // it may have begun with a later one than 0: see journal.Started
+	first := newest // it may be later than 0: see journal.Started
 	if len(i.Earlier) > 0 {
 		first = i.Earlier[0].Iteration
 	}

@@ -11,42 +11,42 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Plan is what a restart of a run does: what the new run keeps, and what it does again. Where something is open, somebody who
-// knows more completes it before the new run is started: see Open.
+// Plan is what a restart of a run does: what the new run keeps and what it repeats. The caller must resolve all Open
+// calls before it starts the new run.
 type Plan struct {
 	Copy     *Copy
 	Kept     []Call // in the order of the journal
 	Repeated []Call
-	Undone   []journal.Undone // what is kept although it was undone later
+	Undone   []journal.Undone // kept calls that were undone later
 	Open     []Open
-	Hooks    []journal.Handle // whose tokens the new run claims
-	Version  uint32           // under which the iteration last went on
+	Hooks    []journal.Handle // their tokens are claimed by the new run
+	Version  uint32           // that the iteration last ran under
 	Module   store.Digest
 }
 
-// Call is a call of the run that is repeated.
+// Call is a call of the original run.
 type Call struct {
 	Seq    store.Seq
 	Kind   store.Kind
 	Name   string
-	Target string // handler, workflow or run; of a hook its token
-	Note   string // what is worth knowing
-	Child  string // run id of a child, if the workflow has chosen it: that of the new run has the same
+	Target string // handler, workflow or run; the token of a hook
+	Note   string // a hint for the user
+	Child  string // run id of a child, if the workflow chose it: the new run's child has the same id
 }
 
-// Open is a child whose outcome the journal does not have, or a signal of which it does not say that it was received: the one is
-// asked, the other is in the store, and will be.
+// Open is a kept call whose outcome the journal lacks: a child, which the caller asks, or a sent signal whose receipt
+// is not recorded, but which the store will deliver.
 type Open struct {
 	Handle  int64
 	Kind    store.Kind
 	Name    string
 	ChildID string
-	At      int // of the Call in Kept
+	At      int // index of the Call in Kept
 }
 
-// NewPlan returns what a restart of an iteration of a run does: from its beginning, or with a name, from the first step, sleep or
-// child of that name, or else the first other call of that name. An error of store.ErrNotFound says that there is none, and
-// which names there are.
+// NewPlan plans a restart of an iteration: from its beginning or, if name is set, from the first step, sleep or child
+// of that name, or else from the first other call of that name. If there is no such call, it returns an error of
+// store.ErrNotFound that lists the names in the journal.
 func NewPlan(j *journal.Journal, name string) (*Plan, error) {
 	p := &Plan{Copy: &Copy{Started: j.Started()}}
 	entries := j.Entries()
@@ -81,7 +81,7 @@ func NewPlan(j *journal.Journal, name string) (*Plan, error) {
 	return p, nil
 }
 
-// keep adds a call that is kept. A step that is open in the copy is made again.
+// keep adds a kept call. A step that is open in the copy is repeated instead.
 func (p *Plan) keep(h *journal.Handle, c Call, at fate) {
 	switch {
 	case h == nil:
@@ -103,7 +103,7 @@ func (p *Plan) keep(h *journal.Handle, c Call, at fate) {
 	p.Kept = append(p.Kept, c)
 }
 
-// note says of kept calls what undid them.
+// note sets the notes of kept calls that were undone.
 func (p *Plan) note() {
 	for _, u := range p.Undone {
 		for i := range p.Kept {
@@ -114,7 +114,7 @@ func (p *Plan) note() {
 	}
 }
 
-// Resolve gives an open call of the copy the outcome that it has had.
+// Resolve gives an open call of the copy its outcome.
 func (p *Plan) Resolve(o *Open, e store.Entry, note string) {
 	e.Handle = o.Handle
 	p.Copy.add(e)
@@ -130,8 +130,8 @@ func SignalOfStart(j *journal.Journal) *Signal {
 	return &Signal{Name: e.Name, Data: e.Data, Key: e.Target}
 }
 
-// find returns the index of the call from which a restart does all again, 0 if there is none. The names of steps, sleeps and
-// children are unique, those of the others are channels.
+// find returns the index of the first call that a restart repeats, or 0 if no call has the name. The names of steps,
+// sleeps and children are unique; the names of other calls are channels.
 func find(entries []store.Entry, name string) (index int) {
 	for i := range entries {
 		e := &entries[i]
@@ -149,20 +149,21 @@ func find(entries []store.Entry, name string) (index int) {
 	return index
 }
 
-// Has reports whether a restart can begin at a call of a name.
+// Has reports whether a restart can begin at a call of that name.
 func Has(j *journal.Journal, name string) bool { return find(j.Entries(), name) > 0 }
 
-// movedOver copies what came from the iteration before: signals that nobody had taken.
+// movedOver copies the signals that the previous iteration had not received.
 func (c *Copy) movedOver(entries []store.Entry) {
 	for i := 1; i < len(entries) && entries[i].Kind == store.KindSignalAccepted; i++ {
 		c.add(entries[i])
 	}
 }
 
-// shownNames bounds the names in a refusal.
+// shownNames bounds the names in the error of noCall.
 const shownNames = 10
 
-// noCall is the error of a name that no call has. It says which names there are, the nearest one first.
+// noCall returns the error for a name that no call has. It suggests the most similar name, and lists up to shownNames
+// of the existing names.
 func noCall(j *journal.Journal, name string) error {
 	var names []string
 	for _, e := range j.Entries() {
@@ -193,7 +194,7 @@ func noCall(j *journal.Journal, name string) error {
 		name, s.Iteration, text)
 }
 
-// distance returns how many letters have to be changed, added or removed to make one name of another one (Levenshtein).
+// distance returns the Levenshtein distance of two names, in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for i := range row {

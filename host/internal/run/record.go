@@ -12,34 +12,34 @@ import (
 // Record is what is durable of a run, or will be with its next commit.
 type Record struct {
 	Key       store.RunKey
-	Tombstone *store.RunState // what is left of a deleted run
+	Tombstone *store.RunState // of a deleted run
 
-	Exists   bool // the run has a journal; else there is none of this id, or only a tombstone
+	Exists   bool // the run has a journal; otherwise the id is unused, or has only a tombstone
 	Journal  *journal.Journal
 	Restored int            // entries that were read from the store
-	State    store.RunState // as of the newest commit that was prepared, or of the creation
+	State    store.RunState // as of the newest prepared commit, or of the creation
 
-	// What the run is made of. It changes when the run continues as new or goes on under another version.
+	// The current iteration and its code. They change when the run continues as new or moves to another version.
 	Iteration uint32
 	Version   uint32
 	Module    store.Digest
 
-	past past // iterations that are over
+	past past // past iterations
 
-	Status  store.Status // Stuck, or 0: the journal says what the status is
+	Status  store.Status // Stuck, or 0: the journal determines the status
 	Reason  string
-	Waiting string // why it waits, where the journal does not say it
+	Waiting string // why the run waits, if the journal does not say it
 
 	Draft Draft
 	Log   Log
 }
 
-// room is for how many more entries a journal that is loaded has room: a delivery, an attempt and a call are appended without
-// copying all once more.
+// room is the spare capacity of a loaded journal: a delivery, an attempt and a call can be appended without copying
+// the entries.
 const room = 4
 
-// loadRecord returns a record as the store has it. A deleted run has no entries. An error wraps store.ErrCorrupt, or is what
-// the journal says of an entry that this release does not know.
+// loadRecord returns the record that the store holds. A deleted run has no entries. An error wraps store.ErrCorrupt,
+// or comes from the journal if this release does not know an entry.
 func loadRecord(state store.RunState, entries []store.Entry) (Record, error) {
 	if state.Deleted {
 		return Record{Key: state.Run, Tombstone: &state}, nil
@@ -61,7 +61,8 @@ func loadRecord(state store.RunState, entries []store.Entry) (Record, error) {
 		Log: Log{lines: state.LogLines, records: state.LogRecords}}, nil
 }
 
-// newRecord returns the record of a run that begins with a journal. replaces says that there was a run of this id before.
+// newRecord returns the record of a run that begins with the journal j. replaces says that another run had this id
+// before.
 func newRecord(n *NewRun, j *journal.Journal, replaces bool) Record {
 	if n.Import != nil {
 		return imported(n, j, replaces)
@@ -73,7 +74,7 @@ func newRecord(n *NewRun, j *journal.Journal, replaces bool) Record {
 		TraceParent: j.Started().TraceParent,
 		WakeUnixMs:  store.NoWake, Schedule: n.Schedule, NominalUnixMs: n.NominalMs}
 	r.State.ID = n.ID
-	r.past.kept = r.Iteration // a restart may begin with a later one
+	r.past.kept = r.Iteration // a restart may begin with a later iteration
 	if n.Parent != nil {
 		r.State.Parent, r.State.ParentIteration = n.Parent.RunID, n.Parent.Iteration+1
 	}
@@ -83,7 +84,7 @@ func newRecord(n *NewRun, j *journal.Journal, replaces bool) Record {
 	return r
 }
 
-// Continue goes over to the journal of the next iteration.
+// Continue switches to the journal of the next iteration.
 func (r *Record) Continue(c *Continue, next *journal.Journal) {
 	r.Draft.next(r.Journal, r.Sender())
 	r.Draft.freed = r.past.end(r.Journal, next.Started().Iteration, c.Keep)
@@ -92,27 +93,28 @@ func (r *Record) Continue(c *Continue, next *journal.Journal) {
 	r.Iteration, r.Version, r.Module = next.Started().Iteration, c.Version, c.Module
 }
 
-// Delete leaves a tombstone, which the next commit puts where the run was, unless nobody names the run again. alone says that its
-// parent does not ask how it has ended: it is deleted, too, or has continued as new since.
+// Delete makes the next commit delete the run. The commit leaves a tombstone, unless no caller can name the run
+// again. alone says that the parent does not ask how the run ended: the parent is deleted too, or has continued as
+// new since.
 func (r *Record) Delete(now int64, alone bool) {
 	st := r.State
 	r.Exists, r.Draft.Delete = false, true
 	if r.nameless(alone) {
 		return
 	}
-	if p := r.Journal.Started().Parent; p != nil { // its release may have started it without
+	if p := r.Journal.Started().Parent; p != nil { // the release that started it may not have set ParentIteration
 		st.ParentIteration = p.Iteration + 1
 	}
 	st.Deleted, st.UpdatedUnixMs, st.WakeUnixMs, st.Past = true, now, store.NoWake, nil
 	r.State, r.Tombstone = st, &st
 }
 
-// nameless reports whether nobody names the run again once it is deleted. A file of one that was exported to go on elsewhere,
-// or came from there, may come again.
+// nameless reports whether no caller can name the run again after its deletion. A run that was moved or imported can
+// return from an export file.
 func (r *Record) nameless(alone bool) bool {
 	st := &r.State
 	switch {
-	case st.Aside == store.AsideCopy: // nobody has started it by mistake, and nobody waits for it
+	case st.Aside == store.AsideCopy: // no start chose its id by mistake, and no run waits for it
 		return true
 	case st.Import != "" || r.Journal.Move() != "":
 		return false
@@ -120,7 +122,7 @@ func (r *Record) nameless(alone bool) bool {
 	return st.ID == store.IDDrawn || st.ID == store.IDDerived && alone
 }
 
-// Forget removes what is left of a deleted run with the next commit, if which selects it.
+// Forget makes the next commit remove the tombstone of a deleted run, if which selects it.
 func (r *Record) Forget(which func(*store.RunState) bool) error {
 	if r.Tombstone == nil || which == nil || r.Draft.any() || !which(r.Tombstone) {
 		return r.NotFound()
@@ -130,11 +132,11 @@ func (r *Record) Forget(which func(*store.RunState) bool) error {
 	return nil
 }
 
-// ErrDeleted says that there was a run, which was deleted. It is a store.ErrNotFound. What is left of a run stays for as long as
-// there is a parent that may ask for it: a run of which nothing is left never was, for all who ask.
+// ErrDeleted says that the run was deleted. It wraps store.ErrNotFound. A tombstone stays as long as a parent may ask
+// for the run. A run without a tombstone counts as never started.
 var ErrDeleted = fmt.Errorf("%w: it was deleted", store.ErrNotFound)
 
-// NotFound is the error of what is asked of a run that is not there.
+// NotFound returns the error of a request to a run that does not exist.
 func (r *Record) NotFound() error {
 	if r.Tombstone != nil {
 		return fmt.Errorf("run %q: %w", r.Key.ID, ErrDeleted)
@@ -142,7 +144,7 @@ func (r *Record) NotFound() error {
 	return fmt.Errorf("run %q: %w", r.Key.ID, store.ErrNotFound)
 }
 
-// Length returns the number of entries, 0 if there is no run.
+// Length returns the number of entries, or 0 if there is no run.
 func (r *Record) Length() int {
 	if !r.Exists {
 		return 0
@@ -159,8 +161,8 @@ func (r *Record) Begun() bool {
 	return ok
 }
 
-// StartsAt returns the instant before which the first activation does not begin, 0 once it has begun, or once something has
-// happened to the run at that instant or later: a clock that is set back does not stop a run.
+// StartsAt returns the earliest instant of the first activation. It returns 0 once that activation has begun, or once
+// the journal has an entry of that instant or later: setting the clock back does not stop a run.
 func (r *Record) StartsAt() int64 {
 	at := r.Journal.Started().AtUnixMs
 	if r.Begun() || at <= r.Journal.LastUnixMs() {
@@ -172,30 +174,30 @@ func (r *Record) StartsAt() int64 {
 // Failed reports whether the run has ended as failed, so that it may be retried.
 func (r *Record) Failed() bool { return r.Exists && r.Journal.Ended() == store.KindFailed }
 
-// Ended reports whether the run has come to its end.
+// Ended reports whether the run has ended.
 func (r *Record) Ended() bool { return r.Journal.Ended() != store.KindInvalid }
 
-// Closed reports whether the guest may append nothing: the run has ended, or is left to a person.
+// Closed reports whether the guest may append no more entries: the run has ended or is stuck.
 func (r *Record) Closed() bool { return r.Ended() || r.Status != 0 }
 
-// Held reports whether nothing may happen to the run by itself: it has ended, is stuck, paused or set aside.
+// Held reports whether the run cannot continue by itself: it has ended, is stuck, paused or set aside.
 func (r *Record) Held() bool {
 	return r.Closed() || r.Journal.Paused() || r.Journal.Aside() != store.NotAside
 }
 
-// Stick leaves the run to a person.
+// Stick marks the run stuck. It continues only when a person acts.
 func (r *Record) Stick(reason string) { r.Status, r.Reason = store.Stuck, reason }
 
-// LeftByVersion reports whether a run was left to a person only because the release that was to read it was older than the
-// one that had written it. Releases up to v0.1.0 did that; those after it write nothing about such a run.
+// LeftByVersion reports whether a run is stuck only because an older release could not read what a newer one had
+// written. Releases up to v0.1.0 marked such runs stuck; later ones write no state for them.
 func LeftByVersion(st *store.RunState) bool {
 	return st.Status == store.Stuck && strings.Contains(st.Reason, store.ErrVersion.Error())
 }
 
-// Free takes the run from the person to whom it was left.
+// Free clears the stuck status.
 func (r *Record) Free() { r.Status, r.Reason = 0, "" }
 
-// Hopeless reports whether nothing can ever wake the run.
+// Hopeless reports whether no delivery can ever wake the run.
 func (r *Record) Hopeless() bool {
 	_, wake := r.Journal.Wake()
 	if r.Journal.CancelPolicy() == abi.CancelCooperative && r.Journal.CancelUnixMs() == 0 {
@@ -206,13 +208,13 @@ func (r *Record) Hopeless() bool {
 	return !wake && (r.Journal.OpenHandles() == 0 || deaf)
 }
 
-// Sender returns the run as one that asks something of others.
+// Sender returns the run as the sender of commands.
 func (r *Record) Sender() Sender {
 	return Sender{Run: r.Key, Incarnation: r.State.Incarnation, Module: r.Module}
 }
 
-// Dirty reports whether something has to be committed, beside a status that may have changed.
+// Dirty reports whether there is anything to commit, beside a changed status.
 func (r *Record) Dirty() bool { return r.Wants() || len(r.Log.fresh) > 0 }
 
-// Wants reports whether more has to be committed than lines of a log.
+// Wants reports whether there is more to commit than log lines.
 func (r *Record) Wants() bool { return r.Draft.any() || r.Length() > r.Draft.prepared }

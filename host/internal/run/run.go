@@ -1,24 +1,25 @@
-// Package run holds one run as a state machine. A Run takes events (a call of the API, a timer that is due, a guest
-// that waits, an attempt that has ended) and returns effects (start a guest, start an attempt, answer a caller). It is
-// pure: it has no lock, goroutine, clock, context or store, and the same events at the same instants give the same
-// effects. Its model is the Ready of go.etcd.io/raft: the caller does what the effects say, and each effect's comment
-// says what has to be durable before it.
+// Package run holds one run as a state machine. A Run takes events (a call of the API, a due timer, a waiting guest,
+// the end of an attempt) and returns effects (start a guest, start an attempt, answer a caller). It is pure: it has
+// no lock, goroutine, clock, context or store, and the same events at the same instants give the same effects. Its
+// model is the Ready of go.etcd.io/raft: the caller carries out the effects, and each effect's comment says what must
+// be durable before it.
 //
-// The caller does five things:
+// The caller takes five steps:
 //
 //	r := run.New(key, …) or run.Load(…)      // the run, as it is in the store
-//	fx := r.Step(now, event)                 // an event happens to it
-//	commit := r.Prepare(now)                 // what has to be made durable, if anything
-//	…                                        // the effects that need nothing durable at once, the others after the commit
-//	wake, ok := r.NextWake(now)              // when to come again with Due
+//	fx := r.Step(now, event)                 // apply an event
+//	commit := r.Prepare(now)                 // what must be made durable, or nil
+//	…                                        // carry out the effects: some at once, some after the commit
+//	wake, ok := r.NextWake(now)              // when to step Due next
 //
-// A commit that fails, or whose outcome is unknown, ends the life of the Run in memory: the caller drops it and loads it again.
+// A commit that fails, or whose outcome is unknown, ends the life of the Run in memory: the caller drops it and loads
+// it again.
 //
-// While a guest computes, it has the run to itself: the run is lent to it through a Lease, and the caller keeps events back
-// until the guest waits, yields or ends. So nothing is appended behind a guest's back, and there is nothing to lock.
+// While a guest computes, the run is lent to it through a Lease, and the caller holds back events until the guest
+// waits, yields or ends. So no other code appends to the journal meanwhile, and no lock is needed.
 //
-// A Run is made of the record of what is durable (Record), the guest, and the attempts that go on. What an event does to them is
-// its method happen, in a turn, which gathers the effects.
+// A Run consists of its durable record (Record), its guest, and its attempts in flight. Each event has a method
+// happen, which applies it in a turn. The turn gathers the effects.
 package run
 
 import (
@@ -26,35 +27,35 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Run is one run in memory. It is used by one goroutine at a time: its writer, or the guest that has its lease.
+// Run is one run in memory. One goroutine uses it at a time: its writer, or the guest that has its lease.
 type Run struct {
-	rec     Record                    // what is durable, or will be
+	rec     Record                    // what is durable, or will be with the next commit
 	handled func(handler string) bool // reports whether a handler is registered
 	active  bool                      // guests and attempts may start
-	own     Clock                     // nil: the host's clock is the run's
+	own     Clock                     // nil: the run uses the host's clock
 	t       *turn                     // of the newest step
 
 	guest
 	attempts
 }
 
-// Config is what a Run is made with.
+// Config configures a Run.
 type Config struct {
 	// Handled reports whether a handler of that name, without its prefix, is registered here.
 	Handled func(name string) bool
-	// Active reports whether guests and attempts may start. SetActive changes it.
+	// Active says whether guests and attempts may start. SetActive changes it.
 	Active bool
-	Clock  Clock // what the clocks of runs show; nil: what the host's does
+	Clock  Clock // the clocks of runs; nil: the host's clock
 }
 
-// New returns a run of which the store has nothing. Only Start changes it.
+// New returns a Run for an id without a record in the store. Only Start and StartChild change it.
 func New(key store.RunKey, cfg Config) *Run {
 	return &Run{rec: Record{Key: key}, handled: cfg.Handled, active: cfg.Active, own: cfg.Clock, t: &turn{},
 		attempts: attempts{going: map[int64]*Attempt{}}}
 }
 
-// Load returns a run as the store has it. A deleted run has no entries. An error wraps store.ErrCorrupt, or is what
-// the journal says of an entry that this release does not know.
+// Load returns the run that the store holds. A deleted run has no entries. An error wraps store.ErrCorrupt, or comes
+// from the journal if this release does not know an entry.
 func Load(state store.RunState, entries []store.Entry, cfg Config) (*Run, error) {
 	rec, err := loadRecord(state, entries)
 	if err != nil {
@@ -67,7 +68,7 @@ func Load(state store.RunState, entries []store.Entry, cfg Config) (*Run, error)
 	}
 	r.faults.Count = state.Faults
 	switch state.Status {
-	case store.Queued, store.Running: // its host died in the middle of it
+	case store.Queued, store.Running: // the host died during an activation
 		r.pending = true
 		if state.Faults > 0 {
 			r.faults.RetryMs, r.rec.Reason = state.WakeUnixMs, state.Reason
@@ -75,7 +76,7 @@ func Load(state store.RunState, entries []store.Entry, cfg Config) (*Run, error)
 	case store.Stuck:
 		r.rec.Stick(state.Reason)
 	}
-	if state.Suspension.Seq == 0 { // it has not come to a wait: it is new, delayed, or was paused before that
+	if state.Suspension.Seq == 0 { // the guest never waited: it is new, delayed, or was paused before
 		r.pending = true
 	}
 	if !state.Status.Terminal() {
@@ -84,7 +85,7 @@ func Load(state store.RunState, entries []store.Entry, cfg Config) (*Run, error)
 			rec.Journal.Suspend(store.Suspension{Seq: min(state.Rested, store.Seq(rec.Journal.Len()))})
 		}
 	}
-	if r.pending { // it remembers where the guest has been
+	if r.pending { // the journal remembers how far the guest came
 		rec.Journal.Resume()
 	}
 	return r, nil
@@ -93,13 +94,13 @@ func Load(state store.RunState, entries []store.Entry, cfg Config) (*Run, error)
 // Key returns the run's key.
 func (r *Run) Key() store.RunKey { return r.rec.Key }
 
-// Exists reports whether there is a run: false after New, and for what is left of a deleted run.
+// Exists reports whether there is a run: false after New, and for a deleted run.
 func (r *Run) Exists() bool { return r.rec.Exists }
 
-// State returns the run's state as of the newest commit that was prepared.
+// State returns the run's state as of the newest prepared commit.
 func (r *Run) State() store.RunState { return r.rec.State }
 
-// Journal returns the run's journal, nil if there is no run. It must not be changed.
+// Journal returns the run's journal, or nil if there is no run. The caller must not change it.
 func (r *Run) Journal() *journal.Journal { return r.rec.Journal }
 
 // Begun reports whether the run's first activation has begun.
@@ -108,22 +109,22 @@ func (r *Run) Begun() bool { return r.rec.Begun() }
 // Failed reports whether the run has ended as failed, so that it may be retried.
 func (r *Run) Failed() bool { return r.rec.Failed() }
 
-// SetActive says whether guests and attempts may start. The caller steps the run with Due after it made it active.
+// SetActive sets whether guests and attempts may start. After it made the run active, the caller steps Due.
 func (r *Run) SetActive(active bool) { r.active = active }
 
-// Running reports whether a guest is there, or an attempt of a step goes on.
+// Running reports whether the run has a guest or an attempt in flight.
 func (r *Run) Running() bool { return r.stands != guestNone || len(r.going) > 0 }
 
-// AtRest reports whether the caller may drop the run from memory: nothing goes on with it, and all of it has been
-// handed to commits. Dropping a run that is at rest loses nothing once these commits are durable.
+// AtRest reports whether the caller may drop the run from memory: the run has no guest or attempt, and all changes
+// were handed to commits. Dropping it loses nothing once these commits are durable.
 func (r *Run) AtRest() bool { return !r.Running() && !r.rec.Dirty() }
 
-// Over reports whether the run has ended, and its end has been handed to a commit.
+// Over reports whether the run has ended, and its end was handed to a commit.
 func (r *Run) Over() bool { return r.rec.Exists && r.rec.Ended() && !r.rec.Dirty() }
 
-// Wants reports whether something has to be committed that nothing more is to be gathered for: a guest that is about to
-// compute brings its own, and lines of a body's log go with its outcome. A run that has ended, or got stuck, while its
-// guest waits for a place gathers nothing more.
+// Wants reports whether there are changes to commit now rather than with later ones. A guest that is about to compute
+// brings more changes. Lines of a body's log are committed with its outcome. A run that ended or got stuck while its
+// guest waits for a place brings no more changes.
 func (r *Run) Wants() bool {
 	if r.Computes() && (!r.rec.Exists || !r.rec.Closed()) {
 		return false
@@ -131,39 +132,39 @@ func (r *Run) Wants() bool {
 	return r.rec.Wants() || r.rec.Exists && len(r.going) == 0
 }
 
-// Fresh reports whether nothing of the run is durable, or on its way.
+// Fresh reports whether the run is new and no commit of it was prepared yet.
 func (r *Run) Fresh() bool { return r.rec.Draft.Create }
 
-// Continued reports whether the next commit ends an iteration. Until it is prepared, no guest begins the next one: the
-// caller steps the run with Due then.
+// Continued reports whether the next commit ends an iteration. No guest begins the next iteration until that commit
+// is prepared; the caller steps Due then.
 func (r *Run) Continued() bool { return r.rec.Draft.Continued() }
 
-// settle stops what goes on with a run that has ended by what was appended.
+// settle drops the attempts and the pending activation if an appended entry has ended the run.
 func (r *Run) settle() {
 	if !r.rec.Exists || !r.rec.Ended() {
 		return
 	}
 	r.dropAll()
-	if r.stands == guestForked { // the body was all that its instance did
+	if r.stands == guestForked { // its instance did nothing but the body
 		r.leave()
 	}
 	r.pending = false
 }
 
-// Ready reports whether the guest has something to do, and may: after a fault of the host it waits a while.
+// Ready reports whether the guest has work and may start now. After a fault of the host it must wait for the delay.
 func (r *Run) Ready(now int64) bool {
 	return !r.rec.Held() && (r.pending || r.rec.Journal.Deliverable()) && !r.rec.WaitsForSlot() &&
 		max(r.faults.RetryMs, r.rec.StartsAt()) <= r.own.Of(&r.rec, now)
 }
 
-// NextWake returns the instant after now at which something of the run comes due by itself, false if nothing does. What
-// is due by now has been dealt with by the step before, or waits for something else than time.
+// NextWake returns the next instant after now at which the run is due by time alone, or false if there is none. What
+// is due by now was handled by the previous step, or does not wait for time.
 func (r *Run) NextWake(now int64) (unixMs int64, ok bool) {
 	now = r.own.Of(&r.rec, now)
 	if !r.rec.Exists {
 		return 0, false
 	}
-	if r.rec.Held() { // its deadline counts all the same
+	if r.rec.Held() { // its deadline still counts
 		at, has := r.rec.Journal.Deadline()
 		return at, has && at > now
 	}
@@ -178,7 +179,7 @@ func (r *Run) NextWake(now int64) (unixMs int64, ok bool) {
 	if at, has := r.rec.Journal.WakeAfter(now); has {
 		consider(at)
 	}
-	if !r.active { // steps that may begin wait until it is
+	if !r.active { // open steps wait until the run is active
 		for h := range r.rec.Journal.Steps {
 			if r.going[h.ID] == nil {
 				consider(max(h.Step.RetryMs, h.Step.FirstMs))

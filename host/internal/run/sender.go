@@ -9,14 +9,14 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Sender is a run that asks something of others.
+// Sender identifies a run that sends commands.
 type Sender struct {
 	Run         store.RunKey
 	Incarnation store.Incarnation
 	Module      store.Digest
 }
 
-// Commands returns what an entry of the sender's journal asks of other runs.
+// Commands returns the commands that an entry of the sender's journal sends to other runs.
 func (s Sender) Commands(j *journal.Journal, e *store.Entry) []store.Command {
 	switch {
 	case e.Refused != 0:
@@ -27,7 +27,7 @@ func (s Sender) Commands(j *journal.Journal, e *store.Entry) []store.Command {
 		return s.retryCommands(j, e)
 	case e.Kind == store.KindPaused:
 		return s.leaves(j, e)
-	case e.Kind == store.KindAdopted: // the tokens are held where the run was
+	case e.Kind == store.KindAdopted: // the tokens are held by the run that was moved
 		return s.claim(j, e)
 	}
 	h := j.Handle(e.Handle)
@@ -38,7 +38,7 @@ func (s Sender) Commands(j *journal.Journal, e *store.Entry) []store.Command {
 	case e.Kind == store.KindSignalSend && h.Open():
 		return s.send(j, e.Seq, store.CommandSignal, e.Target, Message{Handle: e.Handle, Signal: string(e.Options),
 			Payload: e.Input})
-	case e.Kind == store.KindHook && !h.Withdrawn && !h.Refused && j.Claims(h): // one that is resolved was copied by a restart
+	case e.Kind == store.KindHook && !h.Withdrawn && !h.Refused && j.Claims(h): // a resolved hook was copied by a restart
 		return s.send(j, e.Seq, store.CommandHookClaim, h.Token, Message{Handle: e.Handle, Token: h.Token})
 	case e.Kind == store.KindWithdraw && e.Code == journal.WithdrawDone && h.Kind == store.KindChild:
 		return s.endChild(j, h)
@@ -46,7 +46,7 @@ func (s Sender) Commands(j *journal.Journal, e *store.Entry) []store.Command {
 	return nil
 }
 
-// send returns a command to a run.
+// send returns a command to the receiver with the id to.
 func (s Sender) send(j *journal.Journal, seq store.Seq, kind store.CommandKind, to string, m Message) []store.Command {
 	m.Sender, m.Iteration = s.Incarnation, j.Started().Iteration
 	return []store.Command{{ID: commandID(m.Sender, m.Iteration, seq, kind), Kind: kind, From: s.Run,
@@ -69,7 +69,7 @@ func (s Sender) startChild(j *journal.Journal, e *store.Entry, h *journal.Handle
 		TraceParent: traceid.OfRun(s.Incarnation, j.Started().TraceParent).String()})
 }
 
-// endChild asks a child to end as its parent said that it should.
+// endChild asks a child to end as the parent's option says, or returns nil if the child may continue.
 func (s Sender) endChild(j *journal.Journal, h *journal.Handle) []store.Command {
 	if h.OnEnd == abi.OnEndAbandon {
 		return nil
@@ -79,14 +79,14 @@ func (s Sender) endChild(j *journal.Journal, h *journal.Handle) []store.Command 
 	return cmds
 }
 
-// endCommands ends open children, gives chosen tokens up, and tells the schedule and the parent.
+// endCommands ends open children, releases chosen tokens, returns the slot, and notifies the schedule and the parent.
 func (s Sender) endCommands(j *journal.Journal, e *store.Entry) (cmds []store.Command) {
 	for _, h := range j.OpenChildren() {
 		cmds = append(cmds, s.endChild(j, &h)...)
 	}
 	for _, h := range j.Hooks() {
 		seq := h.CallSeq
-		seq += retriedBefore(j, e.Seq) << retryShift // it was given up and claimed again then
+		seq += retriedBefore(j, e.Seq) << retryShift // the token was released and claimed again at the retry
 		cmds = append(cmds, s.send(j, seq, store.CommandHookRelease, h.Token, Message{Handle: h.ID, Token: h.Token})...)
 	}
 	if j.Started().Limit != nil && e.Kind != store.KindContinued {
@@ -103,7 +103,8 @@ func (s Sender) endCommands(j *journal.Journal, e *store.Entry) (cmds []store.Co
 	return append(cmds, s.tellParent(p, e, id))
 }
 
-// tellSchedule has the schedule look at the run that it has started. A restart of such a run is none of the schedule's.
+// tellSchedule makes the schedule that started the run look at it. A restart of such a run does not belong to the
+// schedule.
 func (s Sender) tellSchedule(j *journal.Journal, seq store.Seq) []store.Command {
 	st := j.Started()
 	if st.Schedule == "" || st.RunAttempt > 1 {
@@ -112,14 +113,14 @@ func (s Sender) tellSchedule(j *journal.Journal, seq store.Seq) []store.Command 
 	return s.send(j, seq, store.CommandSchedule, st.Schedule, Message{})
 }
 
-// TellSchedule returns the command that has the schedule look at a run that is about to be set aside, or taken back.
+// TellSchedule is tellSchedule for a run that is about to be set aside or taken back.
 func (s Sender) TellSchedule(j *journal.Journal) []store.Command {
 	return s.tellSchedule(j, store.Seq(j.Len())<<retryShift)
 }
 
-// retriedBefore returns the seq of the newest retry before an entry, or of the newest entry by which the run came from
-// elsewhere: where it was, it may have said the same, in the same store. It returns 0 if there is none. A retry behind the
-// entry may be in the same commit.
+// retriedBefore returns the seq of the newest retry or adoption before the entry seq, or 0 if there is none.
+// Adoptions count because the run may have sent the same commands where it came from, in the same store. The commit
+// may contain a later retry, which does not count.
 func retriedBefore(j *journal.Journal, seq store.Seq) store.Seq {
 	entries := j.All()
 	for i := int(seq) - 1; i > 0; i-- {
@@ -130,8 +131,8 @@ func retriedBefore(j *journal.Journal, seq store.Seq) store.Seq {
 	return 0
 }
 
-// Outcome returns the entry with which the handle of a child would have resolved in its parent's journal j, for a child that has
-// ended with the entry end.
+// Outcome returns the entry that would have resolved the handle of a child in its parent's journal j. The child ended
+// with the entry end.
 func Outcome(j *journal.Journal, handle int64, end *store.Entry) store.Entry {
 	m := Message{Iteration: j.Started().Iteration, Handle: handle, Payload: end.Data, Status: end.Kind.Status()}
 	e := store.Entry{Kind: store.KindChildResult, Handle: handle, Data: end.Data}
@@ -144,7 +145,7 @@ func Outcome(j *journal.Journal, handle int64, end *store.Entry) store.Entry {
 	return e
 }
 
-// failureOf returns the error of a run that failed, as JSON.
+// failureOf returns the error of a failed run, as JSON.
 func failureOf(end *store.Entry) json.RawMessage {
 	if json.Valid(end.Data) {
 		return end.Data
@@ -153,7 +154,7 @@ func failureOf(end *store.Entry) json.RawMessage {
 	return b
 }
 
-// tellParent returns the command that tells a parent how the run has ended.
+// tellParent returns the command that tells a parent how the run ended.
 func (s Sender) tellParent(p *journal.Parent, e *store.Entry, id store.CommandID) store.Command {
 	m := Message{Sender: s.Incarnation, Iteration: p.Iteration, Handle: p.Handle, Payload: e.Data}
 	switch e.Kind {
@@ -167,17 +168,18 @@ func (s Sender) tellParent(p *journal.Parent, e *store.Entry, id store.CommandID
 		m.Status, m.Payload, m.Failure = store.Failed, nil, failureOf(e)
 	}
 	return store.Command{ID: id, Kind: store.CommandChildEnd, From: s.Run,
-		To:            store.RunKey{Namespace: s.Run.Namespace, ID: p.RunID}, // whose own namespace that of its children is
+		To:            store.RunKey{Namespace: s.Run.Namespace, ID: p.RunID}, // a parent's namespace is the child's
 		ToIncarnation: store.Incarnation(p.Incarnation), Data: m.bytes()}
 }
 
-// AnswerParent answers a parent that asks how the run has ended.
+// AnswerParent answers a parent that asks how the run ended.
 func (s Sender) AnswerParent(cmd *store.Command, p *journal.Parent, e *store.Entry) store.Command {
 	return s.tellParent(p, e, answerID(cmd, store.CommandChildEnd))
 }
 
-// StartAgain returns the command that starts a child for which a retried parent has asked, if the answer says that there never
-// was one: its start was refused, for example since its workflow was not there. It is sent once for each retry.
+// StartAgain returns the command that starts a child of a retried parent, if the answer m says that the child never
+// existed. Its first start was refused, for example because its workflow did not exist. The command is sent once for
+// each retry.
 func (s Sender) StartAgain(j *journal.Journal, m *Message) []store.Command {
 	h := m.awaited(j)
 	retry, retried := j.Retried()
@@ -186,14 +188,14 @@ func (s Sender) StartAgain(j *journal.Journal, m *Message) []store.Command {
 	}
 	call := j.Entries()[h.CallSeq]
 	if o, err := abi.ParseChildOptions(call.Options); err != nil || o.ID == "" && h.ChildID != j.ChildID(h.CallSeq) {
-		return nil // it was another run's, of which this one is a restart: nothing is left of it once both are deleted
+		return nil // a child of the run that this run restarts: once both are deleted, nothing is left of it
 	}
 	call.Seq += startAgain + retry<<retryShift
 	return s.startChild(j, &call, h)
 }
 
-// retryCommands repairs what the end of a run has done to others: its children were asked to end, and have told a run
-// that no longer listened; its tokens were given up; its schedule does not count it any more.
+// retryCommands repairs what the end of a run did elsewhere. Its children were asked to end, and reported to a run
+// that no longer listened. Its tokens were released, and its schedule no longer counts it.
 func (s Sender) retryCommands(j *journal.Journal, e *store.Entry) (cmds []store.Command) {
 	cmds = s.tellSchedule(j, e.Seq<<retryShift)
 	for h := range j.Handles {

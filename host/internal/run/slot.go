@@ -9,12 +9,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// WaitsForSlot reports whether limits of the workflow hold the run back.
+// WaitsForSlot reports whether a limit of the workflow holds the run back.
 func (r *Record) WaitsForSlot() bool {
 	return r.Journal.Started().Limit != nil && r.State.Slot != store.SlotHolds
 }
 
-// AskSlot has the run ask for a slot with the next commit, if it needs one: when it comes to its start, and after a retry.
+// AskSlot makes the next commit ask for a slot if the run needs one: at its start, after a retry, and after it left
+// the queue.
 func (r *Record) AskSlot(now int64) {
 	if r.Journal.Started().Limit == nil || r.State.Slot != store.SlotNone || r.StartsAt() > now {
 		return
@@ -23,8 +24,8 @@ func (r *Record) AskSlot(now int64) {
 	r.Draft.ask, r.State.Slot = &ask, store.SlotAsked
 }
 
-// LeaveQueue has a run that is about to be paused stand in nobody's way: it reports whether the run waits for a slot, or has one
-// with which it has not begun. The run asks again when it goes on.
+// LeaveQueue gives up the slot of a run that is about to be paused, if the run waits for a slot or has not begun with
+// it. It reports whether it did. The run asks again when it is unpaused.
 func (r *Record) LeaveQueue() bool {
 	waits := r.State.Slot == store.SlotAsked || r.State.Slot == store.SlotHolds && !r.Begun() && r.Iteration == 0
 	if r.Journal.Started().Limit == nil || !waits {
@@ -34,7 +35,7 @@ func (r *Record) LeaveQueue() bool {
 	return true
 }
 
-// TakeSlot gives the run a slot by the command that answers its ask. An answer to an ask before the run's last end comes too
+// TakeSlot takes the slot that answers the run's ask. An answer to an ask from before the run's last end comes too
 // late: the end has returned that slot.
 func (r *Record) TakeSlot(give store.CommandID) {
 	if r.State.Slot == store.SlotAsked && r.Sender().Gives(r.Journal, give) {
@@ -42,7 +43,7 @@ func (r *Record) TakeSlot(give store.CommandID) {
 	}
 }
 
-// Queued returns the status of a run that waits for a slot. Its deadline may end it.
+// Queued returns status, reason and wake of a run that waits for a slot. Its deadline may end it meanwhile.
 func (r *Record) Queued() (store.Status, string, int64) {
 	at, ok := r.Journal.Wake()
 	if !ok {

@@ -9,18 +9,18 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// happen begins the run, or says what becomes of the start with a run that is there.
+// happen begins the run, or applies the start's conflict policy to an existing one.
 func (e Start) happen(t *turn) error {
 	n := &e.New
 	if err := t.rec.Refuses(n, t.now); err != nil {
 		return err
 	}
 	switch {
-	case t.rec.Draft.Delete: // what is left of the run before is not durable yet
+	case t.rec.Draft.Delete: // the tombstone of the previous run is not durable yet
 		t.fx.Again = true
 	case !t.rec.Exists:
 		return t.begin(n, t.rec.Draft.Replace || t.rec.Tombstone != nil)
-	case n.Conflict == ConflictMove && t.rec.Dirty(): // the new one replaces what is durable
+	case n.Conflict == ConflictMove && t.rec.Dirty(): // the new run replaces a durable one
 		t.fx.Again = true
 	case n.Conflict == ConflictMove:
 		return t.begin(n, true)
@@ -32,15 +32,15 @@ func (e Start) happen(t *turn) error {
 	return nil
 }
 
-// signalAgain gives the run that is there the signal of a start. One that has ended takes none: the start is refused, unless
-// it is that of the run itself, repeated.
+// signalAgain sends the signal of a start to the existing run. If that run has ended, the start is refused, unless it
+// repeats the start that created the run.
 func (t *turn) signalAgain(s *Signal) error {
 	if !t.rec.Ended() {
 		return s.happen(t)
 	}
-	same, _ := t.rec.Journal.CheckSignal(s.Name, s.Key, s.Data) // whether there is room does not matter any more
+	same, _ := t.rec.Journal.CheckSignal(s.Name, s.Key, s.Data) // an error for lack of room no longer matters
 	if entries := t.rec.Journal.All(); !same && t.rec.Iteration == 0 && len(entries) > 1 {
-		e := &entries[1] // where the signal of a start is
+		e := &entries[1] // the signal of a start is entry 1
 		same = e.Kind == store.KindSignalAccepted && e.Name == s.Name && e.Target == s.Key && bytes.Equal(e.Data, s.Data)
 	}
 	if same {
@@ -59,21 +59,21 @@ func (e StartChild) happen(t *turn) error {
 	return err
 }
 
-// succeed makes room for a run of the same id. The old one is ended first, and its end is durable and told to whom it
-// concerns before its records are replaced: the start is stepped again with a Run that Successor returns, which nothing
-// of the old one can reach.
+// succeed makes room for a new run of the same id. It first ends the old run. The end must be durable and sent to the
+// parent and other runs before the records are replaced. So the caller then steps the start again with the Run from
+// Successor, which nothing of the old one can reach.
 func (t *turn) succeed() error {
 	if !t.rec.Ended() {
 		t.rec.Free()
 		if err := t.append(store.Entry{Kind: store.KindTerminated}); err != nil && !t.rec.Ended() {
-			return err // the run's deadline may have ended it, which is as good
+			return err // the run's deadline may have ended it already, which is fine
 		}
 	}
 	t.fx.Again = true
 	return nil
 }
 
-// begin begins the run. replaces says that there was another one of its id.
+// begin begins the run. replaces says that another run had its id before.
 func (t *turn) begin(n *NewRun, replaces bool) error {
 	j, err := n.Journal(t.own.OfStart(n, t.now), replaces)
 	if err != nil {
@@ -83,7 +83,7 @@ func (t *turn) begin(n *NewRun, replaces bool) error {
 	*t.Run = *New(t.rec.Key, Config{Handled: t.handled, Active: t.active, Clock: t.own})
 	t.rec = newRecord(n, j, replaces)
 	if n.Conflict == ConflictMove && before.rec.Exists {
-		t.rec.State.ID = before.rec.State.ID // the start that has begun the run has named it, or has not
+		t.rec.State.ID = before.rec.State.ID // the first start determines how the id was chosen
 	}
 	if n.Signal != nil {
 		if err := n.Signal.happen(t); err != nil {
@@ -96,8 +96,8 @@ func (t *turn) begin(n *NewRun, replaces bool) error {
 	return nil
 }
 
-// Successor returns a Run that takes the place of one that has ended, whose commits are durable. It returns the run itself
-// if that is not so: another start was quicker, or somebody has retried it.
+// Successor returns a Run that replaces an ended one whose commits are durable. It returns r itself if another start
+// was faster, or if the run was retried.
 func (r *Run) Successor() *Run {
 	if r.rec.Exists && !r.rec.Ended() || r.rec.Dirty() {
 		return r
@@ -107,7 +107,8 @@ func (r *Run) Successor() *Run {
 	return next
 }
 
-// Restart plans a restart of the run: see Record.PlanRestart. j is the journal of an earlier iteration, nil for the newest one.
+// Restart plans a restart of the run: see Record.PlanRestart. j is the journal of an earlier iteration, or nil for
+// the newest one.
 func (r *Run) Restart(j *journal.Journal, name string) (Restart, error) {
 	if !r.rec.Exists {
 		return Restart{}, r.rec.NotFound()

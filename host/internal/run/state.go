@@ -8,11 +8,12 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// MaxFailure bounds what the state of a failed run has of its message, in characters: lists show it, and the journal has all of
-// it.
+// MaxFailure bounds the error message in the state of a failed run, in characters. Lists show it; the journal has the
+// whole message.
 const MaxFailure = 300
 
-// View returns the state that the next commit writes, with a status that follows from more than the record.
+// View returns the state that the next commit writes. The caller derives status, reason and wake from more than the
+// record.
 func (r *Record) View(now int64, status store.Status, reason string, wake int64) store.RunState {
 	st := r.State
 	st.UpdatedUnixMs = now
@@ -22,28 +23,28 @@ func (r *Record) View(now int64, status store.Status, reason string, wake int64)
 	st.Memo = string(r.Journal.Started().Memo)
 	st.JournalBytes, st.Aside = r.Journal.Bytes(), r.Journal.Aside()
 	st.LogLines, st.LogRecords = r.Log.lines, r.Log.records
-	if at, ok := r.Journal.StartedUnixMs(); ok && st.StartedUnixMs == 0 { // else an earlier iteration began before
+	if at, ok := r.Journal.StartedUnixMs(); ok && st.StartedUnixMs == 0 { // otherwise an earlier iteration began before
 		st.StartedUnixMs = at
 	}
 	st.Suspension, st.Rested = store.Suspension{}, 0
 	switch s, ok := r.Journal.Suspension(); {
 	case ok:
 		st.Suspension = s
-	case status == store.Running || status == store.Queued: // of which Load knows that the guest has to come there anew
+	case status == store.Running || status == store.Queued: // Load sees that the guest must return to this wait
 		st.Suspension.Seq = s.Seq
 	default:
 		st.Rested = s.Seq
 	}
 	st.Status, st.Reason, st.WakeUnixMs = status, reason, wake
 	if st.Status.Terminal() {
-		st.EndedUnixMs = r.Journal.LastHostMs() // from which it is kept: not that of a clock that was ahead for a moment
+		st.EndedUnixMs = r.Journal.LastHostMs() // retention counts from here, even if the clock was ahead for a moment before
 		st.Suspension, st.Rested, st.Slot = store.Suspension{}, 0, store.SlotNone
 	}
 	return st
 }
 
-// Settled returns the status of a run that has ended, is stuck or paused, with the reason, which of a failed run is its message;
-// 0 if it goes on.
+// Settled returns status and reason of a run that has ended, is stuck, set aside or paused. The reason of a failed
+// run is its message. The status of other runs is 0.
 func (r *Record) Settled() (store.Status, string) {
 	switch r.Journal.Ended() {
 	case store.KindInvalid:
@@ -74,7 +75,7 @@ func (r *Record) Settled() (store.Status, string) {
 	return 0, ""
 }
 
-// Failure returns the message of an error of JSON, or the text if it is none, cut to MaxFailure.
+// Failure returns the message in a JSON error, or the text itself if it has none, cut to MaxFailure characters.
 func Failure(text []byte) string {
 	var f struct{ Message string }
 	if json.Unmarshal(text, &f) != nil || f.Message == "" {
@@ -87,7 +88,8 @@ func Failure(text []byte) string {
 	}
 }
 
-// Asleep returns what a run waits for. A step that may begin and has not, because the host stops, is due already.
+// Asleep returns status, reason and wake of a run without a guest. If a step could begin but did not because the host
+// stops, the wake is already due.
 func (r *Record) Asleep(now int64) (store.Status, string, int64) {
 	wake, ok := r.Journal.Wake()
 	if n, all := r.Journal.Delayed(now); !all || n < r.Journal.OpenSteps() {
@@ -113,7 +115,7 @@ func (r *Record) Asleep(now int64) (store.Status, string, int64) {
 	switch {
 	case h.Step == nil:
 		return store.Waiting, h.Kind.String() + " " + h.Name, wake
-	case h.Step.RetryMs <= now: // it could have begun, but nothing new starts here
+	case h.Step.RetryMs <= now: // it could have begun, but the host starts no new attempts
 		return store.Waiting, "attempt of step " + h.Name, wake
 	}
 	return store.Waiting, "retry of step " + h.Name, wake

@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/journal"
 )
 
-// Step lets an event happen to the run at an instant, and returns what has to be done about it, until the next step.
+// Step applies an event to the run at an instant. The returned effects are valid until the next step.
 func (r *Run) Step(now int64, ev Event) *Effects {
 	t := r.t
 	*t = turn{Run: r, now: r.own.Of(&r.rec, now), fx: Effects{Orders: t.orders[:0]}}
@@ -23,10 +23,11 @@ func (r *Run) Step(now int64, ev Event) *Effects {
 	return t.effects()
 }
 
-// Rest lets go of what the newest step has brought: a run that is kept while it sleeps would keep its guest's activation.
+// Rest releases what the newest step holds: otherwise a sleeping run would keep its guest's activation in memory.
 func (r *Run) Rest() { *r.t = turn{} }
 
-// TakeBack takes the run back from a guest that yields, for other events. It returns nil if that has no effect.
+// TakeBack takes the run back from a guest that yields, so that other events can be stepped. It returns nil if there
+// are no effects.
 func (r *Run) TakeBack(l *Lease) *Effects {
 	if l.lent && r.quiet() && r.rec.Journal.Len() < abi.SuggestContinueEntries {
 		l.lent = false
@@ -38,13 +39,13 @@ func (r *Run) TakeBack(l *Lease) *Effects {
 	return t.effects()
 }
 
-// step lets an event happen, after what was due before.
+// step applies an event, after what was due before it.
 func (t *turn) step(ev Event) error {
 	if t.rec.Exists && (t.stands == guestNone || t.stands == guestParked) && !t.rec.Closed() && t.rec.Journal.PollMoves(t.now) {
 		t.comeAnew()
 	}
 	if t.rec.Exists && t.stands != guestComputing && (!t.rec.Held() || t.late()) {
-		if err := t.fireDue(); err != nil { // whatever happens, what was due before comes first
+		if err := t.fireDue(); err != nil { // what was due before the event comes first
 			return err
 		}
 	}
@@ -58,9 +59,10 @@ func (t *turn) step(ev Event) error {
 	return ev.happen(t)
 }
 
-// missing says what an event means for a run that is not there. A guest that was asked for before it was deleted waits.
+// missing handles an event of a run that does not exist. A guest that was requested before the deletion waits for an
+// order.
 func (t *turn) missing(ev Event) error {
-	switch e := ev.(type) { // a guest and its attempts belong to a run
+	switch e := ev.(type) { // the events of a guest or its attempts are no error here
 	case Delete:
 		return t.rec.Forget(e.If)
 	case GuestReady:
@@ -78,7 +80,7 @@ func (t *turn) missing(ev Event) error {
 	return nil
 }
 
-// look decides what there is to do for the run as it is after an event: tell the guest, ask for one, start attempts.
+// look decides what the run needs after an event: an order for the guest, a new guest, or attempts.
 func (t *turn) look() {
 	if !t.rec.Exists || t.stands == guestComputing {
 		return
@@ -88,21 +90,21 @@ func (t *turn) look() {
 		if t.offer() || !t.active {
 			return
 		}
-		if !t.pending && t.stands != guestResuming { // else the guest has not come to where it waits for them
+		if !t.pending && t.stands != guestResuming { // otherwise the guest is not yet where it waits for them
 			if err := t.startAttempts(false); err != nil {
 				t.fx.Unrecorded = err
 			}
 		}
 	}
-	// A run may be held by what was begun just now. A guest that has no place yet is told when it has one, and a body that
-	// is executed goes on, unless the run has ended.
-	idle := t.rec.Held() || !t.offer() && len(t.going) == 0 // they ended in delays
+	// startAttempts may have ended the run or made it stuck. A guest that has no place yet gets its order when it has
+	// one. A body continues to execute unless the run has ended.
+	idle := t.rec.Held() || !t.offer() && len(t.going) == 0 // all attempts ended, and wait for a retry
 	if idle && t.stands == guestParked {
 		t.freeze()
 	}
 }
 
-// offer lets the guest go on, or asks for one, if there is something for it. It reports whether that is so.
+// offer resumes the guest or requests one, if there is work for it. It reports whether there is.
 func (t *turn) offer() bool {
 	if t.stands == guestForked && t.rec.Journal.Deliverable() { // the instance is left to the body
 		t.leave()
@@ -113,7 +115,7 @@ func (t *turn) offer() bool {
 		t.tell(t.lease, OrderResume)
 		return true
 	case t.stands == guestNone && t.Ready(t.now):
-		if t.active && !t.Continued() { // the iteration before has its end first
+		if t.active && !t.Continued() { // the end of the previous iteration is committed first
 			t.lease = newLease(t.Run)
 			t.stands, t.fx.Activate = guestAsked, t.lease
 		}

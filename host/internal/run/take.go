@@ -5,7 +5,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// happen applies a command of another run: its effect, its acknowledgement and its answer are one commit.
+// happen applies a command of another run. The effect, the acknowledgement and the answer are one commit.
 func (e Command) happen(t *turn) error {
 	cmd, m := &e.Command, &e.Message
 	another := cmd.ToIncarnation != (store.Incarnation{}) && cmd.ToIncarnation != t.rec.State.Incarnation // of this id
@@ -23,7 +23,7 @@ func (e Command) happen(t *turn) error {
 			return nil
 		}
 		if answer, ok := m.Answer(t.rec.Journal, cmd.Kind); ok {
-			if err := t.append(answer); !t.rec.Ended() { // else by this very answer, for which the journal has no room
+			if err := t.append(answer); !t.rec.Ended() { // otherwise this answer ended the run, whose journal had no room for it
 				return err
 			}
 		}
@@ -40,7 +40,7 @@ func (e Command) happen(t *turn) error {
 	return nil
 }
 
-// cancel ends a child whose parent has ended.
+// cancel ends a child whose parent has ended or has withdrawn it.
 func (e *Command) cancel(t *turn) error {
 	p := t.rec.Journal.Started().Parent
 	if t.rec.Ended() || p == nil || p.RunID != e.Command.From.ID || store.Incarnation(p.Incarnation) != e.Message.Sender {

@@ -5,8 +5,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TellEnd tells a parent that was retried how this run has ended, if it has: the parent did not listen then. A live run tells it
-// at its end.
+// TellEnd tells a retried parent how this run ended: the parent did not listen then. A live run sends nothing now,
+// and tells the parent at its end. If the id now belongs to a run that the parent did not start, TellEnd reports a
+// failed child.
 func (r *Record) TellEnd(cmd *store.Command, m *Message) {
 	if started := r.Journal.Started(); !StartedBy(started, m) {
 		r.Draft.Send(ChildFailed(cmd, m, abi.Errorf(abi.Conflict, "run %q is another one by now", r.Key.ID)))

@@ -7,11 +7,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// randomBytes is the length of the random part of a token.
+// randomBytes is the length of the random part of a token, in characters.
 const randomBytes = 26
 
-// NewToken makes a token for a hook of a run: 130 random bits in base32 (RFC 4648, lower case), a dot, and the run's id, by
-// which it is found.
+// NewToken makes a token for a hook of a run: 130 random bits in base32 (RFC 4648, lower case), a dot, and the run's
+// id, by which the run is found.
 func NewToken(random func([]byte), run store.RunKey) string {
 	var b [17]byte
 	random(b[:])
@@ -19,8 +19,8 @@ func NewToken(random func([]byte), run store.RunKey) string {
 	return strings.ToLower(text)[:randomBytes] + "." + run.ID
 }
 
-// RunOfToken returns the id of the run that a token of NewToken names; false for any other token. One that somebody chose may
-// look like a token of NewToken.
+// RunOfToken returns the id of the run in a token of NewToken, or false for a token of another form. A token that a
+// user chose may have that form by chance.
 func RunOfToken(token string) (id string, ok bool) {
 	if len(token) <= randomBytes+1 || token[randomBytes] != '.' {
 		return "", false

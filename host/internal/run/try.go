@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host/internal/step"
 )
 
-// startAttempts makes the attempts that may begin now, appends what has to be recorded before they do, and has them
-// started when that is durable. canFork reports whether the instance of the guest, which waits, can execute a body.
+// startAttempts prepares the attempts that may begin now, appends their records, and starts them once these are
+// durable. canFork reports whether the instance of the waiting guest can execute a body.
 func (t *turn) startAttempts(canFork bool) error {
 	if t.rec.Held() {
 		return nil
@@ -26,7 +26,7 @@ func (t *turn) startAttempts(canFork bool) error {
 			continue
 		}
 		a, err := t.prepare(h)
-		if t.rec.Held() { // by this very attempt: its step is poison, or the journal has no room for its record
+		if t.rec.Held() { // by this attempt: its step is poison, or the journal has no room for its record
 			return nil
 		}
 		if err != nil {
@@ -37,7 +37,7 @@ func (t *turn) startAttempts(canFork bool) error {
 			t.fx.Start = append(t.fx.Start, a)
 		}
 	}
-	// A step that has failed just now, since nobody knows the outcome of its only attempt, lets the guest go on instead.
+	// If an at-most-once step has just failed because its attempt was lost, the guest continues instead.
 	if canFork && len(t.fx.Start) == first+1 && len(t.going) == 1 && !t.rec.Journal.Deliverable() {
 		if a := t.fx.Start[first]; a.Alone() {
 			a.Fork, t.stands = t.lease, guestForked
@@ -46,11 +46,12 @@ func (t *turn) startAttempts(canFork bool) error {
 	return nil
 }
 
-// mostDue is how many steps that have come due are looked at one by one, rather than all that are open.
+// mostDue is how many due steps mayBegin checks one by one. If there are more, it walks all open steps.
 const mostDue = 64
 
-// mayBegin returns the open steps whose next attempt may begin now, in call order: none is in flight, and the delay has passed.
-// Most events of a run with thousands of open steps find none or one, without a walk over all of them.
+// mayBegin returns the open steps whose next attempt may begin now, in call order: none is in flight, and the delay
+// has passed. Most events of a run with thousands of open steps find at most one such step, without a walk over all
+// of them.
 func (t *turn) mayBegin() (ids []int64) {
 	j := t.rec.Journal
 	idle := func(list []int64) {
@@ -83,7 +84,7 @@ func (t *turn) mayBegin() (ids []int64) {
 	return ids
 }
 
-// prepare makes one attempt; nil if there is to be none.
+// prepare returns the next attempt of a step, or nil if there is none to make.
 func (t *turn) prepare(h *journal.Handle) (*Attempt, error) {
 	n := step.NextOf(h, t.rec.Restored)
 	switch {
@@ -106,14 +107,14 @@ func (t *turn) prepare(h *journal.Handle) (*Attempt, error) {
 	return &Attempt{Try: step.NewTry(of, t.rec.Journal, h, n.Number, t.now)}, nil
 }
 
-// happen takes the outcome of an attempt into the journal, unless it was given up.
+// happen records the outcome of an attempt, unless the attempt was given up.
 func (e AttemptEnds) happen(t *turn) error {
 	a := e.Attempt
 	if !t.Has(a) {
 		return nil
 	}
 	delete(t.going, a.Handle)
-	if t.forked(a.Fork) { // its instance has ended with it
+	if t.forked(a.Fork) { // its instance ended with it
 		t.leave()
 	}
 	if e.Outcome.Abandoned || t.rec.Ended() || !t.rec.Journal.Handle(a.Handle).Open() {
@@ -130,7 +131,7 @@ func (e AttemptEnds) happen(t *turn) error {
 	return nil
 }
 
-// happen takes the outcome of a body that was executed in the guest's instance, and lets the guest go on there.
+// happen records the outcome of a body that ran in the guest's instance, and resumes the guest there.
 func (e BodyEnds) happen(t *turn) error {
 	t.back(e.Lease)
 	forked := t.forked(e.Lease)
@@ -141,7 +142,7 @@ func (e BodyEnds) happen(t *turn) error {
 		return err
 	}
 	switch {
-	case !forked || t.lease != e.Lease: // it was left to the body, or the run has ended
+	case !forked || t.lease != e.Lease: // the instance was left to the body, or the run has ended
 		t.tell(e.Lease, OrderSuspend)
 	case t.rec.Held() || !t.active || !t.rec.Journal.Deliverable():
 		t.suspend()
@@ -151,7 +152,7 @@ func (e BodyEnds) happen(t *turn) error {
 	return nil
 }
 
-// happen has a body executed on a copy of the workflow.
+// happen starts the body on a copy of the workflow instead.
 func (e NotForked) happen(t *turn) error {
 	if !t.Has(e.Attempt) {
 		return nil
@@ -164,7 +165,7 @@ func (e NotForked) happen(t *turn) error {
 	return nil
 }
 
-// happen starts those that still go on.
+// happen starts the attempts that are still in flight.
 func (e Launch) happen(t *turn) error {
 	for _, a := range e.Attempts {
 		if t.Has(a) {

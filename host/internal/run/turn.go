@@ -7,15 +7,16 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// turn is one step of a run: the instant, read once so that all of it sees the same one, and what has to be done about it.
+// turn is one step of a run: its effects, and its instant, which is read once so that the whole step sees the same
+// time.
 type turn struct {
 	*Run
 	now    int64
 	fx     Effects
-	orders [2]Told // room for those of most steps
+	orders [2]Told // enough for most steps
 }
 
-// effects returns what has to be done, with what the attempts have to be told.
+// effects returns the effects of the step, with the notices for attempts.
 func (t *turn) effects() *Effects {
 	t.fx.Tell, t.fx.Drop = t.untold()
 	return &t.fx
@@ -36,19 +37,19 @@ func (t *turn) append(e store.Entry) error {
 func (t *turn) fireDue() error {
 	err := t.rec.Journal.FireDue(t.now)
 	if t.rec.Ended() {
-		t.rec.Free() // by its deadline, though it was left to a person
+		t.rec.Free() // its deadline ended it, although it was stuck
 	}
 	t.settle()
 	return err
 }
 
-// late reports whether the run's deadline has passed: it counts for a run that is paused, or left to a person, too.
+// late reports whether the run's deadline has passed. The deadline also applies to a run that is paused or stuck.
 func (t *turn) late() bool {
 	at, ok := t.rec.Journal.Deadline()
 	return ok && at <= t.now
 }
 
-// stick leaves the run to a person.
+// stick marks the run stuck.
 func (t *turn) stick(reason string) {
 	t.rec.Stick(reason)
 	t.fx.Stuck = reason
@@ -60,7 +61,8 @@ func (t *turn) tell(l *Lease, o Order) {
 	t.fx.Orders = append(t.fx.Orders, Told{l, o})
 }
 
-// current reports whether a lease is that of the run's guest. Another one is told to give its instance up.
+// current reports whether a lease belongs to the run's guest. It takes the run back, and tells any other guest to
+// free its instance.
 func (t *turn) current(l *Lease) bool {
 	t.back(l)
 	if l == t.lease {
@@ -81,7 +83,7 @@ func (t *turn) back(l *Lease) {
 	}
 }
 
-// goOn lends the run to its guest, or to another one later.
+// goOn lends the run to its guest. If later is set, it frees the instance instead, for a later guest to continue.
 func (t *turn) goOn(later bool) {
 	if later {
 		t.freeze()
@@ -92,13 +94,14 @@ func (t *turn) goOn(later bool) {
 	t.tell(t.lease, OrderGo)
 }
 
-// suspend gives the instance of the guest up.
+// suspend frees the instance of the guest.
 func (t *turn) suspend() {
 	t.tell(t.lease, OrderSuspend)
 	t.leave()
 }
 
-// freeze gives the instance of a guest up that has nothing to do until something happens.
+// freeze frees the instance of a guest that has no work until the next event, and saves it for a resume without a
+// replay.
 func (t *turn) freeze() {
 	if t.rec.Held() {
 		t.suspend()
@@ -112,8 +115,8 @@ func (t *turn) freeze() {
 	t.tell(l, OrderFreeze)
 }
 
-// fault drops the activation, which is repeated after a while. What the guest appended stays, and the repetition
-// meets it as a replay.
+// fault ends the activation and schedules its repetition after a delay. The entries that the guest appended stay, and
+// the repetition replays them.
 func (t *turn) fault(err error) {
 	t.fx.Fault = err
 	if !t.faults.Add(t.now) {

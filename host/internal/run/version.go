@@ -12,21 +12,21 @@ import (
 // ErrIllegal: the event is not possible in the run's status.
 var ErrIllegal = errors.New("not possible in the run's status")
 
-// refusal is an error of ErrIllegal whose text says all that there is to say.
+// refusal is an ErrIllegal whose text is complete without the text of ErrIllegal.
 type refusal struct{ error }
 
 func (refusal) Is(target error) bool { return target == ErrIllegal }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// Refuse returns an error of ErrIllegal with a text.
+// Refuse returns an error of ErrIllegal with the given text.
 func Refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
-// ErrMoved: the run is not as it was when it was checked.
+// ErrMoved: the run has changed since it was checked.
 var ErrMoved = fmt.Errorf("the run has moved since it was checked: %w", ErrIllegal)
 
-// Checked is what of a run was replayed against another version: a run is as it was as long as all of it is the same, since
-// entries are only appended.
+// Checked identifies the part of a run that was replayed against another version. While all fields are equal, the run
+// has not changed, since entries are only appended.
 type Checked struct {
 	Incarnation store.Incarnation
 	Iteration   uint32
@@ -34,14 +34,14 @@ type Checked struct {
 	Version     uint32
 }
 
-// Migrated is what the options of a migration's entry hold, as JSON.
+// Migrated is the options of a migration's entry, as JSON.
 type Migrated struct {
 	From uint32 `json:"from"`
 	To   uint32 `json:"to"`
 }
 
-// Migration returns the entry with which the run goes on under another version. ErrMoved if the run is not as it was checked.
-// There is none where the journal has no room for calls, since nothing but a delivery may use the rest.
+// Migration returns the entry that moves the run to another version. It returns ErrMoved if the run has changed since
+// it was checked, and an error if the journal has no room for calls: only deliveries may use the remaining room.
 func (r *Record) Migration(to *store.Version, c Checked) (e store.Entry, err error) {
 	j := r.Journal
 	switch {
@@ -60,7 +60,7 @@ func (r *Record) Migration(to *store.Version, c Checked) (e store.Entry, err err
 	return e, err
 }
 
-// Retrial returns the entry with which a failed or stuck run goes on, under another version if one is given.
+// Retrial returns the entry that resumes a failed or stuck run, under another version if one is given.
 func (r *Record) Retrial(version *store.Version) (e store.Entry, err error) {
 	switch {
 	case r.Ended() && !r.Failed():
@@ -87,7 +87,7 @@ func (r *Record) another(v *store.Version) error {
 	return fmt.Errorf("run %q is one of workflow %q, not of %q: %w", r.Key.ID, r.State.Workflow, v.Workflow, ErrIllegal)
 }
 
-// GoOn takes the run from the person to whom it was left, under another version if one is given.
+// GoOn clears the stuck status and, if version is set, moves the run to that version.
 func (r *Record) GoOn(version *store.Version) {
 	if version != nil {
 		r.Version, r.Module = version.Number, version.Module
@@ -96,16 +96,16 @@ func (r *Record) GoOn(version *store.Version) {
 	r.Log.Recount()
 }
 
-// Restart is a restart of a run as it is planned: the new run, in which the caller fills in what is its own, id and incarnation
-// first, and what of it has to be completed before it may begin.
+// Restart is a planned restart of a run. The caller sets the id, the incarnation and the other fields of New that
+// belong to the new run, and resolves the plan's open calls.
 type Restart struct {
 	New  NewRun
 	Plan *Plan
 }
 
-// PlanRestart plans a restart of an iteration of the run: with the same workflow, version, input and random numbers; with a name,
-// also with what the run did before the call of that name. The version is that under which the iteration last went on; of one
-// from its beginning, that of the run.
+// PlanRestart plans a restart of an iteration with the same workflow, version, input and random numbers. With a name,
+// the new run also keeps what the run did before the call of that name. The version is that of the run or, with a
+// name in an earlier iteration, the last one that the iteration ran under.
 func (r *Record) PlanRestart(j *journal.Journal, name string) (x Restart, err error) {
 	s := j.Started()
 	x.New = NewRun{Workflow: r.State.Workflow, Version: r.Version, Module: r.Module, Input: j.Entries()[0].Input,
@@ -130,7 +130,8 @@ func (r *Record) PlanRestart(j *journal.Journal, name string) (x Restart, err er
 	return x, err
 }
 
-// lastVersion returns the version under which an iteration last went on; 0 if the journal has its module only.
+// lastVersion returns the version that an iteration last ran under. The number is 0 if the journal records only its
+// module.
 func lastVersion(j *journal.Journal) (version uint32, module store.Digest, err error) {
 	version = j.Started().Version
 	text := j.Started().Module
@@ -150,8 +151,8 @@ func lastVersion(j *journal.Journal) (version uint32, module store.Digest, err e
 	return version, module, err
 }
 
-// Finish completes what the new run begins with: where it goes on under another version than that which made the copied entries,
-// an entry says so, so that a replay sees the version that these were made with.
+// Finish adds a migration entry to the copy, if the new run's module differs from the one that made the copied
+// entries. A replay then knows the version that made them.
 func (x *Restart) Finish() error {
 	c, n := x.Plan.Copy, &x.New
 	if len(c.Entries) == 0 || c.Started.Module == n.Module.String() {

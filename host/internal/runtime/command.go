@@ -83,8 +83,8 @@ func (c *courier) answerAndDiscard(ctx context.Context, owned store.Partition, c
 	return err
 }
 
-// childVersion returns the version with which a child starts: the one that the parent asked for; else the newest one with the module
-// of the parent, so that both come from the same upload; else the newest one.
+// childVersion returns the version that a child starts with: the one that the parent requests; otherwise the newest one that has
+// the parent's module, so that both come from the same upload; otherwise the newest one.
 func childVersion(ctx context.Context, modules store.ModuleStore, ns store.NamespaceID, m *run.Message) (store.Version, error) {
 	if m.Version == 0 && !m.Latest && m.Module != "" {
 		if d, err := store.ParseDigest(m.Module); err == nil {

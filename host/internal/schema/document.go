@@ -11,39 +11,40 @@ import (
 )
 
 const (
-	// MaxParts is how many schemas a schema may consist of. The library takes the square of their number to compile them.
+	// MaxParts is how many schemas a schema may consist of. The library's time to compile them grows with the square.
 	MaxParts = 2000
-	// maxPointers is how long the JSON pointers of these may be together: the library keeps them, and reads them at each level.
+	// maxPointers bounds the total bytes of the JSON pointers of these schemas: the library keeps them, and reads them at
+	// each level.
 	maxPointers = 1 << 20
-	// maxCount bounds minLength and the like. The library reads larger ones as other numbers.
+	// maxCount bounds minLength and similar keywords. The library misreads larger numbers.
 	maxCount = 1 << 53
 )
 
-// The keywords that hold one schema, a list of them, or an object of them.
+// The keywords that hold one schema, a list of schemas, or an object of schemas.
 var (
 	oneSchema = []string{"additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then",
 		"unevaluatedItems", "unevaluatedProperties"}
 	schemaLists = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
 	schemaMaps  = []string{"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
-	// counts hold whole numbers that are not negative.
+	// counts are the keywords that hold non-negative integers.
 	counts = []string{"maxContains", "maxItems", "maxLength", "maxProperties", "minContains", "minItems", "minLength",
 		"minProperties"}
-	// unknown are those that mean something only where schemas are put together of several.
+	// unknown are keywords that matter only for schemas assembled from several documents.
 	unknown = []string{"$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef"}
 )
 
-// document is the text of a schema as it is walked through, before the library sees it. What stands in const, enum, default and
-// examples are values, and not looked at.
+// document walks through the text of a schema before the library sees it. The values of const, enum, default and
+// examples are not schemas, and are skipped.
 type document struct {
-	parts    map[string]bool // pointers of the schemas in it
+	parts    map[string]bool // JSON pointers of all schemas in it
 	anchors  map[string]bool
 	refs     []string
 	enums    int
-	pointers int // bytes
+	pointers int // total bytes of the pointers
 }
 
-// readDocument returns what is found in a schema, or what is wrong or too much of it. An $id at its top, which says nothing here,
-// is taken away.
+// readDocument walks through a schema, and returns an error if it is wrong or exceeds a limit. It deletes an $id at the
+// top, which has no effect here.
 func readDocument(doc any) (*document, error) {
 	d := &document{parts: map[string]bool{}, anchors: map[string]bool{}}
 	if top, ok := doc.(map[string]any); ok {
@@ -76,7 +77,7 @@ func (d *document) schema(v any, at string) error {
 	}
 	of, ok := v.(map[string]any)
 	if !ok {
-		return nil // true, false, or what the library refuses
+		return nil // true, false, or a value that the library refuses
 	}
 	if err := d.keywords(of, at); err != nil {
 		return err
@@ -110,7 +111,7 @@ func (d *document) schema(v any, at string) error {
 	return nil
 }
 
-// keywords looks at the keywords of one schema that hold no schemas.
+// keywords checks the keywords of one schema that hold no schemas.
 func (d *document) keywords(of map[string]any, at string) error {
 	if dialect, ok := of["$schema"].(string); ok && strings.TrimSuffix(dialect, "#") != draft {
 		return fmt.Errorf("the schema is of %q, only draft 2020-12 is known", dialect)
@@ -173,7 +174,7 @@ func (d *document) leads(ref string) error {
 	return fmt.Errorf("the reference %q leads to no schema", ref)
 }
 
-// shown is a pointer in a sentence.
+// shown returns a pointer for an error message.
 func shown(at string) string {
 	if at == "" {
 		return "its top"

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// The library compares a value with each of an enum, and numbers as fractions. Here each value has one text, whatever way its
-// numbers and objects are written, and equal texts are equal values.
+// The library compares a value with each value of an enum, and numbers as fractions. This file gives each value a
+// canonical text, however its numbers and objects are written: two values are equal if and only if their texts are.
 
-// values is what an enum or const takes.
+// values are the values that an enum or const allows.
 type values struct {
 	texts   map[string]bool
 	longest int
@@ -30,13 +30,13 @@ func valuesOf(want []any) *values {
 	return of
 }
 
-// has reports whether a value is among them, and how many bytes that took.
+// has reports whether v is an allowed value, and how many bytes of text it had to make.
 func (of *values) has(v any) (ok bool, bytes int) {
 	text, whole := canonical(nil, v, of.longest)
 	return whole && of.texts[string(text)], len(text)
 }
 
-// canonical appends the text of a value. It stops, and returns false, after more than limit bytes.
+// canonical appends the canonical text of a value. It stops, and returns false, after more than limit bytes.
 func canonical(b []byte, v any, limit int) ([]byte, bool) {
 	switch v := v.(type) {
 	case string:
@@ -81,7 +81,7 @@ func canonical(b []byte, v any, limit int) ([]byte, bool) {
 	return b, len(b) <= limit
 }
 
-// decimal returns a JSON number as digits, with neither leading nor trailing zeros, times ten to the exponent.
+// decimal returns a JSON number as digits times ten to the exponent. The digits have neither leading nor trailing zeros.
 func decimal(text string) (digits string, exponent int) {
 	if at := strings.IndexAny(text, "eE"); at >= 0 {
 		exponent, _ = strconv.Atoi(text[at+1:]) // at most maxExponent
@@ -102,13 +102,14 @@ func decimal(text string) (digits string, exponent int) {
 	return short + "e", exponent
 }
 
-// isInteger reports whether a JSON number is whole.
+// isInteger reports whether a JSON number is an integer.
 func isInteger(text string) bool {
 	_, exponent := decimal(text)
 	return exponent >= 0
 }
 
-// twins returns the places of two equal items, false if there are none. work is called with what that takes.
+// twins returns the indices of two equal items, and false if there are none. It calls work with the bytes of text that
+// it makes for each item.
 func twins(list []any, work func(bytes int)) (i, j int, found bool) {
 	seen := make(map[string]int, len(list))
 	for j, v := range list {

@@ -11,7 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// What is told of a fault is bounded before it is written: a value may have a hundred thousand of them, each at a long name.
+// A fault is shortened before it is written: a value may have a hundred thousand faults, each at a long name.
 const (
 	maxWords   = 300  // bytes of a sentence, or of a value in one
 	maxName    = 200  // bytes of a name in a pointer
@@ -19,13 +19,13 @@ const (
 	maxNumber  = 40   // digits of a number
 )
 
-// mismatch is what is wrong with a value that is checked by a part: words, or what it should be one of.
+// mismatch is the error of a part's own checks: a sentence in words, or the values that are allowed.
 type mismatch struct {
 	words string
 	want  []any
 }
 
-// Error is not seen by anybody: see words.
+// Error implements error. Users see the result of words instead.
 func (m *mismatch) Error() string { return m.say() }
 
 func (m *mismatch) say() string {
@@ -49,15 +49,15 @@ func (m *mismatch) say() string {
 	return string(b)
 }
 
-// told are the first faults of a value, in the order of their pointers.
+// told collects the first faults of a value, in the order of their pointers.
 type told struct {
 	limit  int
 	faults []Fault
-	n      int // of all
+	n      int // number of all faults
 	buf    []byte
 }
 
-// add adds a fault. What it says is asked for only if it is among the first.
+// add adds a fault. It calls words only if the fault is among the first.
 func (t *told) add(path []string, name string, named bool, words func() string) {
 	t.n++
 	t.buf = appendPointer(t.buf[:0], path)
@@ -82,7 +82,7 @@ func (t *told) add(path []string, name string, named bool, words func() string) 
 	t.faults = t.faults[:min(len(t.faults), t.limit)]
 }
 
-// faults returns what is wrong at the ends of the library's tree of errors: of branches that were tried, that of the first.
+// faults returns the faults at the leaves of the library's tree of errors. For branches of which none fits, see words.
 func faults(v *jsonschema.ValidationError) *Error {
 	t := &told{limit: MaxFaults}
 	t.collect(v)
@@ -119,12 +119,12 @@ func (t *told) collect(v *jsonschema.ValidationError) {
 	}
 }
 
-// words says what is wrong at the end of a branch.
+// words returns the message for an error of the library.
 func words(v *jsonschema.ValidationError) string {
 	switch k := v.ErrorKind.(type) {
 	case *kind.Type:
 		want := k.Want
-		if slices.Contains(want, "integer") { // numbers are among them so that this package sees them: see part.take
+		if slices.Contains(want, "integer") { // part.take adds number, so that apply sees all numbers
 			want = slices.DeleteFunc(slices.Clone(want), func(t string) bool { return t == "number" })
 		}
 		return fmt.Sprintf("must be %s, got %s", strings.Join(want, " or "), k.Got)
@@ -161,7 +161,7 @@ func words(v *jsonschema.ValidationError) string {
 	return bounds(v.ErrorKind)
 }
 
-// bounds says which bound a value does not keep.
+// bounds returns the message for a bound that a value violates.
 func bounds(k jsonschema.ErrorKind) string {
 	var got, want any
 	switch k := k.(type) {
@@ -195,16 +195,16 @@ func bounds(k jsonschema.ErrorKind) string {
 	return fmt.Sprintf("%s: got %v, want %v", keyword, got, want)
 }
 
-// written writes a number with all its digits, or, of one with many, the first.
+// written returns a number with all its digits, or with the first maxNumber if it has more.
 func written(r *big.Rat) string {
-	digits, _ := r.FloatPrec() // it was a decimal
+	digits, _ := r.FloatPrec() // exact, since the number was a decimal
 	if text := r.FloatString(digits); len(text) <= maxNumber {
 		return text
 	}
 	return new(big.Float).SetPrec(200).SetRat(r).Text('g', maxNumber)
 }
 
-// branches says why none of the branches fits, each by its first fault.
+// branches says why no branch fits: the first fault of each of the first three branches.
 func branches(v *jsonschema.ValidationError) string {
 	var why []string
 	at := string(appendPointer(nil, v.InstanceLocation))
@@ -221,7 +221,7 @@ func branches(v *jsonschema.ValidationError) string {
 	return strings.Join(why, "; or ")
 }
 
-// first returns the first thing that is wrong.
+// first returns the message of the first fault.
 func first(causes []*jsonschema.ValidationError) string {
 	of := &told{limit: 1}
 	for _, c := range causes {
@@ -235,7 +235,7 @@ func first(causes []*jsonschema.ValidationError) string {
 
 var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// appendPointer appends a JSON pointer, of long names and paths their beginning.
+// appendPointer appends a JSON pointer. It cuts long names and paths.
 func appendPointer(b []byte, path []string) []byte {
 	for _, p := range path {
 		if len(b) > maxPointer {
@@ -246,7 +246,7 @@ func appendPointer(b []byte, path []string) []byte {
 	return b
 }
 
-// cut returns the beginning of a long text.
+// cut returns the first bytes of a long text, and an ellipsis.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

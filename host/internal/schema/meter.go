@@ -2,19 +2,19 @@ package schema
 
 import "context"
 
-// Meter counts what the check of one value takes.
+// Meter counts the work of checking one value.
 type Meter struct {
 	left, look int
 	ctx        context.Context //nolint:containedctx // of the one check
 }
 
-// worksPerLook is after how much work a check looks whether its context has ended.
+// worksPerLook is how much work a check does between two looks at its context.
 const worksPerLook = 1024
 
-// NewMeter returns a meter for a check that may take some work.
+// NewMeter returns a meter for a check that may do the given work.
 func NewMeter(ctx context.Context, work int) *Meter { return &Meter{left: work, ctx: ctx} }
 
-// Spend returns false when nothing is left, or the context has ended.
+// Spend uses n, and returns false if less was left or the context has ended.
 func (m *Meter) Spend(n int) bool {
 	m.left -= n
 	m.look -= n

@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// MaxModuleBytes is how long all schemas of a module may be together.
+	// MaxModuleBytes bounds the total bytes of the schemas of a module.
 	MaxModuleBytes = 1 << 20
-	// MaxModuleParts is of how many schemas those of a module may consist together.
+	// MaxModuleParts bounds the number of schemas that the schemas of a module consist of, in total.
 	MaxModuleParts = 10 * MaxParts
-	// CacheBytes is what compiled schemas may take in memory, about.
+	// CacheBytes bounds the estimated memory of compiled schemas in a Cache.
 	CacheBytes = 32 << 20
-	// leastBytes is what a workflow takes there at least.
+	// leastBytes is the least that a workflow counts there.
 	leastBytes = 1 << 10
 )
 
-// Workflow has the schemas of a workflow, nil where there is none.
+// Workflow holds the schemas of a workflow. They are nil if it has none.
 type Workflow struct {
 	Input   *Schema
-	Signals map[string]*Schema // updates included, by abi.UpdatePrefix and their name
-	bytes   int64              // what they take in memory
+	Signals map[string]*Schema // of signals by name, and of updates by abi.UpdatePrefix and their name
+	bytes   int64              // estimated memory of its schemas
 }
 
-// Read reads the description of a module. What is wrong with it is said in words of JSON.
+// Read reads the description of a module. Its errors use the terms of JSON, not of Go.
 func Read(description []byte) (d abi.Description, err error) {
 	if len(description) == 0 {
 		return d, nil
@@ -49,8 +49,8 @@ func Read(description []byte) (d abi.Description, err error) {
 	return d, nil
 }
 
-// OfModule compiles the schemas in the description of a module, and keeps none. A schema that cannot be used is an error that
-// says where it is.
+// OfModule compiles the schemas in the description of a module, and discards them. If a schema cannot be used, the
+// error says where it is.
 func OfModule(ctx context.Context, description []byte) error {
 	d, err := Read(description)
 	if err != nil {
@@ -65,23 +65,23 @@ func OfModule(ctx context.Context, description []byte) error {
 	return nil
 }
 
-// Set is the schemas of one module, which are checked before there is the module. Its zero value is ready. It may not be used
+// Set checks the schemas of one module before the module exists. The zero Set is ready for use. It must not be used
 // concurrently.
 type Set struct{ all total }
 
-// Add adds a schema; one that an upload of a module with all of them would refuse is an error.
+// Add adds a schema. It fails if an upload of a module with all added schemas would be refused.
 func (s *Set) Add(text []byte) error {
 	_, _, err := s.all.add(text)
 	return err
 }
 
-// total is how much the schemas of a module have together. The same text twice is one schema, which is compiled once.
+// total counts the schemas of a module against its limits. Schemas with the same text are compiled once.
 type total struct {
 	bytes, parts int
 	by           map[string]*Schema
 }
 
-// add compiles a schema that is not there yet.
+// add compiles a schema, or returns the compiled one if the text was added before. fresh reports which.
 func (t *total) add(text []byte) (s *Schema, fresh bool, err error) {
 	t.bytes += len(text)
 	if t.bytes > MaxModuleBytes {
@@ -105,11 +105,11 @@ func (t *total) add(text []byte) (s *Schema, fresh bool, err error) {
 	return s, true, nil
 }
 
-// errTotal is for schemas that are too much together.
+// errTotal is the error of schemas that exceed a limit together.
 var errTotal = errors.New("the schemas")
 
-// workflow compiles the schemas of a workflow, nil if it has none; that of its result, which no value is checked against, only to
-// see whether it can be used.
+// workflow compiles the schemas of a workflow, and returns nil if it has none. If result is true, it also compiles the
+// schema of the result, only to see whether it can be used: no value is checked against it.
 func (t *total) workflow(ctx context.Context, w *abi.WorkflowDescription, result bool) (*Workflow, error) {
 	of := &Workflow{bytes: leastBytes}
 	var err error
@@ -176,31 +176,31 @@ func (t *total) compile(ctx context.Context, to *Workflow, workflow, of string, 
 	return s, nil
 }
 
-// Cache keeps compiled schemas of workflows of modules, by the digests of these. Its zero value is ready. It may be used
-// concurrently.
+// Cache holds compiled schemas of workflows, by the digests of their modules. The zero Cache is ready for use. It may
+// be used concurrently.
 type Cache struct {
 	mu      sync.Mutex
 	entries map[of]*entry
 	list    lru.List[of]
 }
 
-// of is a workflow of a module.
+// of identifies a workflow of a module.
 type of struct {
 	module   [32]byte
 	workflow string
 }
 
-// entry is there from when the first caller asks. The others wait for ready.
+// entry is created by the first caller. The callers after it wait for ready.
 type entry struct {
-	ready chan struct{} // closed when w and err are there
+	ready chan struct{} // closed when w and err are set
 	w     *Workflow
 	err   error
-	place *lru.Place[of] // nil until then
+	place *lru.Place[of] // nil until ready
 }
 
-// Of returns the schemas of a workflow of a module, nil if it has none. describe is called for one that is not in memory; of
-// several callers at the same time the first compiles them. A workflow whose schemas cannot be used, which no upload of this
-// release lets in, is taken as one that has none.
+// Of returns the schemas of a workflow of a module, and nil if it has none. If they are not cached, the first caller
+// compiles them from the result of describe, and concurrent callers wait for it. A workflow whose schemas cannot be
+// used counts as having none; uploads of this release refuse such a module.
 func (c *Cache) Of(ctx context.Context, digest [32]byte, workflow string, describe func() ([]byte, error)) (*Workflow, error) {
 	k := of{digest, workflow}
 	for {
@@ -228,11 +228,11 @@ func (c *Cache) Of(ctx context.Context, digest [32]byte, workflow string, descri
 		}
 		if e.err == nil {
 			return e.w, nil
-		} // what went wrong for another caller, such as that it stopped, may go well now
+		} // the error may be that of the other caller's context: try again
 	}
 }
 
-// load fills an entry. One with an error is not kept.
+// load fills an entry. It removes the entry if there was an error.
 func (c *Cache) load(ctx context.Context, k of, e *entry, describe func() ([]byte, error)) {
 	e.err = errNotLoaded
 	defer func() {
@@ -263,7 +263,7 @@ func (c *Cache) load(ctx context.Context, k of, e *entry, describe func() ([]byt
 	e.err = ctx.Err()
 }
 
-// errNotLoaded is of an entry whose load did not come to its end.
+// errNotLoaded is the error of an entry whose load did not finish.
 var errNotLoaded = errors.New("the schemas were not compiled")
 
 func (e *entry) bytes() int64 {

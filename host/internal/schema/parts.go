@@ -8,11 +8,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxChain is how many parts may lead to one another for the same value, as references do. The library looks at all of them each
-// time.
+// maxChain bounds the parts that lead to one another for the same value, as references do. The library looks at all of
+// them each time.
 const maxChain = 100
 
-// inPlace returns the schemas that a schema applies to the same value; nil among them are none.
+// inPlace returns the schemas that a schema applies to the same value. Some elements may be nil.
 func inPlace(s *jsonschema.Schema) []*jsonschema.Schema {
 	p := []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else}
 	p = append(append(append(p, s.AllOf...), s.AnyOf...), s.OneOf...)
@@ -27,7 +27,7 @@ func inPlace(s *jsonschema.Schema) []*jsonschema.Schema {
 	return p
 }
 
-// parts returns the schemas that a schema applies to a value, or to what is in it; nil among them are none.
+// parts returns the schemas that a schema applies to a value or to its contents. Some elements may be nil.
 func parts(s *jsonschema.Schema) []*jsonschema.Schema {
 	p := append(inPlace(s), s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems)
 	p = append(p, s.PrefixItems...)
@@ -43,11 +43,11 @@ func parts(s *jsonschema.Schema) []*jsonschema.Schema {
 	return p
 }
 
-// chains looks through the parts of a schema for circles that never look into the value, and for chains that are too long.
+// chains checks that the parts of a schema have no cycles that never look into the value, and no chains that are too long.
 type chains struct {
-	lengths     map[*jsonschema.Schema]int // 0 while it is looked at
+	lengths     map[*jsonschema.Schema]int // 0 while it is computed
 	seen        map[*jsonschema.Schema]bool
-	unevaluated bool // one of the parts asks what others have looked at
+	unevaluated bool // a part has unevaluatedItems or unevaluatedProperties
 }
 
 func (c *chains) walk(s *jsonschema.Schema) error {
@@ -94,7 +94,7 @@ func (c *chains) length(s *jsonschema.Schema) (int, error) {
 	return longest + 1, nil
 }
 
-// ratWork is what comparing a number with a bound takes, 0 if there is none.
+// ratWork returns the work of comparing a number with a bound, and 0 for a nil bound.
 func ratWork(r *big.Rat) int {
 	if r == nil {
 		return 0

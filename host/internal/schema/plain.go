@@ -9,49 +9,49 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Most schemas have types, properties and a few bounds, and most values fit to them. The library takes four times as long for
-// those as decoding them does: it keeps account of where it is, and compares numbers as fractions. A plain says at once that a
-// value fits. It never says that one does not: whatever it does not know is left to the library.
+// Most schemas have types, properties and a few bounds, and most values fit. For those, the library takes four times as
+// long as decoding the value: it tracks its location, and compares numbers as fractions. A Plain quickly recognizes
+// values that fit. It never reports that a value does not fit: values that it does not recognize go to the library.
 
-// Plain is a part of a schema of which all is known here. A nil one knows nothing.
+// Plain is a part of a schema that has only keywords known here. A nil Plain recognizes no value.
 type Plain struct {
 	types      map[string]bool // nil: any
-	enum       map[string]bool // of texts; nil: any
+	enum       map[string]bool // of strings; nil: any
 	ref        *Plain
 	anyOf      []*Plain
 	properties map[string]*Plain
 	required   []string
 	closed     bool   // no other properties
-	additional *Plain // for the other ones, if any is said
+	additional *Plain // for other properties; nil: any
 
 	items                *Plain
 	minItems, maxItems   *int
 	minLength, maxLength *int
-	minimum, maximum     *int64 // inclusive, of integers; a nil one is not there
-	bounded              bool   // there is a bound, so that numbers that are no integers are not known
+	minimum, maximum     *int64 // inclusive, of integers; nil: no bound
+	bounded              bool   // there is a bound; non-integers are then left to the library
 
-	settled        bool // the next two are known
-	lists, objects bool // a list, an object may fit, as far as types say
+	settled        bool // lists and objects are set
+	lists, objects bool // whether a list, or an object, may fit by its type
 }
 
-// maxPlainWork is how many values are looked at before the library is asked: branches of branches multiply.
+// maxPlainWork bounds the values that Fits looks at before the library is asked: nested branches multiply.
 const maxPlainWork = 100_000
 
-// Of returns what is known of a schema, nil if it says anything else. None of its parts refers to itself without looking into the
-// value.
+// Of returns the Plain of a schema, and nil if the schema has an unknown keyword. No part of s may refer to itself
+// without looking into the value.
 func Of(s *jsonschema.Schema) *Plain {
 	p := plainOf(s, map[*jsonschema.Schema]*Plain{})
 	p.settle()
 	return p
 }
 
-// Fits reports that a value, whose numbers are of type json.Number, fits for sure.
+// Fits reports whether a value certainly fits; false means that it may or may not. Numbers must have type json.Number.
 func (p *Plain) Fits(v any) bool {
 	work := maxPlainWork
 	return p.fits(v, &work)
 }
 
-// plainOf returns what is known of a schema, nil if it says anything else.
+// plainOf returns the Plain of a schema, and nil if the schema has an unknown keyword.
 func plainOf(s *jsonschema.Schema, known map[*jsonschema.Schema]*Plain) *Plain {
 	if p, ok := known[s]; ok {
 		return p
@@ -70,15 +70,14 @@ func plainOf(s *jsonschema.Schema, known map[*jsonschema.Schema]*Plain) *Plain {
 	known[s] = p // it may contain itself
 	if !p.scalars(s) || !p.parts(s, known) {
 		known[s] = nil
-		p.enum = map[string]bool{} // who contains it already does not fit
+		p.enum = map[string]bool{} // a Plain that already contains p then recognizes no value
 		p.types = map[string]bool{}
 		return nil
 	}
 	return p
 }
 
-// settle finds out for all parts whether lists and objects may fit. References lead nowhere in a circle without looking into the
-// value.
+// settle sets lists and objects in all parts. It relies on references having no cycle that never looks into the value.
 func (p *Plain) settle() {
 	if p == nil || p.settled {
 		return
@@ -102,7 +101,7 @@ func (p *Plain) settle() {
 	p.items.settle()
 }
 
-// simple reports whether a schema has none of the keywords that are not known here.
+// simple reports whether a schema has only keywords that are known here.
 func simple(s *jsonschema.Schema) bool {
 	return s.RecursiveRef == nil && s.DynamicRef == nil && s.Const == nil && s.Not == nil && s.AllOf == nil && s.OneOf == nil &&
 		s.If == nil && s.Format == nil && s.MaxProperties == nil && s.MinProperties == nil && s.PropertyNames == nil &&
@@ -139,7 +138,7 @@ func (p *Plain) scalars(s *jsonschema.Schema) bool {
 	return ok
 }
 
-// bound returns a bound of integers, false if it is none.
+// bound returns a bound as an integer, and false if it is not an int64. The bound of a nil r is nil.
 func bound(r *big.Rat) (*int64, bool) {
 	if r == nil {
 		return nil, true
@@ -180,7 +179,7 @@ func (p *Plain) parts(s *jsonschema.Schema, known map[*jsonschema.Schema]*Plain)
 	return all
 }
 
-// fits reports that a value fits for sure.
+// fits reports whether a value certainly fits.
 func (p *Plain) fits(v any, work *int) bool {
 	*work--
 	if p == nil || *work < 0 || p.ref != nil && !p.ref.fits(v, work) {
@@ -220,7 +219,7 @@ func (p *Plain) fits(v any, work *int) bool {
 
 func (p *Plain) is(t string) bool { return p.types == nil || p.types[t] }
 
-// within reports whether a number is between two others, which may not be there.
+// within reports whether the result of n lies between two bounds. A nil bound does not limit it.
 func within(least, most *int, n func() int) bool {
 	if least == nil && most == nil {
 		return true
@@ -231,7 +230,7 @@ func within(least, most *int, n func() int) bool {
 
 func (p *Plain) number(text string) bool {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil { // no integer, or written as none
+	if err != nil { // not an integer, or not written as one
 		return !p.bounded && p.is("number")
 	}
 	return (p.is("integer") || p.is("number")) && (p.minimum == nil || n >= *p.minimum) && (p.maximum == nil || n <= *p.maximum)

@@ -1,8 +1,8 @@
-// Package schema checks JSON against JSON Schema, draft 2020-12, with bounds on what that may take: schemas are of people who
-// upload, and values of people who start runs.
+// Package schema checks JSON against JSON Schema, draft 2020-12, within limits: schemas come from users who upload
+// modules, and values from users who start runs.
 //
-// The package is pure: it starts no goroutine and reads no clock, file or network. Formats are asserted; references lead only
-// within the schema.
+// The package is pure: it starts no goroutine and reads no clock, file or network. Formats are asserted; references
+// lead only within the schema.
 package schema
 
 import (
@@ -18,59 +18,58 @@ import (
 )
 
 const (
-	// MaxBytes is how long the text of a schema may be: those of people's inputs have some hundreds, generated ones some thousands.
+	// MaxBytes bounds the text of a schema. Schemas written by hand have some hundred bytes, generated ones some thousand.
 	MaxBytes = 64 << 10
-	// MaxEnum is how many values all enums of a schema may have together: each of them is compared with each value of an input.
+	// MaxEnum bounds the values of all enums of a schema together: each of them is compared with each value of an input.
 	MaxEnum = 1000
-	// MaxPattern is how long a pattern may be.
+	// MaxPattern bounds the bytes of a pattern.
 	MaxPattern = 1000
-	// MaxProgram is how many instructions all patterns of a schema may have together. x{1000} has a thousand, in forty bytes each.
+	// MaxProgram bounds the instructions of all patterns of a schema together. x{1000} has a thousand, of forty bytes each.
 	MaxProgram = 20_000
-	// MaxValues is how many values an input may have that is checked, objects and arrays included: each of them may be a fault of
-	// its own, which takes some hundred bytes until all are known.
+	// MaxValues bounds the values in an input, objects and arrays included: each may be a fault of its own, which takes
+	// some hundred bytes until all are known.
 	MaxValues = 100_000
-	// MaxDigits is how long a number may be: they are compared as fractions, which takes the square of their length.
+	// MaxDigits bounds the length of a number: numbers are compared as fractions, in time that grows with the square of it.
 	MaxDigits = 400
-	// maxExponent bounds the exponents of numbers for the same reason. Those of float64 end at 308.
+	// maxExponent bounds the exponents of numbers for the same reason. The exponents of float64 end at 308.
 	maxExponent = 400
-	// maxWork is how often parts of a schema may be applied to a value, or compared with one. Branches of branches multiply.
+	// maxWork bounds how often parts of a schema may be applied to a value, or compared with one. Nested branches multiply.
 	maxWork = 1_000_000
-	// depthOfWork is the depth of a value at which each application counts once more: a fault keeps the names of its path.
+	// depthOfWork is the depth of a value that makes each application count once more: a fault keeps the names of its path.
 	depthOfWork = 16
-	// workOfMatch is for how many bytes times instructions of its pattern a match counts as one more. These take some nanoseconds
-	// each.
+	// workOfMatch is the product of text bytes and pattern instructions that counts as one more. Each takes some nanoseconds.
 	workOfMatch = 256
-	// MaxFaults is how many faults of a value are told.
+	// MaxFaults is how many faults of a value are reported.
 	MaxFaults = 20
 )
 
 // Schema is a compiled schema. It may be used concurrently.
 type Schema struct {
-	turn     chan struct{} // holds one while the library checks a value, and meter counts what that takes
+	turn     chan struct{} // held while the library checks a value; guards meter, which counts that work
 	meter    *Meter
 	compiled *jsonschema.Schema
 	plain    *Plain
 	patterns map[string]*pattern
-	programs int // instructions of these
-	bytes    int64
-	size     int // schemas that it consists of
+	programs int   // instructions of all patterns
+	bytes    int64 // estimated memory
+	size     int   // number of schemas that it consists of
 
-	unevaluated bool // one of them asks what others have looked at
+	unevaluated bool // a part has unevaluatedItems or unevaluatedProperties
 }
 
-// Fault is one thing that is wrong with a value.
+// Fault is one fault of a value.
 type Fault struct {
-	Pointer string `json:"pointer"` // of the value, by RFC 6901; "" is the whole
+	Pointer string `json:"pointer"` // into the value, by RFC 6901; "" is the whole value
 	Message string `json:"message"`
 }
 
-// Error says what is wrong with a value.
+// Error describes the faults of a value.
 type Error struct {
 	Faults []Fault // at least one, at most MaxFaults, by pointer
-	More   int     // how many more there are
+	More   int     // number of further faults
 }
 
-// Error tells the faults in one sentence.
+// Error returns the faults in one sentence.
 func (e *Error) Error() string {
 	var b strings.Builder
 	for i, f := range e.Faults {
@@ -92,10 +91,10 @@ func fault(pointer, format string, args ...any) *Error {
 	return &Error{Faults: []Fault{{pointer, fmt.Sprintf(format, args...)}}}
 }
 
-// location names the schema to the library. Nothing is loaded from there.
+// location is the name of the schema in the library. Nothing is loaded from there.
 const location = "https://schema.invalid/schema.json"
 
-// draft is the one dialect that is known.
+// draft is the only supported dialect.
 const draft = "https://json-schema.org/draft/2020-12/schema"
 
 // noLoader refuses references that lead out of the schema.
@@ -105,7 +104,7 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%q is outside of the schema", url)
 }
 
-// Compile compiles the text of a schema. What is wrong with it is said in one sentence.
+// Compile compiles the text of a schema. An error is one sentence.
 func Compile(text []byte) (s *Schema, err error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("the schema has %d bytes, the limit is %d", len(text), MaxBytes)
@@ -123,7 +122,7 @@ func Compile(text []byte) (s *Schema, err error) {
 		return nil, err
 	}
 	s = &Schema{turn: make(chan struct{}, 1), patterns: map[string]*pattern{}, size: len(d.parts),
-		meter: NewMeter(context.Background(), math.MaxInt)} // schemas are themselves checked with patterns
+		meter: NewMeter(context.Background(), math.MaxInt)} // the library checks the schema itself with patterns
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
@@ -147,11 +146,12 @@ func Compile(text []byte) (s *Schema, err error) {
 	return s, nil
 }
 
-// What compiled schemas take in memory, as measured (TestCompiledBytes), at most: for each byte of the text, for each schema of
-// which they consist, for each byte of the pointers of these, for each instruction of their patterns, and each value of an enum.
+// Upper bounds of the memory of a compiled schema, in bytes, as measured (TestCompiledBytes): for each byte of its
+// text, for each schema in it, for each byte of the pointers of these, for each instruction of its patterns, and for
+// each value of an enum.
 const textTimes, partBytes, pointerTimes, instructionBytes, valueBytes = 20, 3 << 10, 3, 300, 200
 
-// refused puts what the library says of a schema in one line.
+// refused turns an error of the library about a schema into one line.
 func refused(err error) error {
 	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if v, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
@@ -161,8 +161,8 @@ func refused(err error) error {
 	return fmt.Errorf("the schema is none: %s", strings.ReplaceAll(strings.ReplaceAll(err.Error(), "\n", " "), location, ""))
 }
 
-// Check reports what is wrong with a value, nil if nothing is. No bytes are no value, which fits where the schema has a default,
-// and where {} or null does. A check that ends because ctx has ended says so; its caller asks ctx first.
+// Check returns the faults of a value, and nil if it fits. An empty text means that there is no value: it fits if the schema has
+// a default, or if {} or null would fit. If ctx ends, Check returns an Error that says so; callers check ctx first.
 func (s *Schema) Check(ctx context.Context, text []byte) *Error {
 	if len(text) == 0 {
 		if s.compiled.Default != nil || s.check(ctx, map[string]any{}, 1) == nil || s.check(ctx, nil, 1) == nil {
@@ -172,7 +172,7 @@ func (s *Schema) Check(ctx context.Context, text []byte) *Error {
 	}
 	depth, fail := counted(text)
 	if fail != nil {
-		if s.plain.FitsAsRead(ctx, bytes.NewReader(text)) { // it is too large for the library
+		if s.plain.FitsAsRead(ctx, bytes.NewReader(text)) { // too large for the library
 			return nil
 		}
 		return fail
@@ -215,7 +215,7 @@ func (s *Schema) check(ctx context.Context, v any, depth int) (fail *Error) {
 	return nil
 }
 
-// decode reads one JSON value within the bounds.
+// decode decodes a single JSON value. The caller has checked the limits with counted.
 func decode(text []byte) (v any, fail *Error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -231,7 +231,7 @@ func decode(text []byte) (v any, fail *Error) {
 	return v, nil
 }
 
-// counted returns how deep a JSON text is nested, or what is too much of it. Whether it is JSON is not its matter.
+// counted returns how deep a JSON text is nested, and an error if it exceeds a limit. It does not check that the text is JSON.
 func counted(text []byte) (deepest int, fail *Error) {
 	values, depth := 1, 0
 	for i := 0; i < len(text); i++ {

@@ -8,28 +8,28 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// A value that is too large for the library is checked as it is read, if all parts of its schema are plain: that keeps nothing
-// of it in memory. Without it, an honest list of a million numbers would be refused, or values could be smuggled past a schema
-// among a hundred thousand others.
+// A value that is too large for the library is checked while it is read, if all parts of its schema are plain. Nothing
+// of it is kept in memory. Otherwise an honest list of a million numbers would be refused, or invalid values could be
+// smuggled past a schema among a hundred thousand valid ones.
 
-// both are parts of a schema all of which a value has to fit to.
+// both is a list of parts of a schema; a value must fit all of them.
 type both []*Plain
 
-// MaxDepth is how deep values may be nested.
+// MaxDepth bounds the nesting of values.
 const MaxDepth = 500
 
-// stream reads values from a decoder.
+// stream checks values from a decoder.
 type stream struct {
 	d     *json.Decoder
 	depth int
 	meter *Meter
 }
 
-// maxStream is how much work a value may take that is checked as it is read: ten times for each byte of the largest one. It takes
-// some nanoseconds each.
+// maxStream bounds the work for a value that is checked while it is read: ten for each byte of the largest value. Each
+// takes some nanoseconds.
 const maxStream = 10 * abi.MaxPayloadBytes
 
-// fits reads one value, and reports that it fits for sure. After an error, or false, the decoder is of no use.
+// fits reads one value, and reports whether it certainly fits. After false, the decoder cannot be used any more.
 func (s *stream) fits(parts both) bool {
 	tok, err := s.d.Token()
 	if err != nil || !s.meter.Spend(1+len(parts)) {
@@ -60,8 +60,8 @@ func (s *stream) fits(parts both) bool {
 	return s.object(parts)
 }
 
-// chosen follows references, and of alternatives takes the one that fits to a list, or to an object. It is false if none is left,
-// or more than one.
+// chosen adds the targets of references, and of each anyOf the single alternative that fits a list (or an object) by
+// its type. It returns false if no alternative fits, or several do.
 func (s *stream) chosen(parts both, list bool) (both, bool) {
 	all := append(both{}, parts...)
 	for i := 0; i < len(all); i++ {
@@ -92,10 +92,10 @@ func (s *stream) chosen(parts both, list bool) (both, bool) {
 	return all, true
 }
 
-// maxParts bounds the parts that are looked at for one value.
+// maxParts bounds the parts that are applied to one value.
 const maxParts = 100
 
-// takes reports whether a list, or else an object, may fit, as far as types say.
+// takes reports whether a list, if list is true, or else an object may fit by its type.
 func (p *Plain) takes(list bool) bool {
 	return p != nil && (list && p.lists || !list && p.objects)
 }
@@ -169,7 +169,8 @@ func (s *stream) object(parts both) bool {
 	return len(missing) == 0 && s.end()
 }
 
-// FitsAsRead reports that a text is one JSON value that fits for sure. It keeps nothing of it, and ends with ctx.
+// FitsAsRead reports whether a text is one JSON value that certainly fits. It keeps nothing of the text in memory, and
+// returns false when ctx ends.
 func (p *Plain) FitsAsRead(ctx context.Context, r io.Reader) bool {
 	if p == nil {
 		return false
@@ -181,5 +182,5 @@ func (p *Plain) FitsAsRead(ctx context.Context, r io.Reader) bool {
 		return false
 	}
 	_, err := d.Token()
-	return err == io.EOF //nolint:errorlint // the decoder returns it as it is
+	return err == io.EOF //nolint:errorlint // the decoder returns it unwrapped
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// overworked is what the check of a value panics with when it has taken its work, and stopped when its context has ended.
+// The check of a value panics with overworked when its work is used up, and with stopped when its context has ended.
 var overworked, stopped = errors.New("overworked"), errors.New("stopped")
 
 func (s *Schema) work(n int) {
@@ -25,8 +25,8 @@ func (s *Schema) work(n int) {
 	panic(overworked)
 }
 
-// pattern is a regular expression whose matches count as work. It is RE2: its time is at most the length of the text times the
-// number of its instructions, of which x{1000} has a thousand.
+// pattern is a regular expression whose matches count as work. It is RE2: a match takes at most the length of the text
+// times the number of instructions; x{1000} has a thousand.
 type pattern struct {
 	*regexp.Regexp
 	s    *Schema
@@ -39,9 +39,9 @@ func (p *pattern) MatchString(text string) bool {
 	return p.Regexp.MatchString(text)
 }
 
-// pattern is called while a schema is compiled, and not later.
+// pattern compiles a regular expression for the library. It is called only while a schema is compiled.
 func (s *Schema) pattern(text string) (jsonschema.Regexp, error) {
-	if p := s.patterns[text]; p != nil { // it was checked before, as part of the schema
+	if p := s.patterns[text]; p != nil { // the text was compiled before, as part of the schema
 		return p, nil
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
@@ -65,8 +65,8 @@ func (s *Schema) pattern(text string) (jsonschema.Regexp, error) {
 	return p, nil
 }
 
-// sizeOf returns the number of instructions of a program. The characters of a class such as \pL, which all that repeat it share,
-// take as much memory as many.
+// sizeOf returns the size of a program in instructions. A character class such as \pL takes as much memory as many
+// instructions; its repetitions share it.
 func sizeOf(program *syntax.Prog) int {
 	size, classes := len(program.Inst), map[*rune]bool{}
 	for i := range program.Inst {
@@ -78,7 +78,7 @@ func sizeOf(program *syntax.Prog) int {
 	return size
 }
 
-// isPattern is the format "regex". That of the library compiles what it is given, and keeps it.
+// isPattern checks the format "regex". The library's own check compiles each value, and keeps it.
 func isPattern(v any) error {
 	text, ok := v.(string)
 	if !ok {
@@ -91,15 +91,14 @@ func isPattern(v any) error {
 	return err
 }
 
-// part is what a part of a compiled schema takes when it is applied to a value, and what is checked here in place of the library:
-// equality, which it does not bound, and whether numbers are whole. It stands in the place of the part's format, which the
-// library looks at after the type, and before it applies other parts. The library itself has no bound, and n parts can branch to
-// two to the n.
+// part counts the work of applying a part of a compiled schema to a value. It also makes the checks whose time the library does
+// not bound: equality, and whether numbers are integers. It replaces the part's format, which the library checks after the type
+// and before it applies other parts. The library has no limit of its own, and n parts can branch to two to the n.
 type part struct {
 	s       *Schema
-	once    int // what it takes for any value: one, and one for each part that it applies to the same value
-	each    int // what it takes for each member or item
-	numbers int // what its bounds take for each number
+	once    int // work for any value: one, and one for each part that it applies to the same value
+	each    int // work for each member or item
+	numbers int // work of its bounds for each number
 	text    bool
 	format  func(any) error
 
@@ -108,7 +107,8 @@ type part struct {
 	equal   []*values // of enum and const
 }
 
-// Bytes that count as one more where a text is copied, its characters are counted, or values are compared.
+// Bytes that count as one unit of work: of a text that is copied, and of a text whose characters are counted or that is
+// compared.
 const workOfCopy, workOfText = 1024, 64
 
 // apply is called for each value that the part is applied to.
@@ -121,7 +121,7 @@ func (p *part) apply(v any) error {
 			p.s.work(len(v) / workOfText)
 		}
 	case json.Number:
-		if p.numbers > 0 { // their fractions have as many digits as their exponents say
+		if p.numbers > 0 { // a fraction has as many digits as the exponent says
 			digits, exponent := decimal(string(v))
 			p.s.work(p.numbers * (1 + (len(digits)+max(exponent, -exponent))/16))
 		}
@@ -150,7 +150,7 @@ func (p *part) apply(v any) error {
 	return nil
 }
 
-// count puts a part in the place of the format of each part of a schema.
+// count replaces the format of each part of a schema with a part.
 func (s *Schema) count(of *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 	if of == nil || seen[of] {
 		return
@@ -170,7 +170,7 @@ func (s *Schema) count(of *jsonschema.Schema, seen map[*jsonschema.Schema]bool) 
 			p.each++
 		}
 	}
-	if s.unevaluated { // each part beside has a list of what it has not looked at
+	if s.unevaluated { // each part beside keeps a list of what it has not evaluated
 		p.each += 1 + beside
 	}
 	for _, r := range []*big.Rat{of.Minimum, of.Maximum, of.ExclusiveMinimum, of.ExclusiveMaximum, of.MultipleOf} {
@@ -182,7 +182,7 @@ func (s *Schema) count(of *jsonschema.Schema, seen map[*jsonschema.Schema]bool) 
 	}
 }
 
-// take has the part check what the library would check without a bound.
+// take moves the checks that the library would make without a bound from the schema to the part.
 func (p *part) take(of *jsonschema.Schema) {
 	name := ""
 	if f := of.Format; f != nil {
@@ -204,7 +204,7 @@ func (p *part) take(of *jsonschema.Schema) {
 		p.integer = slices.Contains(known, "integer") && !slices.Contains(known, "number")
 		types := new(jsonschema.Types)
 		for _, t := range known {
-			if t != "integer" || p.integer { // both of them say that it is taken here
+			if t != "integer" || p.integer { // integer beside number means that apply checks for integers: see words
 				types.Add(t)
 			}
 			if t == "integer" {

@@ -13,14 +13,14 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Outcome is how an attempt ended: a result if Err is nil.
+// Outcome is the outcome of an attempt: a result if Err is nil.
 type Outcome struct {
 	Data  []byte
-	Bytes int // how many the result has, if Data is the beginning of one that is too large
+	Bytes int // size of the result, if Data holds only the beginning of a result that is too large
 	Err   *abi.Error
-	// RetryAfterMs is when the next attempt begins, as the failure says; -1 = by the step's options.
+	// RetryAfterMs is the delay of the next attempt that the failure asks for, in milliseconds; -1 = by the step's options.
 	RetryAfterMs int64
-	// Abandoned says that it did not end: the host stops, or lacks the handler by now.
+	// Abandoned reports that the attempt did not end: the host stops, or no longer has the handler.
 	Abandoned bool
 }
 
@@ -30,8 +30,8 @@ func Failure(kind, message string, retryable bool) Outcome {
 		RetryAfterMs: -1}
 }
 
-// Reported returns the outcome of an attempt that failed. It reads the error JSON with which a body or step function
-// reports its failure.
+// Reported returns the outcome of a failed attempt. b is the error that a body or step function reported: error JSON, or any
+// text, which becomes the message.
 func Reported(b []byte) Outcome {
 	var e struct {
 		Message      string          `json:"message"`
@@ -43,7 +43,7 @@ func Reported(b []byte) Outcome {
 		Details      json.RawMessage `json:"details"`
 	}
 	err := json.Unmarshal(b, &e)
-	if err != nil || e.Message == "" && e.Type == "" && e.Kind == "" && e.Stack == "" { // text, or JSON of another kind
+	if err != nil || e.Message == "" && e.Type == "" && e.Kind == "" && e.Stack == "" { // text, or other JSON
 		e.Message = strings.ToValidUTF8(string(b), "�")
 	}
 	if e.Message == "" {
@@ -57,27 +57,28 @@ func Reported(b []byte) Outcome {
 	if e.Stack != "" {
 		out.Err.Details = map[string]string{"stack": e.Stack}
 	}
-	if e.RetryAfterMs != nil && err == nil { // a number that it cannot hold is 0 there
+	if e.RetryAfterMs != nil && err == nil { // json sets a number out of range to 0
 		out.RetryAfterMs = max(*e.RetryAfterMs, 0)
 	}
 	return out
 }
 
-// ErrTimeout is the cause of a context whose attempt ran over the step's timeout.
+// ErrTimeout is the context cause for an attempt that exceeded the step's timeout.
 var ErrTimeout = errors.New("the attempt ran over the step's timeout")
 
-// Timeout returns the outcome of an attempt that ran over the step's timeout, which was so long.
+// Timeout returns the outcome of an attempt that exceeded the step's timeout d.
 func Timeout(d time.Duration) Outcome {
 	return Failure(abi.KindTimeout, fmt.Sprintf("%v of %v", ErrTimeout, d), true)
 }
 
-// Unknown returns the entry that resolves a step of which there is one try alone, which the host or the run did not survive.
+// Unknown returns the entry that fails an at-most-once step if the host stopped or the run ended during its only try.
 func Unknown(j *journal.Journal, h *journal.Handle) (store.Entry, error) {
 	return failure(j, h, h.Step.Attempt, 0, &abi.Error{Code: abi.StepFailed, Kind: abi.KindUnknown,
 		Message: "the host stopped, or the run ended, while the only attempt was running; nobody knows its outcome"})
 }
 
-// Entry returns what the journal records of the outcome of a try. A try that the workflow has cancelled is the last one.
+// Entry returns the journal entry for the outcome of a try: a result, a failed attempt that will be retried, or the failure of
+// the step. A result over abi.MaxPayloadBytes fails the step. If the workflow cancelled the try, there is no retry.
 func (t *Try) Entry(j *journal.Journal, out Outcome, cancelled bool, now int64) (store.Entry, error) {
 	if n := max(len(out.Data), out.Bytes); out.Err == nil && n > abi.MaxPayloadBytes {
 		out = Outcome{Err: &abi.Error{Code: abi.TooLarge, Kind: abi.KindError, Message: fmt.Sprintf(
@@ -99,7 +100,7 @@ func (t *Try) Entry(j *journal.Journal, out Outcome, cancelled bool, now int64) 
 		StartUnixMs: t.StartMs, DueUnixMs: due, HasDue: true}, err
 }
 
-// retry returns when the next try is to begin, false if there is none.
+// retry returns the instant of the next try, at least 1; false if there is none.
 func (t *Try) retry(s *journal.Step, out Outcome, now int64) (int64, bool) {
 	o := s.Options
 	if !out.Err.Retryable || o.Attempts > 0 && int(t.Number-s.Base) >= o.Attempts ||
@@ -117,7 +118,7 @@ func (t *Try) retry(s *journal.Step, out Outcome, now int64) (int64, bool) {
 	return max(due, 1), true
 }
 
-// failure returns the entry that resolves a step as failed, with the history of its tries.
+// failure returns the entry that fails a step, with the history of its failed tries.
 func failure(j *journal.Journal, h *journal.Handle, number uint32, startMs int64, e *abi.Error) (store.Entry, error) {
 	e.Name, e.Attempts, e.Retryable = h.Name, int(h.Step.Failures)+1, false
 	data, err := json.Marshal(e)
@@ -144,11 +145,11 @@ type Tried struct {
 	Error       json.RawMessage `json:"error"`
 }
 
-// triedBytes is more than a Tried takes beside its error.
+// triedBytes is an upper bound for the JSON of a Tried without its error.
 const triedBytes = 128
 
-// history returns the failed attempts of a step, the oldest first: the newest of them that fit into so many bytes, and how many
-// are left out.
+// history returns the newest failed attempts of a step that fit into room bytes, oldest first, and the number of older attempts
+// that it left out.
 func history(j *journal.Journal, handle int64, room int) (list []Tried, left int) {
 	for _, e := range slices.Backward(j.Entries()) {
 		if e.Kind != store.KindAttemptFailed || e.Handle != handle {

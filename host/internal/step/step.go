@@ -1,6 +1,6 @@
-// Package step decides what becomes of the steps of a run: which try of one is to begin, what whoever performs it has to
-// know, and what the journal records of its outcome. It is pure, and knows of no run but its journal: the caller appends
-// what the package returns, and has the tries made.
+// Package step decides how the steps of a run proceed: which try of a step begins next, what its executor needs to know, and
+// which entry records its outcome. It is pure and reads only the journal of the run. The caller appends the returned entries and
+// starts the tries.
 package step
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Subject is the run that an attempt belongs to, and what of it is executed.
+// Subject identifies the run of an attempt and the code that it executes.
 type Subject struct {
 	Run         store.RunKey
 	Incarnation store.Incarnation
@@ -24,27 +24,27 @@ type Subject struct {
 	Module      store.Digest
 }
 
-// Try is one try of one step. It says what whoever performs it has to know; nothing of it changes.
+// Try is one try of a step, with everything its executor needs. It is immutable.
 type Try struct {
 	Run     Subject
 	Started journal.Started
 	Handle  int64
 	Name    string
 	Target  string    // handler; empty = body
-	Number  uint32    // from 1
-	Seq     store.Seq // of the call's entry
+	Number  uint32    // counted from 1
+	Seq     store.Seq // seq of the call
 	Options abi.StepOptions
 	Input   []byte
-	Last    []byte           // error JSON of the try before
-	Details []byte           // what a handler has recorded last
-	StartMs int64            // when it began
-	Until   store.Suspension // where the guest stands: a body's copy of the workflow replays up to there
-	Entries []store.Entry    // of the journal, up to there
+	Last    []byte           // error JSON of the newest failed try
+	Details []byte           // newest progress that a handler recorded
+	StartMs int64            // when the try began, in Unix milliseconds
+	Until   store.Suspension // where the guest waits; the copy of a body replays up to there
+	Entries []store.Entry    // journal up to there
 	// StartedMs is started_at of the run.
 	StartedMs int64
 }
 
-// NewTry returns the try of a number of a step, which begins now.
+// NewTry returns try number of a step, starting now.
 func NewTry(of Subject, j *journal.Journal, h *journal.Handle, number uint32, now int64) Try {
 	entries := j.Entries()
 	where, _ := j.Suspension()
@@ -55,7 +55,8 @@ func NewTry(of Subject, j *journal.Journal, h *journal.Handle, number uint32, no
 		Entries: entries, StartedMs: startedMs}
 }
 
-// Alone reports whether the guest waits for this try of a body and nothing else: its own instance may execute it.
+// Alone reports whether the try is of a body and the guest waits for it, and for no handle other than it. Then the guest's own
+// instance may execute the body.
 func (t *Try) Alone() bool {
 	deaf := t.Until.Poll && !t.Until.Events
 	other := !t.Until.Poll && len(t.Until.Awaited) > 0
@@ -65,8 +66,8 @@ func (t *Try) Alone() bool {
 	return t.Target == "" && !deaf && !other
 }
 
-// IdempotencyKey returns the key that all attempts of a step share: the first 26 characters of the base32 (RFC
-// 4648) of SHA-256(incarnation ‖ iteration u32le ‖ name).
+// IdempotencyKey returns the key that all attempts of a step share: the first 26 characters of the base32 (RFC 4648) of
+// SHA-256(incarnation ‖ iteration u32le ‖ name).
 func IdempotencyKey(i store.Incarnation, iteration uint32, name string) string {
 	b := binary.LittleEndian.AppendUint32(i[:], iteration)
 	sum := sha256.Sum256(append(b, name...))
@@ -76,30 +77,31 @@ func IdempotencyKey(i store.Incarnation, iteration uint32, name string) string {
 // Key returns the idempotency key of the try's step.
 func (t *Try) Key() string { return IdempotencyKey(t.Run.Incarnation, t.Run.Iteration, t.Name) }
 
-// jitter returns a number in [0, 1) that differs between runs, steps and attempts.
+// jitter returns a number in [0, 1), derived from the run, the step and the number of the try.
 func (t *Try) jitter() float64 {
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint32([]byte(t.Key()), t.Number))
 	return float64(binary.LittleEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
-// maxRecoveries is how often a step whose tries are used up is begun again because its host died in the middle of it. A host
-// that watches who brings it down (package quarantine) finds out after five times. This is for one that does not, whose store
-// is not its own: more than anybody kills a host in the middle of one step, so that it sets no innocent run aside.
+// maxRecoveries limits how often a step with no tries left is started again because its host died during it. Hosts with a
+// quarantine (package quarantine) set such a run aside after five crashes. This limit is for hosts without one, whose store is
+// not their own. It is higher than the number of times anyone kills a host during one step, so it hits no innocent run.
 const maxRecoveries = 1000
 
-// Next is what becomes of a step that may be tried.
+// Next is the next action for an open step.
 type Next struct {
-	Number   uint32 // of the try
-	Recovery bool   // the host stopped while the try before it was running, or may have been
-	Recorded bool   // it is recorded before it begins
-	// Lost says that the host stopped, or the run ended, while the only try was running: there is none, and the step has
-	// failed.
+	Number   uint32 // number of the next try
+	Recovery bool   // the host stopped while the previous try was running, or may have been
+	Recorded bool   // the try must be recorded before it begins
+	// Lost reports that the host stopped, or the run ended, while the only try was running: there is no next try, and the step
+	// fails.
 	Lost bool
-	// Poison says that the host stopped again and again while the step was running: there is none.
+	// Poison reports that the step has used up its tries and the host stopped maxRecoveries times during it: no next try.
 	Poison bool
 }
 
-// NextOf returns what becomes of a step, of which the entries before restored were read from the store.
+// NextOf returns the next action for an open step. Entries before restored were read from the store: a first try of a step called
+// there may have begun before the host stopped.
 func NextOf(h *journal.Handle, restored int) Next {
 	s := h.Step
 	if s.InFlight && s.Options.AtMostOnce {
@@ -117,7 +119,7 @@ func NextOf(h *journal.Handle, restored int) Next {
 	return n
 }
 
-// Entry returns what is recorded before the try of a handle begins.
+// Entry returns the entry that records the start of the try.
 func (n Next) Entry(handle int64) store.Entry {
 	e := store.Entry{Kind: store.KindAttemptStarted, Handle: handle, Attempt: n.Number}
 	if n.Recovery {
@@ -126,7 +128,7 @@ func (n Next) Entry(handle int64) store.Entry {
 	return e
 }
 
-// Span returns the try's span.
+// Span returns the trace id data of the try.
 func (t *Try) Span() traceid.Attempt {
 	return traceid.Attempt{Incarnation: t.Run.Incarnation, Header: t.Started.TraceParent, IdempotencyKey: t.Key(), Number: t.Number}
 }

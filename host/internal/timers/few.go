@@ -2,14 +2,14 @@ package timers
 
 import "slices"
 
-// mostFew is how many timers are looked at one by one, which takes less time and memory than a Set of them.
+// mostFew is the largest number of timers kept in a slice. Up to it, a linear search takes less time and memory than a Set.
 const mostFew = 32
 
-// Few is a set of timers that mostly has only some of them, and takes little memory then. It fires in the order of a Set. The
+// Few is a set of timers that takes little memory while it has at most mostFew timers. It fires in the same order as a Set. The
 // zero value is an empty set. It is not safe for concurrent use.
 type Few[K comparable] struct {
-	few  []deadline[K] // in the order of their insertion
-	many *Set[K]       // nil while there are few
+	few  []deadline[K] // in order of insertion
+	many *Set[K]       // if not nil, holds all timers
 }
 
 type deadline[K comparable] struct {
@@ -17,7 +17,7 @@ type deadline[K comparable] struct {
 	due int64 // unix ms
 }
 
-// Put sets the timer of a key that has none.
+// Put adds the timer of a key. The key must not have a timer.
 func (f *Few[K]) Put(key K, dueUnixMs int64) {
 	if f.many == nil && len(f.few) == mostFew {
 		f.many = &Set[K]{}
@@ -50,7 +50,7 @@ func (f *Few[K]) Len() int {
 	return len(f.few)
 }
 
-// First returns the timer that fires first. It reports false if the set is empty.
+// First returns the timer that fires first; false if the set is empty.
 func (f *Few[K]) First() (key K, dueUnixMs int64, ok bool) {
 	if f.many != nil {
 		return f.many.First()

@@ -44,8 +44,8 @@ const (
 // Len returns the number of timers.
 func (s *Set[K]) Len() int { return len(s.heap) }
 
-// Put sets the timer of key to a deadline. If the key has a timer, Put moves it; a timer that is moved to another
-// deadline counts as inserted last, and one that already has this deadline is left as it is.
+// Put sets the timer of key to a deadline. If the key has a timer, Put moves it. A timer that moves to another deadline counts
+// as inserted last; a timer that already has the deadline keeps its order.
 func (s *Set[K]) Put(key K, dueUnixMs int64) {
 	n, ok := s.index[key]
 	if !ok {
@@ -86,7 +86,7 @@ func (s *Set[K]) Next() (dueUnixMs int64, ok bool) {
 	return s.heap[0].due, true
 }
 
-// First returns the timer that Pop would return at some instant, which stays. It reports false if the set is empty.
+// First returns the timer that fires first, without removing it. It reports false if the set is empty.
 func (s *Set[K]) First() (key K, dueUnixMs int64, ok bool) {
 	if len(s.heap) == 0 {
 		return key, 0, false
@@ -124,11 +124,11 @@ func (s *Set[K]) insert(key K, due int64) {
 	s.up(uint32(len(s.heap)-1), item{due, s.seq, n})
 }
 
-// remove removes the item at a place, and its node.
+// remove removes the item at a place and frees its node.
 func (s *Set[K]) remove(place uint32) {
 	n := s.heap[place].node
 	delete(s.index, s.nodes[n].key)
-	s.nodes[n] = node[K]{place: s.free} // without the key, so that it can be collected
+	s.nodes[n] = node[K]{place: s.free} // clear the key, so that it can be collected
 	s.free = n + 1
 	last := len(s.heap) - 1
 	moved := s.heap[last]
@@ -190,7 +190,7 @@ func (s *Set[K]) set(place uint32, it item) {
 	s.nodes[it.node].place = place
 }
 
-// shrink moves the timers to memory of their size. A map never returns memory, so a new one is made.
+// shrink moves the timers to slices and a map of their size. It makes a new map because a map never returns memory.
 func (s *Set[K]) shrink() {
 	old := *s
 	n := len(old.heap)

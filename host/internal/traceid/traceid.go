@@ -1,8 +1,8 @@
-// Package traceid gives runs and their attempts their ids of W3C Trace Context (https://www.w3.org/TR/trace-context/, level 1),
-// computed from what is durable, so that a trace goes on where it was after a restart of the host, and on another one.
+// Package traceid gives runs and their attempts ids of W3C Trace Context (https://www.w3.org/TR/trace-context/, level
+// 1). The ids are computed from durable data, so a trace continues after a restart of the host, and on another host.
 //
-// The trace of a run is that of the caller who started it, if there was one, else one of its own, whose id is a hash of the run's
-// incarnation: nobody can compute it who does not know that. The run, and each attempt of its steps, has a span.
+// A run belongs to the trace of the caller who started it. Without such a trace it gets its own, whose id is a hash of the run's
+// incarnation: it cannot be computed without knowing the incarnation. The run, and each attempt of its steps, has a span.
 package traceid
 
 import (
@@ -15,21 +15,21 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Context is a span, as a caller is told of it.
+// Context is a span, as it is passed to other services.
 type Context struct {
 	Trace   [16]byte
 	Span    [8]byte
-	Parent  [8]byte // the span above it; zero if there is none
-	Sampled bool    // whoever began the trace says that it is recorded
+	Parent  [8]byte // the parent span; zero if there is none
+	Sampled bool    // the trace's originator records it
 }
 
-// sampled is the flag that says so.
+// sampled is the flag for Context.Sampled.
 const sampled = 1
 
-// headerLen is the length of a header of version 00: version, trace id, span id and flags in hexadecimal, with dashes between.
+// headerLen is the length of a header of version 00: version, trace id, span id and flags in hexadecimal, separated by dashes.
 const headerLen = 2 + 1 + 32 + 1 + 16 + 1 + 2
 
-// String returns the header traceparent of version 00.
+// String returns the traceparent header of version 00.
 func (c Context) String() string {
 	flags := byte(0)
 	if c.Sampled {
@@ -42,8 +42,8 @@ func (c Context) String() string {
 	return string(hex.AppendEncode(b, []byte{flags}))
 }
 
-// Parse reads a header traceparent. ok is false if it is none: the standard has it ignored then. Of a version that is not known,
-// what version 00 has is read.
+// Parse parses a traceparent header. ok is false if it is malformed; the standard says to ignore it then. From an
+// unknown version, Parse reads the fields of version 00.
 func Parse(header string) (c Context, ok bool) {
 	h := strings.TrimSpace(header)
 	if len(h) < headerLen || h[2] != '-' || h[35] != '-' || h[52] != '-' || strings.ToLower(h) != h {
@@ -66,7 +66,7 @@ func Parse(header string) (c Context, ok bool) {
 	return c, true
 }
 
-// Normal returns a header as a run keeps it: with version 00, of headerLen bytes; empty if it is none.
+// Normal returns a header as a run keeps it: with version 00, of headerLen bytes. It returns "" if the header is malformed.
 func Normal(header string) string {
 	c, ok := Parse(header)
 	if !ok {
@@ -87,10 +87,10 @@ func OfRun(i store.Incarnation, header string) Context {
 	return c
 }
 
-// Attempt is an attempt of a step.
+// Attempt identifies an attempt of a step.
 type Attempt struct {
 	Incarnation    store.Incarnation // of its run
-	Header         string            // under which that was started; empty = none
+	Header         string            // traceparent header of the start of the run; empty = none
 	IdempotencyKey string
 	Number         uint32
 }
@@ -105,10 +105,10 @@ func (a Attempt) Context() Context {
 
 type key struct{}
 
-// With returns a context of what an attempt does.
+// With returns a context for the work of an attempt.
 func With(ctx context.Context, a Attempt) context.Context { return context.WithValue(ctx, key{}, a) }
 
-// Header returns the header traceparent for requests of the attempt whose context it is; empty if it is none's.
+// Header returns the traceparent header for requests of the attempt of ctx, and "" if ctx has none.
 func Header(ctx context.Context) string {
 	a, ok := ctx.Value(key{}).(Attempt)
 	if !ok {

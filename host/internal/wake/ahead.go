@@ -7,16 +7,17 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// States is what is read of the states of runs: see store.Store.
+// States reads the states of runs: see store.Store.
 type States interface {
 	State(ctx context.Context, key store.RunKey) (store.RunState, error)
 }
 
-// aheadPortion is how many wakes are read at a time.
+// aheadPortion is the number of wakes per read.
 const aheadPortion = 256
 
-// FindAhead calls found with the runs that wake after an instant and were changed at a later one, some at a time, until it has
-// seen all wakes or a read fails. Such a run may be behind any number of others, which began to wait before.
+// FindAhead calls found, in portions, with the runs that wake after unixMs and were last updated after unixMs. It returns when it
+// has seen all wakes, or with the first read error. It must read the whole index after unixMs, because such a run may stand
+// behind any number of other wakes.
 func FindAhead(ctx context.Context, in Index, states States, unixMs int64, found func([]store.RunKey)) error {
 	for after := (store.WakeKey{UnixMs: unixMs}); ; {
 		wakes, err := in.Due(ctx, after, Never-1, aheadPortion)

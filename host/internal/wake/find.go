@@ -6,13 +6,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Index is what is read of the wake index: see store.Partition.
+// Index reads the wake index: see store.Partition.
 type Index interface {
 	Due(ctx context.Context, after store.WakeKey, untilUnixMs int64, limit int) ([]store.Wake, error)
 }
 
-// Find reads a portion for Schedule.Loaded: at most limit wakes after a key and up to an instant, whether there are more, and
-// the instant of the first wake behind them, Never if there is none.
+// Find reads a portion for Schedule.Loaded: at most limit wakes after a key and up to untilUnixMs. more reports whether the
+// portion has more wakes. first is the instant of the next wake in the index, Never if there is none.
 func Find(ctx context.Context, in Index, after store.WakeKey, untilUnixMs int64, limit int) (wakes []store.Wake, more bool,
 	first int64, err error) {
 	wakes, err = in.Due(ctx, after, untilUnixMs, limit+1)

@@ -7,27 +7,26 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Pacer says how soon one after the other runs of a namespace may be woken. Its methods may be called concurrently, and do not
-// block.
+// Pacer limits the rate at which the runs of each namespace are woken. Its methods may be called concurrently and do not block.
 type Pacer interface {
-	// Wake lets a run of a namespace be woken now that was due at an instant, and counts it, or reports false.
+	// Wake reports whether a run that was due at dueMs may be woken now. If so, it counts the wake.
 	Wake(namespace uint32, nowMs, dueMs int64) bool
-	// NextWake returns the instant from which on Wake may let one that was due at an instant.
+	// NextWake returns the earliest instant at which Wake may admit a run that was due at dueMs.
 	NextWake(namespace uint32, dueMs int64) int64
-	// May reports whether runs of a namespace may go on without having been woken.
+	// May reports whether runs of a namespace may continue without a wake.
 	May(namespace uint32, nowMs int64) bool
 	// Wrote counts bytes that a run of a namespace writes.
 	Wrote(namespace uint32, bytes int, nowMs int64)
 }
 
-// paced is runs that are due, and whose namespaces have woken as many as they may. Of each namespace the one that was due first
-// goes first, and namespaces take turns.
+// paced holds the due runs that must wait because their namespaces have used up their wakes. Within a namespace, the run that was
+// due first goes first. Namespaces take turns.
 type paced struct {
 	queues map[store.NamespaceID]*timers.Set[Key] // none is empty
-	order  []store.NamespaceID                    // those of queues; the one whose turn it is stands first
+	order  []store.NamespaceID                    // the keys of queues; the next namespace in turn stands first
 }
 
-// has reports whether others of the namespace wait.
+// has reports whether runs of k's namespace wait.
 func (p *paced) has(k Key) bool { return p.queues[k.Run.Namespace] != nil }
 
 func (p *paced) put(k Key, dueUnixMs int64) {
@@ -48,7 +47,7 @@ func (p *paced) remove(k Key) {
 	}
 }
 
-// tidy forgets a namespace of which nobody waits.
+// tidy removes the queue of a namespace if it is empty.
 func (p *paced) tidy(ns store.NamespaceID) {
 	if p.queues[ns].Len() == 0 {
 		delete(p.queues, ns)
@@ -56,7 +55,8 @@ func (p *paced) tidy(ns store.NamespaceID) {
 	}
 }
 
-// pop removes and returns a run that may be woken now, false if none may. It counts as due now: that it waited is nobody's delay.
+// pop removes and returns a run that may be woken now; false if there is none. It returns now as the deadline, so the wait does
+// not count as lateness.
 func (p *paced) pop(now int64, pacer Pacer) (k Key, dueUnixMs int64, ok bool) {
 	for i, ns := range p.order {
 		if due, _ := p.queues[ns].Next(); !pacer.Wake(uint32(ns), now, due) {
@@ -77,7 +77,7 @@ func (p *paced) due(k Key) (dueUnixMs int64, ok bool) {
 	return 0, false
 }
 
-// next returns the instant at which the next one may be woken, false if nobody waits.
+// next returns when the next waiting run may be woken; false if no run waits.
 func (p *paced) next(pacer Pacer) (unixMs int64, ok bool) {
 	unixMs = Never
 	for _, ns := range p.order {

@@ -5,38 +5,38 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Kinds of timers that are in memory alone, for what is tried again.
+// Kinds of timers for retries. They are in memory only.
 const (
-	KindInbox   store.WakeKind = 254 // the inbox is to be read again
-	KindCommand store.WakeKind = 255 // the first command for a run is to be tried again
+	KindInbox   store.WakeKind = 254 // reads the inbox again
+	KindCommand store.WakeKind = 255 // retries the first command for a run
 )
 
-// InboxKey is whose timer that of the inbox is.
+// InboxKey is the timer key of the inbox.
 var InboxKey = Key{Kind: KindInbox}
 
-// CommandKey is whose timer that of the first command for a run is.
+// CommandKey returns the timer key of the first command for a run.
 func CommandKey(to store.RunKey) Key { return Key{Kind: KindCommand, Run: to} }
 
-// againMs is how long something waits that could not be done, before it is tried again.
+// againMs is the delay of a retry after a failure.
 const againMs = 1000
 
-// pending is the timers in memory: one for each key at most, of a wake, of one that is due and has to wait, or of something
-// that is tried again.
+// pending holds the timers in memory. Each key has at most one: a wake in wakes, a due run that must wait in paced, or a retry in
+// again.
 type pending struct {
 	wakes timers.Set[Key]
 	again timers.Set[Key]
 	paced
-	pacer Pacer // nil: all wake when they are due
+	pacer Pacer // nil = runs wake when they are due
 }
 
-// Put sets the timer of a key, in place of the one that it has.
+// Put sets the timer of a key, replacing any other timer of the key.
 func (p *pending) Put(k Key, dueUnixMs int64) {
 	p.again.Remove(k)
 	p.paced.remove(k)
 	p.wakes.Put(k, dueUnixMs)
 }
 
-// Again sets the timer of something that could not be done, and is tried again.
+// Again schedules a retry for a key, againMs from now.
 func (p *pending) Again(now int64, k Key) {
 	p.wakes.Remove(k)
 	p.paced.remove(k)
@@ -50,8 +50,8 @@ func (p *pending) Remove(k Key) {
 	p.wakes.Remove(k)
 }
 
-// Pop removes and returns a timer that is due by an instant, and its own, false if none is. A run whose namespace has woken as
-// many as it may is kept for later.
+// Pop removes and returns a timer that is due by now, with its deadline; false if there is none. Retries come first. A due run
+// whose namespace has used up its wakes stays, in paced.
 func (p *pending) Pop(now int64) (k Key, dueUnixMs int64, ok bool) {
 	k, dueUnixMs, ok = p.again.Pop(now)
 	if ok {
@@ -71,8 +71,8 @@ func (p *pending) Pop(now int64) (k Key, dueUnixMs int64, ok bool) {
 	}
 }
 
-// Hold has a run wait, as one that was due at an instant, until its namespace may go on, and reports whether it has to. One that
-// waits keeps its place.
+// Hold makes a run wait, as a run that was due at dueUnixMs, if its namespace may not continue now. It reports whether the run
+// waits. A run that waits already keeps its place.
 func (p *pending) Hold(now int64, k Key, dueUnixMs int64) bool {
 	if p.pacer == nil || p.pacer.May(uint32(k.Run.Namespace), now) {
 		return false
@@ -84,7 +84,7 @@ func (p *pending) Hold(now int64, k Key, dueUnixMs int64) bool {
 	return true
 }
 
-// Due returns the instant of the timer of a key, false if it has none.
+// Due returns the deadline of a key's timer; false if it has none.
 func (p *pending) Due(k Key) (dueUnixMs int64, ok bool) {
 	if at, ok := p.again.Due(k); ok {
 		return at, true
@@ -95,7 +95,7 @@ func (p *pending) Due(k Key) (dueUnixMs int64, ok bool) {
 	return p.wakes.Due(k)
 }
 
-// Next returns the first instant of a timer, false if there is none.
+// Next returns the earliest instant at which Pop may return a timer; false if there are no timers.
 func (p *pending) Next() (dueUnixMs int64, ok bool) {
 	first, ok := p.wakes.Next()
 	if at, has := p.again.Next(); has && (!ok || at < first) {
@@ -110,7 +110,7 @@ func (p *pending) Next() (dueUnixMs int64, ok bool) {
 // Len returns the number of timers.
 func (p *pending) Len() int { return p.wakes.Len() + p.again.Len() + p.paced.len() }
 
-// setBack has at once what is tried again.
+// setBack makes all retries due now.
 func (p *pending) setBack(now int64) {
 	var keys []Key
 	for k, _, ok := p.again.Pop(Never); ok; k, _, ok = p.again.Pop(Never) {

@@ -1,6 +1,6 @@
-// Package wake knows when the runs of a partition are to be woken. Near wakes have timers in memory. Far ones are keys in the
-// store's wake index alone, which is read in portions as they come near. A Schedule does not read it: it says when, and from
-// where, and takes what Find has read.
+// Package wake schedules the wakes of the runs of a partition. Near wakes have timers in memory. Far wakes are only keys in the
+// store's wake index, which is read in portions as they come near. A Schedule does not read the index itself: it tells its caller
+// when and from where to read, and takes the portion that Find read.
 //
 // The package starts no goroutine, reads no clock and takes no lock.
 package wake
@@ -11,21 +11,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Window is how far ahead wakes are loaded: a little more than half a minute, so that loads come in portions worth
-// reading, and memory does not grow with far sleepers.
+// Window is how far ahead wakes are loaded, in milliseconds: a little more than half a minute. So portions are worth a read, and
+// memory does not grow with the number of far sleepers.
 const Window = 32_768
 
-// tight is how far ahead wakes are loaded when there are many timers in memory.
+// tight is how far ahead wakes are loaded while memory holds many timers, in milliseconds.
 const tight = 1000
 
 const (
-	// Never is the instant of no wake.
+	// Never is the instant that stands for no wake.
 	Never = math.MaxInt64
-	// beginning is the far wake of a schedule whose index was not read yet.
+	// beginning is the value of far before the index was read.
 	beginning = -1
 )
 
-// Ahead returns how far ahead wakes may be loaded where there are so many timers in memory, and a limit for them.
+// Ahead returns how far ahead wakes may be loaded, in milliseconds, for the number of timers in memory: Window below limit, tight
+// below twice the limit, else 0.
 func Ahead(timers, limit int) int64 {
 	switch {
 	case timers < limit:
@@ -36,39 +37,38 @@ func Ahead(timers, limit int) int64 {
 	return 0
 }
 
-// Key is whose timer it is.
+// Key identifies a timer.
 type Key struct {
 	Kind store.WakeKind
 	Run  store.RunKey
 }
 
-// Schedule is when the runs of a partition wake: the timers of near wakes, and how far these were loaded from the index.
+// Schedule holds the timers of a partition's near wakes, and how far the index was loaded.
 type Schedule struct {
 	pending
 	margin int64
 
-	pos     store.WakeKey // wakes up to this key have timers, those after it are in the index alone
-	far     int64         // the instant of the first wake after pos, or an earlier one; Never if there is none
+	pos     store.WakeKey // wakes up to this key have timers; later wakes are only in the index
+	far     int64         // lower bound for the first wake after pos; Never if there is none
 	reading bool          // a portion is being read
-	notMs   int64         // not before this instant: the index could not be read
-	sought  int64         // what far was when the portion began that is being read
+	notMs   int64         // earliest instant of the next read, after a read failed
+	sought  int64         // far when the present read began
 }
 
-// New returns the schedule of a partition whose index is to be read.
-// pacer may be nil.
+// New returns the schedule of a partition whose index was not read yet. pacer may be nil: then runs wake when they are due.
 func New(id store.PartitionID, pacer Pacer) Schedule {
 	return Schedule{pending: pending{pacer: pacer}, margin: margin(id), far: beginning}
 }
 
-// margin is how long before its first far wake a partition is loaded, at the latest half a window before: a load brings
-// at least as much as half a window, however closely wakes follow one another. It differs between partitions, so that
-// they do not all reload at the same time.
+// margin returns how long before its first far wake a partition loads the next portion: between a quarter and half of Window. So
+// a portion covers at least half of Window, however closely wakes follow each other. The margin differs between partitions, so
+// they do not all load at the same time.
 func margin(id store.PartitionID) int64 {
 	return Window/4 + int64(id)*(Window/4)/store.Partitions
 }
 
-// Leave decides what becomes of the timer of a run that is dropped from memory, whose durable wake is given: it stays if
-// that was loaded, and else is left to the index.
+// Leave adjusts the timer of a run with the durable wake wakeUnixMs that is dropped from memory. The timer stays if the wake was
+// loaded from the index. Otherwise Leave removes it, and the index brings it later.
 func (s *Schedule) Leave(k Key, wakeUnixMs int64) {
 	if wakeUnixMs == store.NoWake {
 		s.Remove(k)
@@ -76,19 +76,19 @@ func (s *Schedule) Leave(k Key, wakeUnixMs int64) {
 	}
 	key := store.WakeKey{UnixMs: max(wakeUnixMs, 0), Kind: k.Kind, Key: k.Run}
 	if key.Compare(s.pos) <= 0 {
-		return // it has its timer, or none: a start that waits as a key, or a run that waits for a handler
+		return // the timer is right; a start that waits as a key, or a run that waits for a handler, has none
 	}
 	s.Remove(k)
 	s.far = min(s.far, key.UnixMs)
 }
 
-// Reads reports whether a portion is to be read by now.
+// Reads reports whether the next portion must be read by now.
 func (s *Schedule) Reads(now, ahead int64) bool {
 	return !s.reading && s.far != Never && s.far-min(ahead, s.margin) <= now && s.notMs <= now
 }
 
-// Set sets the durable wake of something that is not in memory: its timer, if the index was read so far, and else it is left
-// to the index.
+// Set records the durable wake of a run or key that is not in memory. It sets a timer if the index was read that far; otherwise
+// the index brings it later.
 func (s *Schedule) Set(k Key, wakeUnixMs int64) {
 	s.Remove(k)
 	key := store.WakeKey{UnixMs: max(wakeUnixMs, 0), Kind: k.Kind, Key: k.Run}
@@ -101,14 +101,15 @@ func (s *Schedule) Set(k Key, wakeUnixMs int64) {
 	}
 }
 
-// Read begins to read a portion: the wakes after a key and up to an instant. Loaded or Failed ends it.
+// Read begins a read of a portion and returns its bounds: the wakes after a key and up to an instant. The caller must end it with
+// Loaded or Failed.
 func (s *Schedule) Read(now, ahead int64) (after store.WakeKey, untilUnixMs int64) {
 	after, untilUnixMs = s.pos, now+ahead
 	s.reading, s.sought = true, s.far
 	if end := lastKey(untilUnixMs); end.Compare(s.pos) > 0 {
 		s.pos = end
 	}
-	s.far = Never // what is left to the index meanwhile may bring it nearer
+	s.far = Never // Set and Leave may lower it during the read
 	return after, untilUnixMs
 }
 
@@ -118,8 +119,8 @@ func lastKey(unixMs int64) store.WakeKey {
 	return store.WakeKey{UnixMs: unixMs, Key: store.RunKey{ID: "\xff"}}
 }
 
-// Loaded takes a portion that was read, and whether there is more of it. first is the instant of the first wake behind it,
-// Never if there is none. inMemory reports whether a run is in memory, whose wake is newer then.
+// Loaded ends a read with its portion. more and first are as returned by Find. Loaded skips wakes of runs that are in memory, as
+// reported by inMemory, and of keys with a timer: theirs are newer.
 func (s *Schedule) Loaded(wakes []store.Wake, more bool, first int64, inMemory func(store.RunKey) bool) {
 	s.reading = false
 	for _, w := range wakes {
@@ -136,20 +137,20 @@ func (s *Schedule) Loaded(wakes []store.Wake, more bool, first int64, inMemory f
 	s.far = min(s.far, first)
 }
 
-// Failed says that the index could not be read. It is read again after a while, from the beginning.
+// Failed ends a read that failed. After againMs, the index is read again from the beginning.
 func (s *Schedule) Failed(now int64) {
 	s.reading = false
 	s.pos, s.far, s.notMs = store.WakeKey{}, beginning, now+againMs
 }
 
-// SetBack says that the clock was set back. Runs sleep until it shows their instants. What is tried again is tried at once, and
-// does not wait for that.
+// SetBack must be called when the clock was set back. Runs still sleep until the clock shows their instants. Retries become due
+// at once, so they do not wait for the clock to catch up.
 func (s *Schedule) SetBack(now int64) {
 	s.pending.setBack(now)
 	s.notMs = min(s.notMs, now)
 }
 
-// NextRead returns the instant at which the next portion is to be read, false if none is, or one is being read.
+// NextRead returns when the next portion must be read; false if there is none, or a read is in progress.
 func (s *Schedule) NextRead(ahead int64) (unixMs int64, ok bool) {
 	if s.reading || s.far == Never {
 		return 0, false
@@ -157,8 +158,8 @@ func (s *Schedule) NextRead(ahead int64) (unixMs int64, ok bool) {
 	return max(s.far-min(ahead, s.margin), s.notMs), true
 }
 
-// First returns the instant of the first wake in memory or in the index, Never if there is none. While the index cannot be
-// read, nobody knows what it has, and First returns when it will be read again.
+// First returns the instant of the first wake in memory or in the index, Never if there is none. Until the index has been read,
+// the instant of its next read stands for its wakes.
 func (s *Schedule) First() int64 {
 	far := s.far
 	if far == beginning {
@@ -170,9 +171,8 @@ func (s *Schedule) First() int64 {
 	return far
 }
 
-// OverdueMs returns how late the latest wake is that is due and has not been popped, 0 if none is. Those that are tried again,
-// and those whose namespace has woken as many as it may, are not late by it. While nobody knows what the index has, those in
-// memory alone count.
+// OverdueMs returns how long the most overdue wake has been due without being popped, 0 if none is due. Retries and paced runs do
+// not count. Wakes in the index count once the index has been read.
 func (s *Schedule) OverdueMs(now int64) int64 {
 	first := s.far
 	if s.reading {
@@ -187,7 +187,7 @@ func (s *Schedule) OverdueMs(now int64) int64 {
 	return max(now-first, 0)
 }
 
-// Finds reports whether a wake in the index that has no timer will be found there in time.
+// Finds reports whether the schedule will read the wake at k, which has no timer, from the index in time.
 func (s *Schedule) Finds(k store.WakeKey) bool {
 	return s.reading || k.Compare(s.pos) > 0 && s.far <= k.UnixMs
 }

@@ -10,31 +10,31 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Guest is a guest that has given its instance up where it waits, with what has answered it. It stands at a place of the
-// journal of its run, and is right as long as the journal begins so: if more was appended since, the guest goes on from
-// there.
+// Guest is a guest that gave up its instance where it waits, with the state of its machine. It is at a position in
+// the journal of its run, and valid while the journal begins with the same entries: the guest continues with the
+// entries appended since.
 type Guest struct {
 	engine.Frozen
 	Machine replay.Frozen
 	Lines   calls.Lines
-	Stdin   []byte // that was not read
-	Read    bool   // some of it was
+	Stdin   []byte // unread input
+	Read    bool   // it has begun to read
 	Passed  Passed
 }
 
-// Bytes returns what the guest takes, about.
+// Bytes estimates the size of the guest.
 func (g *Guest) Bytes() int64 {
 	return g.Frozen.Bytes() + g.Machine.Bytes() + g.Lines.Held() + int64(cap(g.Stdin))
 }
 
-// Passed is what a guest has seen of its journal.
+// Passed identifies the part of its journal that a guest has seen.
 type Passed struct {
 	entries int
-	digest  uint64 // of how the run began, and of the entries
+	digest  uint64 // of the run's beginning and of the entries
 }
 
-// The constants of FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv), which is fed with numbers in place of bytes where there
-// are numbers.
+// Constants of FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv), which is applied to whole numbers instead of
+// bytes.
 const (
 	digestBasis = 14695981039346656037
 	digestPrime = 1099511628211
@@ -55,7 +55,7 @@ func (p *Passed) text(texts ...string) {
 	}
 }
 
-// NewPassed is what a guest has seen that begins, of an iteration and attempt of a run.
+// NewPassed returns the Passed of a guest that begins an iteration and attempt of a run.
 func NewPassed(s *journal.Started) Passed {
 	p := Passed{digest: digestBasis}
 	p.text(s.RunID, s.Incarnation, s.Module, string(s.Seed))
@@ -63,11 +63,11 @@ func NewPassed(s *journal.Started) Passed {
 	return p
 }
 
-// ofData is the seed of the digests of what entries hold.
+// ofData is the seed for hashes of the entries' data.
 var ofData = maphash.MakeSeed()
 
-// See adds the entries that are new in a journal. What is told apart is what never changes of an entry, and what it holds: a
-// commit that fails may leave another signal in the place of one that the guest has seen, at the same time.
+// See adds the new entries of a journal. The digest covers the fields of an entry that never change, and its data: a
+// failed commit may replace a signal that the guest has seen by another one with the same time.
 func (p *Passed) See(entries []store.Entry) {
 	for i := range entries[p.entries:] {
 		e := &entries[p.entries+i]
@@ -76,7 +76,8 @@ func (p *Passed) See(entries []store.Entry) {
 	p.entries = len(entries)
 }
 
-// Begins reports whether a journal begins so: with the same iteration and attempt of the run, and the same entries.
+// Begins reports whether a journal begins like this one: with the same iteration and attempt of the run, and the same
+// entries.
 func (p *Passed) Begins(started *journal.Started, entries []store.Entry) bool {
 	if len(entries) < p.entries {
 		return false

@@ -1,5 +1,5 @@
-// Package warm keeps what runs can go on from without a replay, within a number of bytes. What is dropped costs a replay,
-// and nothing else.
+// Package warm caches what lets runs continue without a replay, within a limit in bytes. An evicted entry costs a
+// replay and nothing else.
 package warm
 
 import (
@@ -10,26 +10,28 @@ import (
 )
 
 const (
-	// somedayMs is when a run is taken to wake that waits for something else than time: those that wake sooner go before.
+	// somedayMs is the assumed time to the wake of a run that does not wait for time. Runs that wake later are
+	// evicted first.
 	somedayMs = 10 * 60 * 1000
-	// farMs is how long before its wake nothing of a run is kept: a replay in a day costs little, and the memory until then,
-	// which nobody else might want, is that of a process at rest.
+	// farMs is the longest time to a wake for which an entry is cached: a replay per day costs little, and without
+	// pressure on the cache an entry would stay until then in the memory of an idle process.
 	farMs = 24 * 60 * 60 * 1000
-	// staleMs is how long after its wake a run is kept that has not come: it has ended, or another host has it.
+	// staleMs is how long after its wake an entry stays if the run did not take it: the run has ended, or another
+	// host has it.
 	staleMs = 60 * 1000
-	// keptBytes is what it takes to keep something.
+	// keptBytes is the overhead of an entry.
 	keptBytes = 300
 )
 
-// Cache keeps a thing for each of some runs. Where there is no room for all of them, those stay that wake soonest.
+// Cache holds at most one entry per run. If it is full, it evicts the runs that wake last.
 type Cache[T any] struct {
 	limit int64
 
 	mu    sync.Mutex
 	bytes int64
 	kept  map[store.RunKey]kept[T]
-	late  timers.Set[store.RunKey] // by the negated instant of the wake: the farthest one first
-	soon  timers.Set[store.RunKey] // by the instant of the wake
+	late  timers.Set[store.RunKey] // by the negated time of the wake: the last one first
+	soon  timers.Set[store.RunKey] // by the time of the wake
 }
 
 type kept[T any] struct {
@@ -37,13 +39,13 @@ type kept[T any] struct {
 	bytes int64
 }
 
-// New returns a cache of so many bytes; 0 keeps nothing.
+// New returns a cache with a limit in bytes; 0 keeps nothing.
 func New[T any](limit int64) *Cache[T] {
 	return &Cache[T]{limit: limit, kept: map[store.RunKey]kept[T]{}}
 }
 
-// Put keeps a thing of a run that takes so many bytes, in place of what was kept of it. The run wakes at an instant, 0 if
-// that depends on something else than time. Of a run that wakes in more than a day nothing is kept.
+// Put replaces the entry of a run by a thing of the given size. wakesMs is when the run wakes; 0 means that the run
+// does not wait for time. If the run wakes more than a day from now, nothing is kept.
 func (c *Cache[T]) Put(now int64, key store.RunKey, thing T, bytes, wakesMs int64) {
 	if wakesMs == 0 {
 		wakesMs = now + somedayMs
@@ -64,7 +66,7 @@ func (c *Cache[T]) Put(now int64, key store.RunKey, thing T, bytes, wakesMs int6
 	}
 	for c.bytes+bytes > c.limit {
 		due, ok := c.late.Next()
-		if !ok || -due <= wakesMs { // all others wake sooner
+		if !ok || -due <= wakesMs { // all entries wake sooner
 			return
 		}
 		far, _, _ := c.late.Pop(due)
@@ -76,7 +78,7 @@ func (c *Cache[T]) Put(now int64, key store.RunKey, thing T, bytes, wakesMs int6
 	c.soon.Put(key, wakesMs)
 }
 
-// Take takes out what is kept of a run.
+// Take removes and returns the entry of a run.
 func (c *Cache[T]) Take(key store.RunKey) (thing T, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +87,7 @@ func (c *Cache[T]) Take(key store.RunKey) (thing T, ok bool) {
 	return k.thing, ok
 }
 
-// Clear drops everything.
+// Clear removes everything.
 func (c *Cache[T]) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +96,7 @@ func (c *Cache[T]) Clear() {
 	}
 }
 
-// Bytes returns what everything takes, about, and of how many runs it is.
+// Bytes estimates the size of all entries, and returns their number.
 func (c *Cache[T]) Bytes() (bytes int64, runs int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,16 +1,16 @@
-// The specification (4.3.3) lets an engine choose the sign and the payload of a NaN that an instruction computes; what it
-// chooses depends on the processor and on the order of operands in the machine code. A guest can look at these bits, and a
-// workflow that did so would not replay elsewhere. Here are the instructions that choose, and what makes the NaN that one has
-// left on the stack the canonical one, with the sign bit clear.
+// The specification (4.3.3) lets an engine choose the sign and the payload of a NaN that an instruction computes.
+// Engines choose by the processor and by the order of operands in the machine code. A guest can read these bits, and
+// a workflow that does would not replay elsewhere. This file lists the instructions whose NaNs the engine chooses,
+// and writes the code that replaces such a NaN on the stack by the canonical NaN with a clear sign bit.
 
 package wasm
 
 import "encoding/binary"
 
-// Kind is the type of a result whose NaNs the engine chooses. The zero value is none.
+// Kind is the type of a result whose NaN bits the engine chooses. The zero value is None.
 type Kind byte
 
-// The types: numbers, and vectors by the shape of their lanes.
+// Kinds: numbers, and vectors by the shape of their lanes.
 const (
 	None Kind = iota
 	F32
@@ -19,13 +19,13 @@ const (
 	F64x2
 )
 
-// Kinds is a set of kinds, in the order of which a function has a local for each. The zero value is empty.
+// Kinds is a set of kinds. A function has a local for each, in ascending order. The zero value is empty.
 type Kinds [F64x2 + 1]bool
 
 // Add adds a kind.
 func (s *Kinds) Add(k Kind) { s[k] = true }
 
-// Len returns how many there are.
+// Len returns the number of kinds in the set.
 func (s *Kinds) Len() int { return s.count(len(s)) }
 
 func (s *Kinds) count(to int) (n int) {
@@ -37,7 +37,7 @@ func (s *Kinds) count(to int) (n int) {
 	return n
 }
 
-// Append appends the declarations of the locals, each a group of one (5.4.6).
+// Append appends the declarations of the locals, each as a group of one (5.4.6).
 func (s *Kinds) Append(out []byte) []byte {
 	for k, in := range s {
 		if in {
@@ -47,7 +47,7 @@ func (s *Kinds) Append(out []byte) []byte {
 	return out
 }
 
-// Value types (5.3.1, 5.3.2), and the only instructions with a meaning here (5.4).
+// Value types (5.3.1, 5.3.2), and the instructions that this file tells apart (5.4).
 const (
 	typeF32, typeF64, typeV128 = 0x7d, 0x7c, 0x7b
 
@@ -73,7 +73,7 @@ const (
 	bits64 = 0x7ff8000000000000
 )
 
-// Of returns the kind of an instruction of one byte.
+// Of returns the kind of a one-byte instruction.
 func Of(op byte) Kind {
 	switch {
 	case op >= opF32Ceil && op <= opF32Max, op == opDemote:
@@ -84,7 +84,7 @@ func Of(op byte) Kind {
 	return None
 }
 
-// OfVector returns the kind of an instruction behind the prefix 0xfd. Those that change or choose bits and compute nothing
+// OfVector returns the kind of an instruction after the prefix 0xfd. Instructions that only change or choose bits
 // (abs, neg, pmin, pmax) have none.
 func OfVector(op uint32) Kind {
 	switch op {
@@ -104,8 +104,9 @@ func (k Kind) Type() byte {
 	return [len(Kinds{})]byte{F32: typeF32, F64: typeF64, F32x4: typeV128, F64x2: typeV128}[k]
 }
 
-// Vanishes reports whether nobody sees the bits of the NaN on the stack, because of the instructions that follow: it is dropped,
-// compared, converted to an integer, or an operand of an instruction whose own NaN is made canonical. It knows the common ones.
+// Vanishes reports whether the NaN on the stack is unobservable because of the instructions that follow: it is
+// dropped, compared, converted to an integer, or an operand of an instruction whose own NaN is made canonical. It
+// recognizes common cases only.
 func (k Kind) Vanishes(next []byte) bool {
 	if k != F32 && k != F64 || len(next) == 0 {
 		return false
@@ -114,7 +115,7 @@ func (k Kind) Vanishes(next []byte) bool {
 	switch {
 	case op == opDrop, op == opPrefixFC && len(next) > 1 && next[1] <= fcLastConversion:
 		return true
-	case op >= 0xa8 && op <= 0xb1: // conversions to integers trap; those from integers take none
+	case op >= 0xa8 && op <= 0xb1: // conversions to integers trap; conversions from integers take no NaN
 		return true
 	case op == opDemote, op == opPromote, k.binary(op), k == F32 && op >= opF32Ceil && op <= opF32Sqrt,
 		k == F64 && op >= opF64Ceil && op <= opF64Sqrt:
@@ -123,7 +124,8 @@ func (k Kind) Vanishes(next []byte) bool {
 	return k.binary(second(next))
 }
 
-// binary reports whether an instruction takes two operands of the kind, neither of whose NaNs can be told from its result.
+// binary reports whether an instruction takes two operands of the kind and its result does not show which NaNs they
+// were.
 func (k Kind) binary(op byte) bool {
 	if k == F32 {
 		return op >= opF32Eq && op <= opF32Ge || op >= opF32Add && op <= opF32Max
@@ -131,7 +133,7 @@ func (k Kind) binary(op byte) bool {
 	return op >= opF64Eq && op <= opF64Ge || op >= opF64Add && op <= opF64Max
 }
 
-// second returns the instruction behind one that pushes something and does nothing else; 0 if there is none.
+// second returns the instruction after one that only pushes a value; 0 if there is none.
 func second(next []byte) byte {
 	n := 1
 	switch next[0] {
@@ -153,13 +155,13 @@ func second(next []byte) byte {
 	return next[n]
 }
 
-// Canonical appends instructions that make the NaN on the stack the canonical one. The locals of the set begin at an index.
+// Canonical appends instructions that make a NaN on the stack canonical. The locals of the set begin at index first.
 func (s *Kinds) Canonical(out []byte, k Kind, first int) []byte {
 	return k.Append(out, binary.AppendUvarint(nil, uint64(first+s.count(int(k)))))
 }
 
-// Append appends instructions that make the NaN on the stack the canonical one, and leave anything else as it is. They need a
-// local of the kind's type, whose index they are given as LEB128.
+// Append appends instructions that make a NaN on the stack canonical and leave other values unchanged. They need a
+// local of the kind's type; local is its index as LEB128.
 func (k Kind) Append(out, local []byte) []byte {
 	put := func(op byte) { out = append(append(out, op), local...) }
 	put(opTee)

@@ -1,19 +1,19 @@
-// Package wasm reads and writes what WebAssembly's binary format is made of: numbers, names, and counts of what follows. It also
-// has the instructions that compute NaNs. Numbers in comments refer to the WebAssembly Core Specification 2.0.
+// Package wasm reads and writes the elements of WebAssembly's binary format: numbers, names, and counts. It also
+// knows the instructions that compute NaNs. Numbers in comments refer to the WebAssembly Core Specification 2.0.
 package wasm
 
 import "fmt"
 
-// Reader reads a module from front to back. The first error stays: what is read after it is zero, and loops end. What its
-// methods are told is the name of what they read, for the error.
+// Reader reads a module from front to back. It keeps the first error: later reads return zero, and loops end. The
+// argument what of its methods names the element, for the error.
 type Reader struct {
 	Module []byte
 	At     int
-	End    int // of the section or body that is being read
+	End    int // of the current section or body
 	Err    error
 }
 
-// Failf keeps the first error and ends every loop over what is left.
+// Failf records an error unless there is one already, and moves to the end, so that loops over the rest end.
 func (r *Reader) Failf(format string, args ...any) {
 	if r.Err == nil {
 		r.Err = fmt.Errorf("%s at byte %d", fmt.Sprintf(format, args...), r.At)
@@ -21,7 +21,7 @@ func (r *Reader) Failf(format string, args ...any) {
 	r.At = r.End
 }
 
-// More reports whether something is left.
+// More reports whether bytes are left and no error occurred.
 func (r *Reader) More() bool { return r.Err == nil && r.At < r.End }
 
 // Byte reads a byte.
@@ -70,7 +70,7 @@ func (r *Reader) S32(what string) int32 {
 	return 0
 }
 
-// SkipLEB skips a signed number of at most so many bits.
+// SkipLEB skips a signed number of at most the given bits.
 func (r *Reader) SkipLEB(what string, bits int) {
 	for range (bits + 6) / 7 {
 		if r.Byte(what) < 0x80 {
@@ -89,7 +89,7 @@ func (r *Reader) Skip(n uint32, what string) {
 	r.At += int(n)
 }
 
-// Bytes reads a length and so many bytes, which alias the module.
+// Bytes reads a length and that many bytes, which alias the module.
 func (r *Reader) Bytes(what string) []byte {
 	n := r.U32(what)
 	from := r.At
@@ -100,7 +100,7 @@ func (r *Reader) Bytes(what string) []byte {
 	return r.Module[from:r.At:r.At]
 }
 
-// Count reads how many things follow. Each has a byte at least, so that no loop is longer than the module.
+// Count reads a number of elements. It must not exceed the bytes left, so that no loop is longer than the module.
 func (r *Reader) Count(what string) int {
 	n := r.U32("the number of " + what)
 	if int64(n) > int64(r.End-r.At) {
@@ -110,7 +110,7 @@ func (r *Reader) Count(what string) int {
 	return int(n)
 }
 
-// Index reads an index into something of which there are so many.
+// Index reads an index and checks that it is less than of.
 func (r *Reader) Index(what string, of int) uint32 {
 	i := r.U32(what)
 	if r.Err == nil && int64(i) >= int64(of) {
@@ -120,7 +120,7 @@ func (r *Reader) Index(what string, of int) uint32 {
 	return i
 }
 
-// AppendU32 writes an unsigned LEB128 number (5.2.2).
+// AppendU32 appends an unsigned LEB128 number (5.2.2).
 func AppendU32(b []byte, v uint32) []byte {
 	for ; v >= 0x80; v >>= 7 {
 		b = append(b, byte(v)|0x80)
@@ -128,7 +128,7 @@ func AppendU32(b []byte, v uint32) []byte {
 	return append(b, byte(v))
 }
 
-// AppendS64 writes a signed LEB128 number (5.2.2).
+// AppendS64 appends a signed LEB128 number (5.2.2).
 func AppendS64(b []byte, v int64) []byte {
 	for v < -64 || v > 63 {
 		b = append(b, byte(v)|0x80)
@@ -137,5 +137,5 @@ func AppendS64(b []byte, v int64) []byte {
 	return append(b, byte(v)&0x7f)
 }
 
-// AppendText writes a name: its length, and its bytes (5.2.4).
+// AppendText appends a name: its length and its bytes (5.2.4).
 func AppendText(b []byte, s string) []byte { return append(AppendU32(b, uint32(len(s))), s...) }

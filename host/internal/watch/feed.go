@@ -2,19 +2,20 @@ package watch
 
 import "github.com/wfhost/wfhost/store"
 
-// Feed gathers the runs of a namespace of which something has become durable, each once, until they are taken.
+// Feed collects the ids of a namespace's runs that had a durable change, each once, until Take.
 type Feed struct {
 	w     *Watchers
 	space store.NamespaceID
 	limit int
 	c     chan struct{}
 
-	ids   []string // in the order of their first change since they were taken
+	ids   []string // in the order of their first change since the last Take
 	known map[string]bool
-	lost  bool // there were more than limit
+	lost  bool // more than limit runs changed
 }
 
-// Feed begins a feed of a namespace, until its Stop. It holds at most limit runs that were not taken.
+// Feed starts a feed of a namespace, which runs until its Stop. It holds at most limit runs between two calls of
+// Take.
 func (w *Watchers) Feed(space store.NamespaceID, limit int) *Feed {
 	f := &Feed{w: w, space: space, limit: limit, c: make(chan struct{}, 1), known: map[string]bool{}}
 	w.mu.Lock()
@@ -26,11 +27,12 @@ func (w *Watchers) Feed(space store.NamespaceID, limit int) *Feed {
 	return f
 }
 
-// Changed receives when there is something to take. It may receive at other times, too.
+// Changed returns a channel that receives when Take has ids, or when the feed has lost some. It may also receive at
+// other times.
 func (f *Feed) Changed() <-chan struct{} { return f.c }
 
-// Take returns the ids of the runs that have changed since they were taken last, those first that changed first. It reports false
-// if there were more than the limit: then some are missing, and the feed gathers nothing any more.
+// Take returns the ids of the runs that have changed since the last Take, in the order of their first change. It
+// returns false if more runs than the limit have changed: then ids are missing, and the feed collects no more.
 func (f *Feed) Take() (ids []string, complete bool) {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
@@ -65,6 +67,6 @@ func (f *Feed) addLocked(id string) {
 func (f *Feed) wake() {
 	select {
 	case f.c <- struct{}{}:
-	default: // it has not looked since it was told last
+	default: // the reader has not consumed the last notice yet
 	}
 }

@@ -1,4 +1,4 @@
-// Package watch tells those who watch runs that something of these has become durable.
+// Package watch notifies watchers of durable changes of runs.
 package watch
 
 import (
@@ -7,15 +7,15 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Watchers are those who watch, by run. They are safe for concurrent use.
+// Watchers holds the watchers of runs and the feeds of namespaces. It is safe for concurrent use.
 type Watchers struct {
-	mu   sync.Mutex // guards what follows; nothing is called, and nothing else is locked, while it is held
+	mu   sync.Mutex // guards all fields below; no callback runs and no other lock is taken while it is held
 	runs map[store.RunKey]map[chan struct{}]interest
-	// feeds are those who watch all runs of a namespace.
+	// feeds holds the watchers of all runs of a namespace.
 	feeds map[store.NamespaceID]map[*Feed]bool
 }
 
-// interest is what is told to one who watches.
+// interest is the kind of change that a watcher wants.
 type interest uint8
 
 const (
@@ -23,18 +23,19 @@ const (
 	ends
 )
 
-// New returns Watchers that watch nothing yet.
+// New returns Watchers without any watcher.
 func New() *Watchers {
 	return &Watchers{runs: map[store.RunKey]map[chan struct{}]interest{}, feeds: map[store.NamespaceID]map[*Feed]bool{}}
 }
 
-// Watch returns a channel that receives whenever something of the run became durable, until stop is called.
+// Watch returns a channel that receives after a durable change of the run, until stop is called. Changes are
+// coalesced until the channel is read.
 func (w *Watchers) Watch(key store.RunKey) (changed <-chan struct{}, stop func()) {
 	return w.watch(key, changes)
 }
 
-// WatchEnd returns a channel that receives when it became durable that the run has ended, waits for a person, or is gone, until
-// stop is called. It may receive at other times, too.
+// WatchEnd returns a channel that receives when it is durable that the run has ended, waits for a person, or is gone,
+// until stop is called. It may also receive at other times.
 func (w *Watchers) WatchEnd(key store.RunKey) (ended <-chan struct{}, stop func()) {
 	return w.watch(key, ends)
 }
@@ -57,7 +58,8 @@ func (w *Watchers) watch(key store.RunKey, what interest) (<-chan struct{}, func
 	}
 }
 
-// Changed tells those that watch a run, and those that wait for its end if it has come to rest.
+// Changed notifies the watchers of a run and the feeds of its namespace. Watchers of the run's end are notified only
+// if it is at rest.
 func (w *Watchers) Changed(key store.RunKey, atRest bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +69,7 @@ func (w *Watchers) Changed(key store.RunKey, atRest bool) {
 	}
 }
 
-// ChangedAll tells all of them.
+// ChangedAll notifies all watchers and feeds.
 func (w *Watchers) ChangedAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +90,7 @@ func tell(set map[chan struct{}]interest, atRest bool) {
 		}
 		select {
 		case c <- struct{}{}:
-		default: // it has not looked since it was told last
+		default: // the reader has not consumed the last notice yet
 		}
 	}
 }

@@ -6,30 +6,30 @@ import (
 	"sync/atomic"
 )
 
-// Activity counts what goes on. Whatever causes something else counts that before it is done itself, so that zero means that
-// nothing happens any more until time passes. The zero Activity is ready to be used.
+// Activity counts work in progress. Work that causes other work counts that before it counts itself as done. So a
+// count of zero means that nothing happens until time passes. The zero Activity is ready to use.
 type Activity struct {
 	going atomic.Int64
-	begun atomic.Uint64 // how often something began
+	begun atomic.Uint64 // number of calls of Begin
 
-	mu   sync.Mutex    // guards idle; what Wait is given is called while it is held
-	idle chan struct{} // closed when nothing goes on; nil if nobody waits
+	mu   sync.Mutex    // guards idle; Wait calls its callback while holding it
+	idle chan struct{} // closed when the count reaches zero; nil if no caller waits
 }
 
-// Begin counts something that begins.
+// Begin counts a piece of work that begins.
 func (a *Activity) Begin() {
 	a.going.Add(1)
 	a.begun.Add(1)
 }
 
-// Done says that something is over which Begin has counted.
+// Done counts a piece of work as finished that Begin has counted.
 func (a *Activity) Done() {
 	if a.going.Add(-1) == 0 {
 		a.Wake()
 	}
 }
 
-// Wake has those that wait look again.
+// Wake makes all callers of Wait check their conditions again.
 func (a *Activity) Wake() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -39,11 +39,12 @@ func (a *Activity) Wake() {
 	}
 }
 
-// Begun returns how often something began.
+// Begun returns how often Begin was called.
 func (a *Activity) Begun() uint64 { return a.begun.Load() }
 
-// Wait waits until nothing goes on, or over says that this does not matter any more, and returns how often something had begun
-// just before. It looks whenever Wake is called. An error is that of ctx.
+// Wait blocks until no work is in progress or over returns true, and returns how often Begin had been called just
+// before that check. It checks at first and after each Wake, and calls over while holding the lock of the Activity.
+// The only error is the error of ctx.
 func (a *Activity) Wait(ctx context.Context, over func() bool) (begun uint64, err error) {
 	for {
 		a.mu.Lock()

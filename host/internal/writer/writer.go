@@ -1,6 +1,6 @@
-// Package writer gives shards their goroutines. A Writer is the goroutine that touches a shard: it has a mailbox, an alarm for
-// the shard's next deadline, and goroutines beside it that commit what the shard has gathered. An Activity counts what goes
-// on, so that it can be known that nothing does.
+// Package writer gives shards their goroutines. A Writer runs the only goroutine that touches its shard. It has a
+// mailbox, an alarm for the shard's next deadline, and goroutines that commit the shard's batches. An Activity counts
+// the work in progress, and shows when there is none.
 package writer
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Config is what a Writer is made from.
+// Config configures a Writer.
 type Config struct {
 	Clock    clock.Clock
 	Activity *Activity
-	// Commits is how many group commits are on their way at a time.
+	// Commits is the maximum number of concurrent group commits.
 	Commits int
 	// Commit makes a batch durable.
 	Commit func(b *partition.Batch) error
@@ -34,27 +34,29 @@ type Writer struct {
 	nextWake atomic.Int64
 	over     chan struct{}                         // closed when the goroutines have ended
 	wake     chan struct{}                         // receives when there is mail
-	next     []func(s *partition.Shard, now int64) // the goroutine's own
-	yieldAt  time.Time                             // not before; the goroutine's own, too
+	next     []func(s *partition.Shard, now int64) // used only by the shard's goroutine
+	yieldAt  time.Time                             // no yield before; used only by the shard's goroutine
 
-	mu     sync.Mutex // guards the mailbox; nothing is called, and nothing else is locked, while it is held
+	mu     sync.Mutex // guards the mailbox; no callback runs and no other lock is taken while it is held
 	mail   []func(s *partition.Shard, now int64)
 	closed bool
 }
 
 const (
-	// longYield is a yield for which what was brought meanwhile is no reward: an fsync takes a tenth of it.
+	// longYield is the duration from which a yield does not pay: an fsync takes a tenth of it.
 	longYield = time.Millisecond
-	// yieldAfter is how many times as long as such a yield took there is none: then they are a twentieth of the time.
+	// yieldAfter is the pause after a long yield, in multiples of its duration. It limits long yields to a twentieth
+	// of the time.
 	yieldAfter = 20
-	// longestYield is what guests on all processors make of one; what took longer was a machine that stood still.
+	// longestYield is the longest yield that busy guests can cause. Longer ones come from a stalled machine, and
+	// count as this long.
 	longestYield = time.Second
 )
 
 // noWake is the next wake of a writer that has none.
 const noWake = math.MaxInt64
 
-// New returns a Writer that takes mail, and begins with Start.
+// New returns a Writer that accepts mail. Start starts it.
 func New(cfg Config) *Writer {
 	w := &Writer{cfg: cfg, alarm: clock.NewAlarm(cfg.Clock), batches: make(chan *partition.Batch, cfg.Commits),
 		over: make(chan struct{}), wake: make(chan struct{}, 1)}
@@ -62,7 +64,7 @@ func New(cfg Config) *Writer {
 	return w
 }
 
-// Start gives the writer its shard. The caller closes the writer.
+// Start gives the writer its shard and starts its goroutines. The caller must close the writer.
 func (w *Writer) Start(s *partition.Shard) {
 	w.shard = s
 	var committers sync.WaitGroup
@@ -76,7 +78,7 @@ func (w *Writer) Start(s *partition.Shard) {
 	go w.loop()
 }
 
-// Post has the shard's goroutine call f. It reports whether it will: a closed writer does not.
+// Post queues f for the shard's goroutine. It returns false, without a call of f, if the writer is closed.
 func (w *Writer) Post(f func(s *partition.Shard, now int64)) bool {
 	w.cfg.Activity.Begin()
 	w.mu.Lock()
@@ -91,10 +93,11 @@ func (w *Writer) Post(f func(s *partition.Shard, now int64)) bool {
 	return true
 }
 
-// Next has the shard's goroutine, which calls it, call f when it has done what it does, before anything that was posted.
+// Next makes the shard's goroutine call f after its current work and before any posted function. Only that goroutine
+// may call Next.
 func (w *Writer) Next(f func(s *partition.Shard, now int64)) { w.next = append(w.next, f) }
 
-// follow does what is next.
+// follow calls the functions given to Next.
 func (w *Writer) follow(now int64) {
 	for i := 0; i < len(w.next); i++ {
 		w.next[i](w.shard, now)
@@ -103,7 +106,7 @@ func (w *Writer) follow(now int64) {
 	w.next = w.next[:0]
 }
 
-// Do has the shard's goroutine call f, and waits for it. It reports whether that was called: a closed writer does not.
+// Do posts f and waits until it has returned. It returns false, without a call of f, if the writer is closed.
 func (w *Writer) Do(f func(s *partition.Shard, now int64)) bool {
 	done := make(chan struct{})
 	ok := w.Post(func(s *partition.Shard, now int64) {
@@ -116,7 +119,7 @@ func (w *Writer) Do(f func(s *partition.Shard, now int64)) bool {
 	return ok
 }
 
-// Close ends the goroutine, after what was posted.
+// Close handles all posted functions, then ends the writer's goroutines and waits for them.
 func (w *Writer) Close() {
 	w.mu.Lock()
 	w.closed = true
@@ -126,7 +129,7 @@ func (w *Writer) Close() {
 	w.alarm.Close()
 }
 
-// look has the loop look into the mailbox.
+// look wakes the loop, which then reads the mailbox.
 func (w *Writer) look() {
 	select {
 	case w.wake <- struct{}{}:
@@ -140,7 +143,7 @@ func (w *Writer) loop() {
 	var spare []func(s *partition.Shard, now int64)
 	for {
 		w.yield()
-		w.cfg.Activity.Begin() // what a timer brings is counted before it is
+		w.cfg.Activity.Begin() // count the work of a timer before it begins
 		w.mu.Lock()
 		mail, closed := w.mail, w.closed
 		w.mail, spare = spare[:0], nil
@@ -172,9 +175,9 @@ func (w *Writer) loop() {
 	}
 }
 
-// yield lets those go first who are about to bring something: one batch then has what would have been several. Where guests
-// compute on all processors, that takes until each of them has computed for a while, and everything waits for the writer
-// meanwhile: so one that took long is followed by none for many times as long.
+// yield lets goroutines run that are about to post mail, so that one batch replaces several. If guests compute on all
+// processors, a yield takes until each of them has computed for a time slice, and all other work waits for the writer
+// meanwhile. So after a long yield, the writer skips yields for a multiple of its duration.
 func (w *Writer) yield() {
 	begun := w.cfg.Clock.Now()
 	if begun.Before(w.yieldAt) {
@@ -186,7 +189,7 @@ func (w *Writer) yield() {
 	}
 }
 
-// gather hands batches to the committers, until there is nothing to commit, or enough is on its way.
+// gather hands batches to the committers until the shard has nothing to commit, or enough commits are in flight.
 func (w *Writer) gather(now int64) {
 	for more := true; more; {
 		w.follow(now)
@@ -199,14 +202,14 @@ func (w *Writer) gather(now int64) {
 	}
 }
 
-// hasMail reports whether the loop has something to do at once.
+// hasMail reports whether the loop has mail to handle, or must end.
 func (w *Writer) hasMail() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.mail) > 0 || w.closed
 }
 
-// setAlarm has the loop come again when the shard has something to do.
+// setAlarm sets the alarm to the shard's next deadline, and publishes its next wake.
 func (w *Writer) setAlarm() {
 	if at, ok := w.shard.Next(); ok {
 		w.alarm.Set(at)
@@ -220,42 +223,43 @@ func (w *Writer) setAlarm() {
 	w.nextWake.Store(at)
 }
 
-// commits makes batches of the shard durable while the shard gathers the next ones. Several goroutines do, so that the disk
-// always has one to write.
+// commits makes batches durable while the shard gathers the next ones. Several goroutines run it, so that the disk
+// always has a batch to write.
 func (w *Writer) commits() {
 	for b := range w.batches {
 		err := w.cfg.Commit(b)
-		w.Post(func(s *partition.Shard, now int64) { s.Committed(now, b, err) }) // a closed shard has lost its runs
+		w.Post(func(s *partition.Shard, now int64) { s.Committed(now, b, err) }) // a closed shard has dropped its runs
 		w.cfg.Activity.Done()
 	}
 }
 
-// Set is the writers of all shards. Each partition has one of them, whether this host owns it or not.
+// Set holds the writers of all shards. Each partition has exactly one of them, whether or not this host owns the
+// partition.
 type Set []*Writer
 
 // Of returns the writer of a partition.
 func (s Set) Of(p store.PartitionID) *Writer { return s[int(p)%len(s)] }
 
-// Post has the goroutines of all shards call f. Those that are closed do not.
+// Post posts f to all writers. Closed writers do not call it.
 func (s Set) Post(f func(shard *partition.Shard, now int64)) {
 	for _, w := range s {
 		w.Post(f)
 	}
 }
 
-// Do has the goroutines of all shards call f, one after the other, and waits for them. Those that are closed do not.
+// Do calls f in the goroutine of each writer, one after the other, and waits for each. Closed writers do not call it.
 func (s Set) Do(f func(shard *partition.Shard, now int64)) {
 	for _, w := range s {
 		w.Do(f)
 	}
 }
 
-// Kick has the inbox of a partition read. Where its writer is closed, it is read at the next start.
+// Kick makes the shard read the inbox of a partition. If the writer is closed, the inbox is read at the next start.
 func (s Set) Kick(p store.PartitionID) {
 	s.Of(p).Post(func(shard *partition.Shard, _ int64) { shard.Kicked(p) })
 }
 
-// NextWake returns the instant of the next wake, false if there is none.
+// NextWake returns the instant of the next wake of all shards, in Unix milliseconds, or false if there is none.
 func (s Set) NextWake() (unixMs int64, ok bool) {
 	for _, w := range s {
 		if at := w.nextWake.Load(); at != noWake && (!ok || at < unixMs) {

@@ -1,5 +1,6 @@
-// Package artifact is what is kept of a compiled module on disk, beside the machine code: what an engine has to know of the
-// module to run that code. The module itself is not needed, and its code is neither read, checked nor kept in memory.
+// Package artifact stores compiled modules on disk: beside the machine code, what an engine must know of a module to
+// run that code. Loading an artifact does not need the original module: its code is neither read, checked nor held in
+// memory.
 package artifact
 
 import (
@@ -16,11 +17,12 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
-// Format is part of the name of each file. It grows when the files, or what rewrite makes of a module, change: then all
-// modules are compiled again. A test compares what rewrite makes of some modules with what it made when Format was set.
+// Format is part of the name of each file. It must grow when the format of files or the rewriting of modules changes:
+// then all modules are compiled again. A test compares the rewriting of some modules with what it was when Format was
+// set.
 const Format = 5
 
-// Artifact is what is known of a compiled module. Its fields are all that instances need, besides the code.
+// Artifact describes a compiled module. With the code, its fields are all that instances need.
 type Artifact struct {
 	// Module is the rewritten module. Its Wasm is the skeleton.
 	Module instrument.Module
@@ -28,7 +30,7 @@ type Artifact struct {
 	Code File
 }
 
-// File is a file that has not been changed since it was written.
+// File identifies a file and its content.
 type File struct {
 	Folder string // a name
 	Name   string
@@ -39,7 +41,7 @@ type File struct {
 // magic begins each file.
 const magic = "wfhost module\n"
 
-// head is what stands in front of the skeleton and the segments, as JSON.
+// head precedes the skeleton and the segments, as JSON.
 type head struct {
 	Module   instrument.Module // without bytes
 	Code     File
@@ -47,8 +49,8 @@ type head struct {
 	Segments []int // bytes of each
 }
 
-// Encode returns the bytes of a file: magic, the length of the head as u32be, head, skeleton, segments, and the SHA-256 of
-// all that.
+// Encode returns the content of a file: magic, the length of the head as u32be, head, skeleton, segments, and the
+// SHA-256 of everything before it.
 func (a *Artifact) Encode() ([]byte, error) {
 	h := head{Module: a.Module, Code: a.Code, Skeleton: len(a.Module.Wasm)}
 	h.Module.Wasm, h.Module.Data = nil, nil
@@ -73,10 +75,10 @@ func (a *Artifact) Encode() ([]byte, error) {
 	return append(b, sum[:]...), nil
 }
 
-// ErrDamaged is what every error of a file wraps that is not as it was written.
+// ErrDamaged is wrapped by errors about a file whose content has changed.
 var ErrDamaged = errors.New("damaged")
 
-// Decode reads a file. Module.Wasm and Module.Data are parts of b.
+// Decode decodes a file. Module.Wasm and Module.Data alias b.
 func Decode(b []byte) (*Artifact, error) {
 	n := len(b) - sha256.Size
 	if n < len(magic)+4 || string(b[:len(magic)]) != magic {
@@ -120,7 +122,7 @@ func Decode(b []byte) (*Artifact, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Measure fills in what a file has.
+// Measure sets Bytes and Sum to those of the file at a path.
 func (f *File) Measure(path string) error {
 	r, err := os.Open(path)
 	if err != nil {
@@ -133,8 +135,9 @@ func (f *File) Measure(path string) error {
 	return err
 }
 
-// Check compares a file with what it was, and returns what says whether it was replaced since. It finds damage, and no attack:
-// whoever can write into the folder can have the host execute anything.
+// Check compares a file with its earlier content, and returns its FileInfo, by which the caller detects a later
+// replacement. It finds damage, not attacks: a process that can write into the folder can make the host execute
+// anything.
 func (f *File) Check(path string) (os.FileInfo, error) {
 	is := File{Folder: f.Folder, Name: f.Name}
 	info, err := os.Stat(path)

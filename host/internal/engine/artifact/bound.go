@@ -12,13 +12,14 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// The modification time of a file in the cache is when it was last used.
+// The modification time of a file in the cache is the time of its last use.
 
-// used notes that a file was used. A failure costs that the file may be removed before others.
+// used records that a file was used. If that fails, the file may be evicted too early.
 func used(path string) { _ = os.Chtimes(path, time.Time{}, clock.System().Now()) }
 
-// Forget removes the artifact of a name. Its code may be that of other modules, so it stays for as long as there is room, and is
-// the first to be removed by Bound unless another module uses it. A module that is being loaded is compiled again.
+// Forget removes an artifact. Its code may belong to other modules, so the code stays while there is room, and is the
+// first that Bound removes unless another module uses it. A module that is being loaded at the time is compiled
+// again.
 func (f Folder) Forget(name string) error {
 	path := filepath.Join(string(f), modules, name)
 	b, err := os.ReadFile(path)
@@ -26,7 +27,7 @@ func (f Folder) Forget(name string) error {
 		return nil
 	}
 	if a, err := Decode(b); err == nil {
-		_ = os.Chtimes(a.path(string(f)), time.Time{}, time.Unix(0, 0)) // else it counts as used when it was last loaded
+		_ = os.Chtimes(a.path(string(f)), time.Time{}, time.Unix(0, 0)) // otherwise it counts as used when it was last loaded
 	}
 	return errors.Join(err, os.Remove(path))
 }
@@ -38,9 +39,9 @@ type cached struct {
 	used  time.Time
 }
 
-// Bound looks at all files and, if they take more than most bytes, removes those that were used longest ago until they take at
-// most least. It does not touch folders in which modules are being compiled. A module whose file is removed is compiled again
-// when it is next loaded. It returns how many bytes the files have then.
+// Bound scans all files and, if they take more than most bytes, removes the least recently used ones until they take
+// at most least. It does not touch folders of compilations in progress. A module whose file is removed is compiled
+// again when it is next loaded. It returns the bytes of the remaining files.
 func (f Folder) Bound(most, least int64) (bytes int64, err error) {
 	all, total, err := f.list()
 	if total <= most {
@@ -52,7 +53,7 @@ func (f Folder) Bound(most, least int64) (bytes int64, err error) {
 			break
 		}
 		info, gone := os.Stat(c.path)
-		if gone == nil && info.ModTime().After(c.used) { // somebody uses it at the moment
+		if gone == nil && info.ModTime().After(c.used) { // used just now
 			continue
 		}
 		if e := os.Remove(c.path); e != nil && !errors.Is(e, fs.ErrNotExist) {
@@ -64,7 +65,7 @@ func (f Folder) Bound(most, least int64) (bytes int64, err error) {
 	return total, err
 }
 
-// list returns the files of the cache, and how many bytes they have.
+// list returns the files of the cache and their total size.
 func (f Folder) list() (all []cached, total int64, err error) {
 	folders, err := os.ReadDir(string(f))
 	for _, d := range folders {
@@ -76,7 +77,7 @@ func (f Folder) list() (all []cached, total int64, err error) {
 		err = errors.Join(err, e)
 		for _, file := range files {
 			info, e := file.Info()
-			if e != nil || !info.Mode().IsRegular() { // it is gone, or nothing of a cache
+			if e != nil || !info.Mode().IsRegular() { // gone, or not a file of the cache
 				continue
 			}
 			all = append(all, cached{filepath.Join(dir, file.Name()), info.Size(), info.ModTime()})

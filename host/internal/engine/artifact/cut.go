@@ -7,20 +7,21 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
-// Cut takes the data out of a module. It returns the SHA-256 of what is compiled of the module, which is everything else but
-// custom sections without names, and the segments, in the order in which they are to be written.
+// Cut separates the data of a module from its code. It returns the SHA-256 of what is compiled, which is everything
+// but the data and custom sections other than names, and the data segments in the order of writing.
 //
-// Modules with the same sum share their code: if Rewrite leaves the data out of what it makes of one of them (its Refusal is
-// empty), then it makes the same of all others that Cut accepts, and only Module.Data differs. Whether a module's own functions
-// ask for its data, as memory.init does, is not looked at here: that is a Refusal of all modules with this sum.
+// Modules with the same sum share their code: if Rewrite separates the data of one of them (its Refusal is empty),
+// its result is the same for all modules with this sum that Cut accepts, except for Module.Data. Cut does not check
+// whether functions use the data, as memory.init does: that is a Refusal of all modules with this sum.
 //
-// Cut reports false where the engine has to write or to refuse the data: a segment is passive, lies outside of the memory, has a
-// computed place, or is not well formed; and where Rewrite refuses the module for another reason that is not in its functions.
+// Cut returns false if the engine must write or refuse the data: a segment is passive, is out of bounds, has a
+// computed offset, or is malformed. It also returns false if Rewrite refuses the module for another reason outside of
+// its functions.
 func Cut(wasm []byte) (code [sha256.Size]byte, data []instrument.Segment, ok bool) {
 	h := sha256.New()
 	idle, err := withoutCode(wasm, func(id byte, content []byte) {
 		if id != secData && id != secCounts {
-			h.Write(binary.BigEndian.AppendUint64([]byte{id}, uint64(len(content)))) // a hash takes everything
+			h.Write(binary.BigEndian.AppendUint64([]byte{id}, uint64(len(content)))) // writing to a hash does not fail
 			h.Write(content)
 		}
 	})

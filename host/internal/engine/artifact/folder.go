@@ -11,26 +11,27 @@ import (
 	"github.com/wfhost/wfhost/host/internal/datadir"
 )
 
-// Folder is the path of a cache: artifacts in its folder "modules", code in a folder for each version of the compiler, and
-// folders in which modules are being compiled. Whoever can write into it can have the host execute anything.
+// Folder is the path of a cache: artifacts in its folder "modules", code in a folder for each version of the
+// compiler, and scratch folders of compilations. A process that can write into it can make the host execute anything.
 type Folder string
 
 const (
 	modules  = "modules"
-	index    = "artifact" // the file with the artifact where a module was compiled
-	scratch  = "new-"     // what names of folders begin with in which modules are being compiled
-	lock     = "lock"     // the file there that is locked for as long
+	index    = "artifact" // the artifact's file in a scratch folder
+	scratch  = "new-"     // prefix of the names of scratch folders
+	lock     = "lock"     // the file in a scratch folder that is locked while it is used
 	dirMode  = 0o700
 	fileMode = 0o600
 
-	// scratchTries is how often a folder is made that others remove before it is locked, which is within microseconds.
+	// scratchTries is how often Scratch tries again if another process removes the folder before it is locked, which
+	// takes microseconds.
 	scratchTries = 3
 )
 
-// inFlight are the folders in which this process has modules compiled.
+// inFlight holds the scratch folders of this process.
 var inFlight sync.Map
 
-// Clean removes what processes that were killed have left. A folder in which another process compiles is locked: programs that
+// Clean removes the scratch folders of killed processes. A folder that another process uses is locked: programs that
 // test workflows share a cache.
 func (f Folder) Clean() error {
 	all, err := os.ReadDir(string(f))
@@ -43,7 +44,7 @@ func (f Folder) Clean() error {
 	return err
 }
 
-// clean removes a folder in which something was compiled, unless somebody has locked it.
+// clean removes a scratch folder unless it is locked.
 func clean(dir string) error {
 	held, err := datadir.Lock(filepath.Join(dir, lock))
 	if err != nil {
@@ -52,7 +53,8 @@ func clean(dir string) error {
 	return removeLocked(dir, held)
 }
 
-// removeLocked removes a folder and the lock in it. Windows does not remove a file that is open.
+// removeLocked removes a folder and the lock in it. Windows does not remove open files, so it tries again after
+// closing the lock.
 func removeLocked(dir string, held *os.File) error {
 	err := os.RemoveAll(dir)
 	if closed := held.Close(); err != nil {
@@ -61,7 +63,7 @@ func removeLocked(dir string, held *os.File) error {
 	return nil
 }
 
-// Scratch makes a folder in which something is compiled.
+// Scratch makes and locks a folder for a compilation. remove deletes it.
 func (f Folder) Scratch() (dir string, remove func(), err error) {
 	for range scratchTries {
 		dir, remove, err = f.scratch()
@@ -82,7 +84,7 @@ func (f Folder) scratch() (dir string, remove func(), err error) {
 	path := filepath.Join(dir, lock)
 	held, err := datadir.Lock(path)
 	if err == nil {
-		_, err = os.Stat(path) // gone if somebody had it locked before, to remove it
+		_, err = os.Stat(path) // gone if another process had locked it to remove it
 	} else if errors.Is(err, errors.ErrUnsupported) {
 		err = nil
 	}
@@ -97,8 +99,8 @@ func (f Folder) scratch() (dir string, remove func(), err error) {
 	return dir, remove, nil
 }
 
-// Write writes the artifact into a folder in which its module was compiled, and moves the file with the code to where the
-// compiler looks for that of the skeleton: a name in a folder.
+// Write writes the artifact into the scratch folder of its compilation, and moves the file with the code to the place
+// where the compiler looks for the skeleton's code: folder/name.
 func (a *Artifact) Write(dir, code, folder, name string) error {
 	a.Code = File{Folder: folder, Name: name}
 	to := filepath.Join(dir, folder, name)
@@ -118,14 +120,15 @@ func (a *Artifact) Write(dir, code, folder, name string) error {
 	return os.WriteFile(filepath.Join(dir, index), b, fileMode)
 }
 
-// path returns that of the code below a folder, wherever the artifact says that it is.
+// path returns the path of the code below a folder. It ignores directories within the artifact's names.
 func (a *Artifact) path(dir string) string {
 	return filepath.Join(dir, filepath.Base(a.Code.Folder), filepath.Base(a.Code.Name))
 }
 
-// Take takes what was written into a folder by Write over into the cache, under a name: the code first, since the artifact says
-// that it is there. The compiler looks for code in one folder, and would not find that of another version of it: it would compile
-// the skeleton, whose functions trap. It returns how many bytes it added to the cache.
+// Take moves what Write wrote from a scratch folder into the cache, under a name. The code is moved first, since the
+// artifact refers to it. The compiler only looks in the folder of its own version. It would not find the code of
+// another version and would compile the skeleton, whose functions trap, so Take refuses such code. It returns the
+// bytes added to the cache.
 func (f Folder) Take(dir, name, folder string) (a *Artifact, bytes int64, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, index))
 	if err != nil {
@@ -149,7 +152,7 @@ func (f Folder) Take(dir, name, folder string) (a *Artifact, bytes int64, err er
 	return a, a.Code.Bytes + int64(len(b)), f.move(dir, name)
 }
 
-// move moves the artifact in a folder into the cache, under a name.
+// move moves the artifact in a scratch folder into the cache, under a name.
 func (f Folder) move(dir, name string) error {
 	to := filepath.Join(string(f), modules, name)
 	if err := os.MkdirAll(filepath.Dir(to), dirMode); err != nil {
@@ -158,7 +161,7 @@ func (f Folder) move(dir, name string) error {
 	return os.Rename(filepath.Join(dir, index), to)
 }
 
-// Put writes an artifact into the cache, under a name. Its code is there already. It returns how many bytes it added.
+// Put writes an artifact into the cache, under a name. Its code must be there already. It returns the bytes added.
 func (f Folder) Put(name string, a *Artifact) (bytes int64, err error) {
 	b, err := a.Encode()
 	if err != nil {
@@ -175,8 +178,9 @@ func (f Folder) Put(name string, a *Artifact) (bytes int64, err error) {
 	return int64(len(b)), f.move(dir, name)
 }
 
-// Open reads and checks an artifact and its code. The error is os.ErrNotExist or ErrDamaged if the module has to be compiled.
-// Both count as used now. When the code was loaded, replaced returns ErrDamaged if that was not the one which was checked.
+// Open reads and checks an artifact and its code, and marks both as used. If the module must be compiled, the error
+// is os.ErrNotExist or ErrDamaged. After loading the code, the caller calls replaced, which returns ErrDamaged if the
+// loaded code was not the checked one.
 func (f Folder) Open(name string) (a *Artifact, replaced func() error, err error) {
 	b, err := os.ReadFile(filepath.Join(string(f), modules, name))
 	if err != nil {
@@ -191,7 +195,7 @@ func (f Folder) Open(name string) (a *Artifact, replaced func() error, err error
 		return nil, nil, err
 	}
 	used(filepath.Join(string(f), modules, name))
-	used(a.path(string(f))) // after the artifact: code is not removed before all that need it
+	used(a.path(string(f))) // after the artifact, so that code is not evicted before all artifacts that need it
 	return a, func() error {
 		is, err := os.Stat(a.path(string(f)))
 		if err == nil && os.SameFile(was, is) {

@@ -7,21 +7,21 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm"
 )
 
-// Sections (WebAssembly Core Specification 2.0, 5.5.2), and the length of what is in front of them.
+// Section ids (WebAssembly Core Specification 2.0, 5.5.2), and the length of the header before the sections.
 const (
 	secCustom   = 0
 	secCode     = 10
 	secData     = 11
-	secCounts   = 12 // the segments of data
+	secCounts   = 12 // the number of data segments
 	headerBytes = 8
 )
 
 // trapping is the body of each function of a skeleton: its size, no locals, unreachable, end.
 var trapping = []byte{3, 0, 0, 0x0b}
 
-// Skeleton returns a module that has all that the given one has, but for what its functions do, so that an engine that has
-// the machine code of the one can be told that it is the code of the other. It names the module that it was made from: no
-// two modules have the same skeleton.
+// Skeleton returns a module that equals the given one except that its functions trap, so that an engine can run the
+// machine code of the original under the skeleton. It contains the hash of the original: no two modules have the same
+// skeleton.
 func Skeleton(source []byte) ([]byte, error) {
 	out, err := withoutCode(source, func(byte, []byte) {})
 	if err != nil {
@@ -32,8 +32,8 @@ func Skeleton(source []byte) ([]byte, error) {
 	return append(wasm.AppendU32(append(out, secCustom), uint32(len(own))), own...), nil
 }
 
-// withoutCode returns a module whose functions trap, without custom sections other than names, and calls visit with the id and
-// the content of each section that remains, as it was.
+// withoutCode returns the module with trapping functions and without custom sections other than names. It calls visit
+// with the id and the original content of each remaining section.
 func withoutCode(source []byte, visit func(id byte, content []byte)) ([]byte, error) {
 	r := wasm.Reader{Module: source, End: len(source)}
 	r.Skip(headerBytes, "the header")
@@ -65,7 +65,7 @@ func withoutCode(source []byte, visit func(id byte, content []byte)) ([]byte, er
 	return out, r.Err
 }
 
-// isNames reports whether a custom section has the names of functions, which stacks show.
+// isNames reports whether a custom section holds the names of functions, which stack traces show.
 func isNames(content []byte) bool {
 	r := wasm.Reader{Module: content, End: len(content)}
 	return string(r.Bytes("a name")) == "name"

@@ -2,8 +2,8 @@ package artifact
 
 import "sync"
 
-// Turns has one caller at a time load or compile the artifact of a name. Nothing is kept of a name that nobody uses: anybody who
-// may upload makes as many as they like. The zero value is usable.
+// Turns serializes the callers that load or compile an artifact, by its name. It keeps no entry for unused names,
+// because users who may upload can make any number of names. The zero value is ready to use.
 type Turns struct {
 	mu sync.Mutex
 	of map[string]*turn
@@ -11,10 +11,10 @@ type Turns struct {
 
 type turn struct {
 	sync.Mutex
-	users int // that have it or wait for it; guarded by Turns.mu
+	users int // holders and waiters; guarded by Turns.mu
 }
 
-// Take waits until nobody else has the name, which is the caller's until end is called.
+// Take blocks until no other caller holds the name. The caller holds it until it calls end.
 func (t *Turns) Take(name string) (end func()) {
 	t.mu.Lock()
 	own := t.of[name]

@@ -7,21 +7,22 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// Lines is what a guest logs and prints, in lines that are counted from its beginning.
+// Lines handles what a guest logs and prints, as lines numbered from the guest's beginning.
 type Lines struct {
-	Keep    func(n uint64, level int32, text string) // keeps a line
-	Kept    func(n uint64) bool                      // reports that a line was kept or dropped before; nil = none was
-	Drop    func(n uint64)                           // notes that a line was dropped, so that no replay keeps it; may be nil
-	Command bool                                     // what is printed to descriptor 1 is the result, too
+	Keep    func(n uint64, level int32, text string) // stores a line
+	Kept    func(n uint64) bool                      // reports whether a line was stored or dropped before; nil = none was
+	Drop    func(n uint64)                           // records that a line was dropped, so that no replay stores it; may be nil
+	Command bool                                     // output to descriptor 1 is also the result
 
 	lines    uint64
 	logBytes int
 	stdout   []byte
-	partial  [2][]byte // of lines written to descriptors 1 and 2
+	partial  [2][]byte // unfinished lines of descriptors 1 and 2
 	said     Tail
 }
 
-// Log takes a line. What is over the limit of an activation is dropped for good; lines that a replay repeats do not count.
+// Log handles a line. Lines over the limit of an activation are dropped for good; lines repeated by a replay do not
+// count.
 func (l *Lines) Log(level int32, text []byte) int64 {
 	n := l.lines
 	l.lines++
@@ -39,7 +40,7 @@ func (l *Lines) Log(level int32, text []byte) int64 {
 	return 0
 }
 
-// Output takes what the guest prints: whole lines go to the log, and descriptor 1 is the result of a command.
+// Output handles what the guest prints: whole lines go to the log, and for a command descriptor 1 is also the result.
 func (l *Lines) Output(fd uint32, p []byte) {
 	if fd == Stderr {
 		l.said.Write(p)
@@ -66,15 +67,15 @@ func levelOf(fd uint32) int32 {
 	return abi.LogInfo
 }
 
-// Frozen returns the lines of a guest that is to go on later, with what it may log in an activation, and without the
-// functions.
+// Frozen returns a copy for a guest that continues in a later activation: with that activation's full log limit, and
+// without the functions.
 func (l *Lines) Frozen() Lines {
 	f := *l
 	f.Keep, f.Kept, f.Drop, f.logBytes, f.said = nil, nil, nil, 0, l.said.copied()
 	return f
 }
 
-// Flush logs the last line of what the guest printed, if it has no end.
+// Flush logs unfinished lines.
 func (l *Lines) Flush() {
 	for i := range l.partial {
 		if len(l.partial[i]) > 0 {
@@ -84,14 +85,14 @@ func (l *Lines) Flush() {
 	}
 }
 
-// Printed returns what was printed to descriptor 1, if that is the result. What is over the limit of a result is cut off
-// somewhere beyond it.
+// Printed returns the output to descriptor 1 if that is the result. Output far over the limit of a result is
+// truncated, but stays over the limit.
 func (l *Lines) Printed() []byte { return l.stdout }
 
-// Explain returns why the guest broke down, with what it said of that.
+// Explain returns the reason of a guest's failure, with the last output of the guest to descriptor 2.
 func (l *Lines) Explain(message string) string { return l.said.Explain(message) }
 
-// Held returns what is kept of all that was printed, in bytes, about.
+// Held estimates the bytes held for output.
 func (l *Lines) Held() int64 {
 	return int64(cap(l.stdout) + cap(l.partial[0]) + cap(l.partial[1]) + cap(l.said.b) + cap(l.said.reason))
 }

@@ -1,5 +1,5 @@
-// In the start section and in _initialize, time stands still at an instant that has nothing to do with any run, and random is a
-// fixed sequence, so that memory is the same in every instance.
+// During the start section and _initialize, the clock stands still at an instant unrelated to any run, and random
+// numbers are a fixed sequence, so that memory is the same in every instance.
 
 package calls
 
@@ -13,34 +13,34 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 )
 
-// errInit is the reason of a durable call in a start section or _initialize.
+// errInit refuses a durable call in the start section or _initialize.
 var errInit = &engine.Trap{Kind: engine.TrapInit,
 	Message: "a workflow call in _initialize or the start section: these run once per module, not per run"}
 
-// errInitWait is the reason of a wait there, which with Go is one for a timer of its own, too.
+// errInitWait refuses a wait there. A Go guest also waits for its own timers.
 var errInitWait = &engine.Trap{Kind: engine.TrapInit,
 	Message: "_initialize or the start section waits: no event comes there, and time stands still"}
 
-// Host is the engine.Host of one start-up. Its answers depend on nothing but the module.
+// Host is the engine.Host of one start-up. Its answers depend only on the module.
 type Host struct {
 	ctx    context.Context //nolint:containedctx // of the call that makes the instance, which waits for it
 	random uint64
-	most   int // grants of fuel
+	most   int // maximal number of fuel grants
 	grants int
-	worked int64 // bytes since the newest grant was counted
-	alone  int64 // bytes since others were let go first
+	worked int64 // bytes since they were last converted to a grant
+	alone  int64 // bytes since the last yield to other goroutines
 	calls  int
 	Tail
 	nameless
 }
 
-// nameless has no arguments: which workflow will run is not known.
+// nameless answers Program, since the workflow that will run is not known at start-up.
 type nameless struct{}
 
-// Program returns none.
+// Program returns no argument.
 func (nameless) Program() string { return "" }
 
-// New returns the host of a start-up, which it ends with the cause of ctx's end.
+// New returns the host of a start-up. It stops the guest with the cause of ctx's end.
 func New(ctx context.Context) *Host {
 	h := &Host{ctx: ctx, most: MaxGrants * leniency}
 	if ctx.Value(admission{}) != nil {
@@ -49,32 +49,32 @@ func New(ctx context.Context) *Host {
 	return h
 }
 
-// MaxGrants bounds the grants of fuel that a start section and _initialize compute, the bytes of their calls included: a tenth
-// of what a workflow may. A Go guest needs some.
+// MaxGrants bounds the fuel grants of the start section and _initialize together, bytes of their calls included: a
+// tenth of what a workflow may use. A Go guest needs a few.
 const MaxGrants = abi.MaxFuel / 10 / engine.FuelGrant
 
-// leniency is how many times as much a module may use that was admitted before, perhaps by a release that charged less for what
-// it does: runs depend on it. It takes no longer than it did then.
+// leniency multiplies MaxGrants for modules that were admitted earlier, perhaps by a release that charged less for
+// the same work: runs depend on them. Their start-up takes no longer than it did then.
 const leniency = 128
 
-// admission marks the context of a module that is not admitted yet.
+// admission marks the context in which a new module is admitted.
 type admission struct{}
 
-// Admitting returns a context in which start-ups are held to MaxGrants: of a module that nobody depends on yet.
+// Admitting returns a context in which start-ups are limited to MaxGrants, for modules that no run depends on yet.
 func Admitting(ctx context.Context) context.Context { return context.WithValue(ctx, admission{}, true) }
 
-// letOthers lets other goroutines go first. Tests replace it.
+// letOthers yields the processor to other goroutines. Tests replace it.
 var letOthers = runtime.Gosched
 
-// callsAlone and bytesAlone are after how many calls, and bytes of them, others go first: each is some fifty microseconds. A
-// guest that starts up is no run that anybody waits for, it may call for a second, and Go would take its processor after ten
-// milliseconds.
+// callsAlone and bytesAlone are after how many calls, and how many bytes of calls, a start-up yields: each is some
+// fifty microseconds of work. No run waits for a start-up, it may make calls for a second, and Go would preempt it
+// only after ten milliseconds.
 const (
 	callsAlone = 64
 	bytesAlone = 64 << 10
 )
 
-// Refuel grants fuel, a bounded number of times.
+// Refuel grants fuel at most h.most times.
 func (h *Host) Refuel() error {
 	h.grants++
 	if h.grants > h.most {
@@ -85,7 +85,7 @@ func (h *Host) Refuel() error {
 	return context.Cause(h.ctx)
 }
 
-// Work counts bytes as fuel.
+// Work charges bytes as fuel.
 func (h *Host) Work(bytes int64) error {
 	h.alone += bytes
 	if h.alone >= bytesAlone {
@@ -100,7 +100,7 @@ func (h *Host) Work(bytes int64) error {
 	return nil
 }
 
-// Enter counts calls.
+// Enter limits the number of calls.
 func (h *Host) Enter() error {
 	h.calls++
 	if h.calls > abi.MaxHostCalls {
@@ -113,7 +113,7 @@ func (h *Host) Enter() error {
 	return nil
 }
 
-// initWallNs is 2026-01-01T00:00:00Z, initMonoNs one second: a monotonic zero kills Go's run-time.
+// initWallNs is 2026-01-01T00:00:00Z. initMonoNs is one second, because Go's runtime crashes on a monotonic zero.
 const (
 	initWallNs = 1767225600 * int64(1e9)
 	initMonoNs = int64(1e9)
@@ -164,7 +164,7 @@ func (h *Host) WallNs() int64                                      { return init
 func (h *Host) MonoNs() int64                                      { return initMonoNs }
 func (h *Host) Stdin([]byte) int                                   { return 0 }
 
-// Log keeps warnings and errors, as if they were printed to descriptor 2. No run has a log yet.
+// Log keeps warnings and errors as if they were printed to descriptor 2, because no run has a log yet.
 func (h *Host) Log(level int32, text []byte) int64 {
 	if level >= abi.LogWarn {
 		h.Write(append(text, '\n'))
@@ -179,7 +179,7 @@ func (h *Host) Output(fd uint32, p []byte) {
 	}
 }
 
-// Poll answers a clock at once: nothing can be waited for here.
+// Poll answers a clock at once: a start-up cannot wait.
 func (h *Host) Poll(p engine.Poll) (engine.Ready, error) {
 	if !p.HasClock {
 		return engine.ReadyNone, errors.New("_initialize waits for something that cannot come")

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Descriptors to which guests print.
+// Descriptors of the guest's output.
 const (
 	Stdout = 1
 	Stderr = 2
 )
 
-// Bounds of what is told of the last words of a guest: some lines of a message, but not all stacks that follow it.
+// Bounds of the last words that Explain reports: some lines of a message, without all the stacks that follow it.
 const (
-	maxTailBytes = 8 << 10 // of which the message is looked for
+	maxTailBytes = 8 << 10 // kept to search for the message
 	maxSaidLines = 3
 	maxSaidBytes = 1 << 10
 )
@@ -23,10 +23,10 @@ const (
 // Tail keeps the end of what a guest prints to descriptor 2. The zero value is empty.
 type Tail struct {
 	b      []byte
-	reason []byte // of the run-time of Go, if the stacks that follow it have filled b
+	reason []byte // of the Go runtime; set if the stacks after it have pushed it out of b
 }
 
-// Write adds what is printed.
+// Write adds output.
 func (t *Tail) Write(p []byte) {
 	for part := range slices.Chunk(p, maxTailBytes) {
 		t.b = append(t.b, part...)
@@ -39,7 +39,8 @@ func (t *Tail) Write(p []byte) {
 	}
 }
 
-// Explain returns why a guest broke down: what it said last, and the message; the message alone if it said nothing.
+// Explain returns the last words of the guest followed by the message, or only the message if the guest printed
+// nothing.
 func (t *Tail) Explain(message string) string {
 	if said := t.said(); said != "" {
 		return said + " (" + message + ")"
@@ -47,12 +48,12 @@ func (t *Tail) Explain(message string) string {
 	return message
 }
 
-// reasons begin the line in which the run-time of Go says why it ends. Stacks follow, behind an empty line.
+// reasons are the prefixes of the line in which the Go runtime says why it ends. Stacks follow after an empty line.
 var reasons = []string{"panic: ", "fatal error: "}
 
 const longestReason = len("fatal error: ")
 
-// lastReason returns where the last line begins that says why the run-time of Go ends, or -1.
+// lastReason returns the offset of the last such line, or -1.
 func lastReason(text []byte) int {
 	at := -1
 	for _, r := range reasons {
@@ -66,13 +67,13 @@ func lastReason(text []byte) int {
 	return at
 }
 
-// frame is the end of a stack of Go: the file of a frame, behind a tab.
+// frame matches a Go stack at the end of a text: the file of a frame, after a tab.
 var frame = regexp.MustCompile(`(?:^|\n)\t[^\n]*\.(?:go|s):\d+[^\n]*\s*$`)
 
-// endsInStack reports whether a stack of Go was printed last: something else shows that the guest went on after its reason.
+// endsInStack reports whether the text ends with a Go stack. If not, the guest went on after its reason.
 func endsInStack(text []byte) bool { return frame.Match(text[max(len(text)-maxSaidBytes, 0):]) }
 
-// said returns the message of the run-time of Go, if there is one, or else the last lines.
+// said returns the message of the Go runtime if there is one, or else the last lines.
 func (t *Tail) said() string {
 	told, at := t.b, lastReason(t.b)
 	if at < 0 && len(t.reason) > 0 && endsInStack(t.b) {
@@ -105,5 +106,5 @@ func nonEmpty(text string) (lines []string) {
 	return lines
 }
 
-// copied returns a tail that shares nothing with this one.
+// copied returns a deep copy.
 func (t *Tail) copied() Tail { return Tail{bytes.Clone(t.b), bytes.Clone(t.reason)} }

@@ -21,7 +21,7 @@ const (
 	errnoNosys   = 52
 )
 
-// File types of WASI preview 1 (the witx type filetype) and the flag of a descriptor that does not block.
+// File types of WASI preview 1 (the witx type filetype), and the flag of a non-blocking descriptor.
 const (
 	fileCharacter = 2
 	fileSocket    = 6
@@ -76,7 +76,7 @@ func wasiFuncs() map[string]Func {
 			errno := uint64(errnoBadf)
 			if name[0] == 's' {
 				errno = errnoNosys
-			} else if strings.HasPrefix(name, "path_") { // whatever directory they start from
+			} else if strings.HasPrefix(name, "path_") { // for every directory descriptor
 				errno = errnoNoent
 			}
 			m[name] = func(*Frame) uint64 { return errno }
@@ -85,7 +85,7 @@ func wasiFuncs() map[string]Func {
 	return m
 }
 
-// argsSizesGet counts the arguments and their bytes, each with the zero byte at its end.
+// argsSizesGet writes the number of arguments and their bytes, including the terminating zero of each.
 func argsSizesGet(f *Frame) uint64 {
 	n, size := 0, 0
 	if name := f.Host.Program(); name != "" {
@@ -141,7 +141,8 @@ func fdStatGet(f *Frame) uint64 {
 	return errnoSuccess
 }
 
-// vectors visits the first abi.MaxIOVectors buffers of an iovec list, in portions, until visit returns false.
+// vectors calls visit for the first abi.MaxIOVectors buffers of an iovec list, in portions, until visit returns
+// false.
 func (f *Frame) vectors(ptr, n uint32, visit func(b []byte) bool) {
 	for i := range min(n, abi.MaxIOVectors) {
 		f.work(vectorBytes)
@@ -156,7 +157,7 @@ func fdRead(f *Frame) uint64 {
 	switch f.u32(0) {
 	case 0:
 	case abi.EventsFD:
-		return errnoAgain // it is there to be polled; next_event takes what comes
+		return errnoAgain // it can only be polled; next_event returns the events
 	default:
 		return errnoBadf
 	}
@@ -186,8 +187,8 @@ func fdWrite(f *Frame) uint64 {
 	return errnoSuccess
 }
 
-// pollOneoff is where a guest waits. The answer holds one event: for the clock that comes due first, or for the
-// events descriptor.
+// pollOneoff blocks the guest. The answer holds one event: for the clock that is due first, or for the events
+// descriptor.
 func pollOneoff(f *Frame) uint64 {
 	in, out, n, count := f.u32(0), f.u32(1), f.u32(2), f.u32(3)
 	if n == 0 || n > abi.MaxPollSubscriptions {
@@ -241,8 +242,8 @@ func (f *Frame) timeout(sub []byte) int64 {
 	return difference(ns, uint64(f.Host.MonoNs()))
 }
 
-// difference returns a - b, or the nearest number that there is: a time-out that is too long is the longest, and never
-// one in the past.
+// difference returns a - b, saturated to an int64: a timeout that is too long becomes the longest one, and never lies
+// in the past.
 func difference(a, b uint64) int64 {
 	if a < b {
 		return -int64(min(b-a, math.MaxInt64))
@@ -250,7 +251,7 @@ func difference(a, b uint64) int64 {
 	return int64(min(a-b, math.MaxInt64))
 }
 
-// envFuncs supplies AssemblyScript's abort and seed.
+// envFuncs returns AssemblyScript's abort and seed.
 func envFuncs() map[string]Func {
 	return map[string]Func{
 		"abort": func(f *Frame) uint64 {
@@ -270,7 +271,7 @@ func envFuncs() map[string]Func {
 // maxAbortBytes bounds the message of an abort.
 const maxAbortBytes = 4096
 
-// utf16 reads an AssemblyScript string: its length in bytes stands 4 bytes before it.
+// utf16 reads an AssemblyScript string. Its length in bytes is stored 4 bytes before it.
 func (f *Frame) utf16(ptr uint32) string {
 	if ptr < 4 {
 		return ""

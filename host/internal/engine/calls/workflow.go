@@ -1,5 +1,5 @@
-// Package calls answers the calls of guests, whatever engine runs them: it reads arguments out of the memory of the guest, asks
-// the host, and writes what it answers into that memory. It knows the shapes of the ABI (pointers, lengths, WASI structures).
+// Package calls answers the calls of guests for every engine: it reads arguments from the guest's memory, calls the
+// Host, and writes the answer into that memory. It knows the shapes of the ABI (pointers, lengths, WASI structures).
 package calls
 
 import (
@@ -15,20 +15,21 @@ import (
 
 // Memory is the linear memory of a guest.
 type Memory interface {
-	// Read returns n bytes of the memory itself, valid until the guest goes on; false if they are not all within.
+	// Read returns n bytes of the memory, not a copy, valid until the guest continues; false if any of them is out of
+	// bounds.
 	Read(offset, n uint32) ([]byte, bool)
 	Size() uint32 // in bytes
 }
 
-// Guest is what a call does to the guest beside answering.
+// Guest controls the guest during a call.
 type Guest interface {
 	// Halt stops the guest for a reason. It does not return.
 	Halt(reason error)
-	// Freezes notes that the guest is to return from its entry point. It reports false where no guest can be frozen.
+	// Freezes notes that the guest must return from its entry point. It returns false if the guest cannot be frozen.
 	Freezes() bool
 }
 
-// Frame is one call: its arguments, one in each slot of the stack.
+// Frame is one call, with one argument in each slot of the stack.
 type Frame struct {
 	Guest  Guest
 	Host   engine.Host
@@ -36,10 +37,10 @@ type Frame struct {
 	Stack  []uint64
 }
 
-// Func answers a call. What it returns is the result, if the function has one.
+// Func answers a call and returns its result, if the function has one.
 type Func func(f *Frame) uint64
 
-// Functions returns what answers each call, by the import's module and name: all functions of the ABI, of WASI and of
+// Functions returns the implementation of each import, by module and name: all functions of the ABI, of WASI and of
 // AssemblyScript's env.
 func Functions() (map[string]map[string]Func, error) {
 	all := map[string]map[string]Func{
@@ -62,19 +63,19 @@ func Signatures() map[string]map[string]abi.Signature {
 	}
 }
 
-// u32 returns an i32 argument; the upper half of its slot is not defined.
+// u32 returns an i32 argument. The upper half of its slot is undefined.
 func (f *Frame) u32(i int) uint32 { return uint32(f.Stack[i]) }
 
 func (f *Frame) i64(i int) int64 { return int64(f.Stack[i]) }
 
-// outOfBounds stops the guest as a trap: it handed over an address outside of its memory.
+// outOfBounds stops the guest with a trap, because it passed an address outside of its memory.
 func (f *Frame) outOfBounds(ptr, n uint32) {
 	f.Guest.Halt(&engine.Trap{Kind: engine.TrapGuest, Message: fmt.Sprintf(
 		"a call was given %d bytes at address %d, outside of the memory of %d bytes", n, ptr, f.Memory.Size())})
 }
 
-// view returns a part of the guest's memory, not a copy. It must not be kept beyond the call. No bytes are nowhere: their address
-// may be any.
+// view returns a part of the guest's memory, not a copy; it must not be kept after the call. If n is 0, any address
+// is valid.
 func (f *Frame) view(ptr, n uint32) []byte {
 	if n == 0 {
 		return nil
@@ -86,19 +87,19 @@ func (f *Frame) view(ptr, n uint32) []byte {
 	return b
 }
 
-// portion is how many bytes a call works on at a time: some microseconds, after which it looks whether the guest is to
-// go on.
+// portion is how many bytes a call processes between two charges, each of which may stop the guest: some
+// microseconds.
 const portion = 64 << 10
 
-// work charges the guest for bytes that the call is about to work on, or stops it.
+// work charges the guest for bytes before the call processes them, or stops the guest.
 func (f *Frame) work(n int) {
 	if err := f.Host.Work(int64(n)); err != nil {
 		f.Guest.Halt(err)
 	}
 }
 
-// portions visits b in portions, for which it charges the guest, until visit returns false. It reports whether all of b
-// was visited.
+// portions calls visit for each portion of b, after charging the guest for it, until visit returns false. It reports
+// whether it visited all of b.
 func (f *Frame) portions(b []byte, visit func(b []byte) bool) bool {
 	for p := range slices.Chunk(b, portion) {
 		f.work(len(p))
@@ -109,7 +110,7 @@ func (f *Frame) portions(b []byte, visit func(b []byte) bool) bool {
 	return true
 }
 
-// random fills the buffer that is named by the first two arguments.
+// random fills the buffer given by the first two arguments.
 func (f *Frame) random() {
 	f.portions(f.view(f.u32(0), f.u32(1)), func(b []byte) bool {
 		f.Host.Random(b)
@@ -117,11 +118,11 @@ func (f *Frame) random() {
 	})
 }
 
-// maxCopyBytes bounds what is copied out of a guest for one argument, and what of it is charged: a little over every limit.
+// maxCopyBytes bounds the bytes of one argument that are copied and charged: slightly more than every limit.
 const maxCopyBytes = abi.MaxPayloadBytes + 1
 
-// bytes copies an argument out of the guest's memory. One that is over every limit is the memory itself, for the time of the
-// call: it is refused, with its size.
+// bytes copies an argument from the guest's memory. An argument over the payload limit is not copied but aliases the
+// memory during the call: the host refuses it and reports its size.
 func (f *Frame) bytes(i int) []byte {
 	b := f.view(f.u32(i), f.u32(i+1))
 	f.work(min(len(b), maxCopyBytes))
@@ -131,8 +132,8 @@ func (f *Frame) bytes(i int) []byte {
 	return append([]byte(nil), b...)
 }
 
-// peek returns an argument in the guest's memory, for the time of the call. A replay logs much that was logged before: copies
-// of it would be a gigabyte a second for the collector.
+// peek returns an argument within the guest's memory, valid during the call. A replay repeats many log lines, and
+// copying them would produce a gigabyte of garbage per second.
 func (f *Frame) peek(i int) []byte {
 	b := f.view(f.u32(i), f.u32(i+1))
 	n := min(len(b), maxCopyBytes)
@@ -140,7 +141,7 @@ func (f *Frame) peek(i int) []byte {
 	return b[:n:n]
 }
 
-// maxTextBytes bounds names and other short text in the same way.
+// maxTextBytes bounds names and other short texts in the same way.
 const maxTextBytes = abi.MaxNameBytes + 1
 
 func (f *Frame) text(i int) string {
@@ -148,7 +149,7 @@ func (f *Frame) text(i int) string {
 	return string(b[:min(len(b), maxTextBytes)])
 }
 
-// out writes an answer into the guest's buffer and returns its whole length.
+// out writes an answer into the guest's buffer, truncated to it, and returns the full length of the answer.
 func (f *Frame) out(i int, b []byte) uint64 {
 	ptr, n := f.u32(i), f.u32(i+1)
 	f.work(min(int(n), len(b)))
@@ -164,7 +165,7 @@ func (f *Frame) done(v int64, err error) uint64 {
 	return uint64(v)
 }
 
-// block makes the blocking form of a call: wait for the handle, then write its result.
+// block completes the blocking form of a call: it awaits the handle and writes its result.
 func (f *Frame) block(handle int64, err error, out int) uint64 {
 	if err != nil || handle < 0 {
 		return f.done(handle, err)
@@ -186,7 +187,7 @@ func (f *Frame) block(handle int64, err error, out int) uint64 {
 func (f *Frame) await() uint64 {
 	ptr, n := f.u32(0), f.u32(1)
 	if n > abi.MaxAwaitHandles+1 {
-		n = abi.MaxAwaitHandles + 1 // refused all the same
+		n = abi.MaxAwaitHandles + 1 // too many: the host refuses the call
 	}
 	b := f.view(ptr, n*8)
 	f.work(len(b))
@@ -202,7 +203,7 @@ func workflowFuncs() map[string]Func {
 		abi.FnInput: func(f *Frame) uint64 { return f.out(0, f.Host.Input()) },
 		abi.FnInfo: func(f *Frame) uint64 {
 			b := f.Host.Info()
-			f.work(len(b)) // it is made for each call
+			f.work(len(b)) // it is built for each call
 			return f.out(0, b)
 		},
 		abi.FnLast:            func(f *Frame) uint64 { return f.out(0, f.Host.Last()) },
@@ -251,7 +252,7 @@ func workflowFuncs() map[string]Func {
 	return m
 }
 
-// primitiveFuncs are the functions beyond time and steps.
+// primitiveFuncs returns the functions beyond time and steps.
 func primitiveFuncs() map[string]Func {
 	return map[string]Func{
 		abi.FnSignalStart: func(f *Frame) uint64 { return f.done(f.Host.Signal(f.text(0), f.i64(2))) },
@@ -288,7 +289,7 @@ func primitiveFuncs() map[string]Func {
 	}
 }
 
-// answer writes an answer into the buffer that follows the first argument; of an error, it returns the code.
+// answer writes an answer into the buffer after the first argument, or returns the error code.
 func (f *Frame) answer(b []byte, n int64) uint64 {
 	if n < 0 {
 		return uint64(n)
@@ -296,7 +297,7 @@ func (f *Frame) answer(b []byte, n int64) uint64 {
 	return f.out(1, b)
 }
 
-// waitEvent takes an event.
+// waitEvent takes an event, or returns the Freeze code.
 func (f *Frame) waitEvent() uint64 {
 	e, err := f.Host.WaitEvent(f.i64(0))
 	if errors.Is(err, engine.ErrFreeze) && f.Guest.Freezes() {
@@ -305,7 +306,7 @@ func (f *Frame) waitEvent() uint64 {
 	return f.done(e, err)
 }
 
-// updateReply answers an update. Handle 0 is a query's, which another function answers.
+// updateReply answers an update. It replaces handle 0, which means the query, by an invalid handle.
 func (f *Frame) updateReply() uint64 {
 	handle := f.i64(0)
 	if handle == 0 {

@@ -1,5 +1,5 @@
-// Package conform tests engines: each does what package engine says, and what the others do, bit by bit. The tests of an engine
-// call Run.
+// Package conform tests that an engine does what package engine specifies, with the same results as every other
+// engine, bit by bit. The tests of an engine call Run.
 package conform
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// Run tests an engine, which the function makes.
+// Run tests the engine that make returns.
 func Run(t *testing.T, make func(t *testing.T) engine.Engine) {
 	for name, test := range map[string]func(t *testing.T, e engine.Engine){
 		"NaNs": nans, "chains": chains, "traps": traps, "fuel": fuel, "memory": memory, "calls": callsOfTheHost, "start-up": startUp,
@@ -27,9 +27,9 @@ func Run(t *testing.T, make func(t *testing.T) engine.Engine) {
 	}
 }
 
-// traps breaks guests down in all ways, whose names are in journals.
+// traps makes guests fail in every way that a journal names.
 func traps(t *testing.T, e engine.Engine) {
-	const denied = 2000 // pages, more than there are
+	const denied = 2000 // pages, more than the limit
 	deny := func() *wasmgen.Module { return wasmgen.New(1).I32(denied).Op(0x40, 0).Drop() }
 	const outOfMemory = "out of memory: it has 131072 bytes, the limit is 67108864; "
 	nan := []byte{0x44, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f}
@@ -70,10 +70,10 @@ func traps(t *testing.T, e engine.Engine) {
 	}
 }
 
-// recursion calls itself for ever: its first export is the function behind its imports.
+// recursion recurses without end: its first export is the function after its imports.
 func recursion() *wasmgen.Module { return wasmgen.New(40).Op(0x10, 0).Drop() }
 
-// fuel lets a guest compute: it asks for fuel as often as on every other engine, and is stopped where there is none.
+// fuel runs a guest that computes: it asks for fuel as often as on every other engine, and is stopped without fuel.
 func fuel(t *testing.T, e engine.Engine) {
 	const turns, wantGrants = 3_000_000, 17
 	m := wasmgen.New(1).While().Get(0).I64(turns).NotLess().Break().Count(0, 1).
@@ -92,7 +92,7 @@ func fuel(t *testing.T, e engine.Engine) {
 	}
 }
 
-// memory grows to the limit and no further.
+// memory grows a memory to the limit and no further.
 func memory(t *testing.T, e engine.Engine) {
 	m := wasmgen.New(1)
 	m.Pages = 3
@@ -108,7 +108,7 @@ func memory(t *testing.T, e engine.Engine) {
 	}
 }
 
-// callsOfTheHost hands everything to and fro that there are shapes for.
+// callsOfTheHost passes values of every shape to the host and back.
 func callsOfTheHost(t *testing.T, e engine.Engine) {
 	m := wasmgen.New(0)
 	m.I32(0).I32(100).Call(abi.FnInput).Drop()
@@ -136,10 +136,10 @@ func callsOfTheHost(t *testing.T, e engine.Engine) {
 	}
 }
 
-// seedOfHost is what env.seed makes of the first random bytes of a host here, 5a 5b 58 59 5e 5f 5c 5d.
+// seedOfHost is the result of env.seed for the first random bytes of a host, 5a 5b 58 59 5e 5f 5c 5d.
 const seedOfHost = float64(0x5d5c5f5e59585b5a>>11) / (1 << 53)
 
-// startUp compares the state of new instances with what it is on every other engine, and lets them run.
+// startUp compares the state of new instances with the state on every other engine, and runs them.
 func startUp(t *testing.T, e engine.Engine) {
 	for name, c := range map[string]struct {
 		recyclable bool
@@ -159,7 +159,7 @@ func startUp(t *testing.T, e engine.Engine) {
 	}
 }
 
-// badStartUp starts up in ways that are refused.
+// badStartUp tests start-ups that the engine must refuse.
 func badStartUp(t *testing.T, e engine.Engine) {
 	for want, m := range map[string]*wasmgen.Module{
 		"these run once per module": wasmgen.New(0).I32(0).I32(0).I64(1).Call(abi.FnSleep).Drop(),
@@ -188,7 +188,7 @@ func badStartUp(t *testing.T, e engine.Engine) {
 	}
 }
 
-// again uses instances that were used: no guest can tell.
+// again reuses instances: no guest can tell.
 func again(t *testing.T, e engine.Engine) {
 	m := wasmgen.New(1)
 	m.Pages = 4
@@ -220,7 +220,7 @@ func again(t *testing.T, e engine.Engine) {
 	}
 }
 
-// exports asks for what is exported, and calls what is not.
+// exports asks for exports, and calls missing ones.
 func exports(t *testing.T, e engine.Engine) {
 	m := module(t, e, wasmgen.New(0).I32(0).Export(abi.ExportRun).Bytes())
 	if !m.HasExport(abi.ExportRun) || m.HasExport(abi.ExportMemory) || m.HasExport("nothing") {
@@ -240,7 +240,7 @@ func exports(t *testing.T, e engine.Engine) {
 	}
 }
 
-// stopped stops a guest from within a call, for a reason that comes back as it is.
+// stopped stops a guest from within a call: Call must return the same error.
 func stopped(t *testing.T, e engine.Engine) {
 	why := errors.New("why")
 	h := newHost()

@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 )
 
-// host answers a guest. What it does not answer is not asked by any module here.
+// host answers a guest. The modules here make no calls that it does not implement.
 type host struct {
 	engine.Host
 	limit     int // grants of fuel
@@ -18,19 +18,19 @@ type host struct {
 	completed []byte
 	said      []byte
 	await     func() (int64, error)
-	events    []int64 // what wait_event is answered with; freeze freezes
+	events    []int64 // answers to wait_event; freeze freezes
 	stepEnd   error
 }
 
 func newHost() *host { return &host{limit: 1000} }
 
-// Why a host here stops a guest.
+// Reasons for stopping a guest.
 var (
 	errFuel   = errors.New("no fuel")
 	errEvents = errors.New("there are no more events")
 )
 
-// freeze among events freezes the guest.
+// freeze is an event that freezes the guest.
 const freeze = -1
 
 func (h *host) Enter() error       { h.calls++; return nil }

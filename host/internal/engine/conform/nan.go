@@ -20,8 +20,8 @@ const (
 	canonical64 = 0x7ff8000000000000
 )
 
-// operands are the numbers of one width that instructions are tried with: all sorts of NaNs, quiet and signalling, of both signs,
-// with and without a payload, and numbers that make some.
+// operands64 and operands32 are the operands for each instruction: NaNs of all kinds, quiet and signalling, of both
+// signs, with and without a payload, and numbers that produce NaNs.
 var (
 	operands64 = []uint64{0, 1 << 63, math.Float64bits(1), math.Float64bits(-2.5), math.Float64bits(math.MaxFloat64), 1,
 		math.Float64bits(math.Inf(1)), math.Float64bits(math.Inf(-1)), canonical64, canonical64 | 1<<63, 0x7ff8000000000123,
@@ -30,7 +30,7 @@ var (
 		0x7f800000, 0xff800000, canonical32, canonical32 | 1<<31, 0x7fc00123, 0xffe00456, 0x7f800001, 0xffa00789}
 )
 
-// instruction is one that computes numbers.
+// instruction is an instruction that computes numbers.
 type instruction struct {
 	name    string
 	op      []byte
@@ -41,7 +41,7 @@ type instruction struct {
 	chooses bool // engines may choose the bits of its NaNs
 }
 
-// instructions returns all whose result is a number and whose operands are, but for those of memory.
+// instructions returns all instructions from numbers to numbers, except memory instructions.
 func instructions() (all []instruction) {
 	scalar := func(bits int, first byte, names ...string) {
 		for i, name := range names {
@@ -77,7 +77,7 @@ func instructions() (all []instruction) {
 	return all
 }
 
-// Where the module has its operands, and its results.
+// Addresses of the operands and of the results.
 const (
 	operandsAt = 1 << 16
 	resultsAt  = 2 << 16
@@ -100,7 +100,8 @@ func (in *instruction) wide() (list [][slotBytes]byte) {
 	return list
 }
 
-// program returns a module that executes an instruction with all operands, and hands the bits over that come of it.
+// program returns a module that executes an instruction with all operands and passes the bits of the results to the
+// host.
 func (in *instruction) program(follow string) (wasm []byte, results int) {
 	m := wasmgen.New(0)
 	m.Pages = 4
@@ -135,7 +136,7 @@ func (in *instruction) program(follow string) (wasm []byte, results int) {
 			access(operandsAt+b*slotBytes, in.from, load)
 		}
 		m.Op(in.op...)
-		if follow == "abs" { // it is seen by an instruction that does not choose
+		if follow == "abs" { // an instruction that keeps the NaN's bits reads it
 			if in.vector {
 				m.Op(binary.AppendUvarint([]byte{0xfd}, map[int]uint64{32: 224, 64: 236}[in.to])...)
 			} else {
@@ -158,7 +159,7 @@ func (in *instruction) program(follow string) (wasm []byte, results int) {
 	return m.I32(0).Export(abi.ExportRun).Bytes(), results
 }
 
-// canonicalNaN reports whether bits are no NaN, or the canonical one.
+// canonicalNaN reports whether bits are a number or the canonical NaN.
 func canonicalNaN(b []byte, bits int) bool {
 	if bits == 32 {
 		v := binary.LittleEndian.Uint32(b)
@@ -168,10 +169,10 @@ func canonicalNaN(b []byte, bits int) bool {
 	return v&^(1<<63) <= 0x7ff0000000000000 || v == canonical64
 }
 
-// sameBits is what the results of all instructions have come to, on every engine and processor.
+// sameBits is the digest of the results of all instructions, equal on every engine and processor.
 const sameBits = "a86f34f31abc630a"
 
-// nans executes every instruction that computes numbers: no NaN has bits that an engine has chosen.
+// nans executes every instruction that computes numbers, and checks that no NaN has bits chosen by the engine.
 func nans(t *testing.T, e engine.Engine) {
 	seen, digest := 0, sha256.New()
 	for _, in := range instructions() {
@@ -185,7 +186,7 @@ func nans(t *testing.T, e engine.Engine) {
 				t.Fatalf("%s handed %d bytes over, want %d", in.name, len(h.completed), n*slotBytes)
 			}
 			digest.Write(h.completed)
-			if !in.chooses { // its bits are those of its operands
+			if !in.chooses { // the bits come from its operands
 				continue
 			}
 			for i := range n {
@@ -227,8 +228,9 @@ func (s *sequence) intN(n int) int {
 	return int((z ^ z>>31) % uint64(n))
 }
 
-// chains executes random chains of instructions, between which nothing else looks at a number: what the host leaves out there is
-// seen nowhere. Each ends with the sign that its number gives to a one.
+// chains executes random chains of instructions without other reads of the numbers between them, to check that the
+// NaNs that are not made canonical there are unobservable. Each chain ends with copying the sign of its number to a
+// one.
 func chains(t *testing.T, e engine.Engine) {
 	const n, sum = 400, "2dd00eff4738b742"
 	var s sequence

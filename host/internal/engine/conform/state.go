@@ -11,21 +11,21 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// section is a section of a module: a number of things.
+// section returns a section with n items.
 func section(id byte, n int, items ...byte) []byte {
 	b := append(binary.AppendUvarint(nil, uint64(n)), items...)
 	return append(binary.AppendUvarint([]byte{id}, uint64(len(b))), b...)
 }
 
-// body is a function without locals.
+// body returns a function body without locals.
 func body(ops ...byte) []byte {
 	b := append(append([]byte{0}, ops...), 0x0b)
 	return append(binary.AppendUvarint(nil, uint64(len(b))), b...)
 }
 
-// starting makes a module with a start function, data, _initialize and mutable globals of all types of numbers. Its entry point
-// returns 42, which the start function has put into a global, and a byte of its data. If it is not to be recyclable, it changes
-// its table.
+// starting returns a module with a start function, data, _initialize and mutable globals of all number types. Its
+// entry point returns 42, which the start function has stored in a global, plus a byte of its data. If the module
+// must not be recyclable, it changes its table.
 func starting(recyclable bool) []byte {
 	b := []byte("\x00asm\x01\x00\x00\x00")
 	b = append(b, section(1, 2, 0x60, 0, 1, 0x7f, 0x60, 0, 0)...)
@@ -59,7 +59,8 @@ func starting(recyclable bool) []byte {
 	return append(b, section(11, 2, append([]byte{0, 0x41, 0, 0x0b, 5}, "abcdeXX"[:5]+"\x00\x41\x01\x0b\x01c"...)...)...)
 }
 
-// numbers keeps the bits of numbers that nobody computes with: of locals, globals, memory, parameters.
+// numbers checks that numbers keep their bits unless an instruction computes with them: in locals, globals, memory,
+// parameters.
 func numbers(t *testing.T, e engine.Engine) {
 	m := wasmgen.New(1)
 	for i, bits := range operands64 {
@@ -85,10 +86,10 @@ func numbers(t *testing.T, e engine.Engine) {
 	}
 }
 
-// forks has a guest execute a body in its own instance, and undoes that; or the engine says that it cannot.
+// forks makes a guest execute a body in its own instance and undoes that, unless the engine reports that it cannot.
 func forks(t *testing.T, e engine.Engine) {
 	m := wasmgen.New(2)
-	// Whoever is answered 1 writes into memory, and ends the body.
+	// If the answer is 1, write into memory and end the body.
 	m.I32(0).I32(0).Call(abi.FnAwait).Set(0)
 	m.Get(0).I64(1).Sub().IfZero64().I32(8).I64(99).Store64().I64(5).Set(1).I32(0).I32(0).I32(0).Call(abi.FnStepEnd).End()
 	m.I32(16).Get(0).Store64().I32(24).Get(1).Store64().I32(0).I32(32).Call(abi.FnComplete).Drop()
@@ -121,13 +122,14 @@ func forks(t *testing.T, e engine.Engine) {
 	}
 }
 
-// calling makes the code a function of its own, which the entry point calls: it waits two calls deep, as guests do.
+// calling makes the code a separate function that the entry point calls: it waits two calls deep, as guests do.
 func calling(m *wasmgen.Module) []byte {
 	m.I32(7).Export("inner")
 	return m.Op(0x10, 3).Export(abi.ExportRun).Bytes()
 }
 
-// freezes has a guest give its stack up and go on elsewhere, or be replayed if the engine cannot do that.
+// freezes makes a guest give up its stack and continue in another instance, or replays it if the engine cannot
+// freeze.
 func freezes(t *testing.T, e engine.Engine) {
 	m := wasmgen.New(1)
 	for _, export := range []string{abi.ExportRun, abi.ExportThaw} {

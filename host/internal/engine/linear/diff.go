@@ -8,19 +8,19 @@ import (
 	"sync"
 )
 
-// Delta is how a memory differs from its image, or from the first memory of that image that was ever compared: others are
-// often where that was, so that most of what differs from the image is the same in all of them.
+// Delta is how a memory differs from its image, or from its model: the first memory of that image that was compared.
+// Guests often wait at the same place as the model, so most of what differs from the image is equal in all of them.
 type Delta struct {
 	from *model
-	// parts is a list of the number of granules that are the same, that of those that differ, and these. The numbers are
-	// unsigned LEB128.
+	// parts repeats: the number of equal granules, the number of differing granules, and the bytes of the differing
+	// granules. The numbers are unsigned LEB128.
 	parts []byte
 }
 
-// Bytes returns what the delta takes.
+// Bytes returns the size of the delta.
 func (d Delta) Bytes() int64 { return int64(cap(d.parts)) }
 
-// model is the memory that others of its image are compared with.
+// model is the memory that the other memories of an image are compared with.
 type model struct {
 	parts []byte // how it differs from the image
 	pages map[int]*modelPage
@@ -30,24 +30,24 @@ type model struct {
 // modelPage is a page that differs from the image.
 type modelPage struct {
 	bytes [pageBytes]byte
-	mask  uint64 // a bit for each block that does
+	mask  uint64 // a bit for each block that differs
 }
 
 const (
-	// granule is how finely memory is compared: as finely as it pays to say where something differs.
+	// granule is the resolution of the comparison: a finer one would cost more for positions than it saves.
 	granule = 16
-	// block and stretch are how much of it is compared at a time: more than a granule, since most of a page is as it was.
+	// block and stretch are compared at once. They are larger than a granule, since most of a page is unchanged.
 	block   = 64
 	stretch = 512
-	// pageBytes is the smallest page of a system, and has as many blocks as there are bits in a mask.
+	// pageBytes is the smallest page size of a system, and has as many blocks as a mask has bits.
 	pageBytes = 64 * block
-	// maxModelPages bounds the model, which is kept with the image.
+	// maxModelPages bounds the model, which stays in memory with the image.
 	maxModelPages = 128
 )
 
-// Diff returns how a memory of that size differs, and undoes what was written on the way. The caller then calls Restore before
-// anybody writes to the memory: Restore does not look for written pages a second time. Diff reports false, and changes nothing,
-// if the system does not tell which pages were written, or if they are too many.
+// Diff returns how a memory of that size differs, and undoes what was written in the same pass. The caller must call
+// Restore before the memory is written to: Restore does not look for written pages a second time. Diff returns false
+// and changes nothing if the system does not report written pages, or if too much was written.
 func (m *Memory) Diff(size int) (Delta, bool) {
 	dirty, done, ok := m.dirty(size)
 	if !ok {
@@ -70,10 +70,10 @@ func (m *Memory) Diff(size int) (Delta, bool) {
 	return Delta{from, parts}, true
 }
 
-// partsPool has room for the parts of a delta.
+// partsPool holds buffers for the parts of a delta.
 var partsPool = sync.Pool{New: func() any { return new([]byte) }}
 
-// written returns how many bytes there are in pages.
+// written returns the number of bytes of the pages.
 func written(dirty []region) (n uint64) {
 	for _, r := range dirty {
 		n += r.end - r.start
@@ -81,20 +81,20 @@ func written(dirty []region) (n uint64) {
 	return n
 }
 
-// differ gathers what differs of a memory.
+// differ collects how a memory differs.
 type differ struct {
 	m        *Memory
 	size     int
 	model    *model // nil: the image
 	parts    *[]byte
 	end      int // of the newest part
-	from, to int // the part that is being found
+	from, to int // the part in progress
 }
 
-// zeros is what memory beyond the image began as.
+// zeros is the initial content of memory beyond the image.
 var zeros [pageBytes]byte
 
-// compare compares the pages that were written, and those in which the model differs.
+// compare compares the written pages, and the pages where the model differs from the image.
 func (d *differ) compare(dirty []region) {
 	var others []int
 	if d.model != nil {
@@ -119,7 +119,7 @@ func (d *differ) compare(dirty []region) {
 	}
 }
 
-// page compares a page, and makes it the image's again if it was written.
+// page compares a page, and resets it to the image if it was written.
 func (d *differ) page(at int, written bool) {
 	var ref *modelPage
 	if d.model != nil {
@@ -146,7 +146,8 @@ func (d *differ) page(at int, written bool) {
 	}
 }
 
-// stretch adds what differs in a stretch of the page at an offset, and returns the blocks that do.
+// stretch adds the differing granules of a stretch of the page at an offset, and returns the mask of differing
+// blocks.
 func (d *differ) stretch(at, from int, is, was *[pageBytes]byte) (changed uint64) {
 	for b := from; b < from+stretch; b += block {
 		if *(*[block]byte)(is[b:]) == *(*[block]byte)(was[b:]) {
@@ -162,7 +163,7 @@ func (d *differ) stretch(at, from int, is, was *[pageBytes]byte) (changed uint64
 	return changed
 }
 
-// page returns a page of what a memory began as.
+// page returns a page of the initial memory.
 func (im *Image) page(at int) *[pageBytes]byte {
 	if at < len(im.bytes) {
 		return (*[pageBytes]byte)(im.bytes[at:])
@@ -179,7 +180,7 @@ func (d *differ) add(at int) {
 	d.to = at + granule
 }
 
-// flush writes the part that was found.
+// flush writes the part in progress.
 func (d *differ) flush() {
 	if d.from == d.to {
 		return
@@ -190,7 +191,7 @@ func (d *differ) flush() {
 	d.end, d.from = d.to, d.to
 }
 
-// newModel makes the model of a memory that differs so from the image, nil if that is in too many pages.
+// newModel returns the model with the given differences from the image, or nil if they span too many pages.
 func (im *Image) newModel(parts []byte) *model {
 	mo := &model{parts: parts, pages: map[int]*modelPage{}}
 	tooMany := false
@@ -218,7 +219,7 @@ func (im *Image) newModel(parts []byte) *model {
 	return mo
 }
 
-// walk visits the parts of a delta.
+// walk calls visit for the parts of a delta.
 func walk(parts []byte, visit func(at int, part []byte)) {
 	at := 0
 	for len(parts) > 0 {

@@ -2,12 +2,13 @@ package linear
 
 import "github.com/wfhost/wfhost/abi"
 
-// First is the memory of an instance that has no image yet, because the image is made of it, or because its module cannot have
-// one. It is not on the Go heap: there, 64 MiB that a guest grows to would be copied several times, and stay as garbage until the
-// next collection, which they put off.
+// First is the memory of an instance without an image: the image is made from it, or the module cannot have one. It
+// is outside of the Go heap, where growing to 64 MiB would copy the memory several times, and leave garbage that also
+// delays the next collection.
 type First struct{ base []byte }
 
-// NewFirst reserves the address space of the largest memory. nil if the system has no room, or cannot.
+// NewFirst reserves the address space of the largest memory. It returns nil if the system cannot do that or has no
+// room.
 func NewFirst() *First {
 	if base := reserve(); base != nil {
 		return &First{base: base}
@@ -15,7 +16,7 @@ func NewFirst() *First {
 	return nil
 }
 
-// Reallocate returns the memory with a new size, nil if that is more than a guest may have. It does not move.
+// Reallocate returns the memory with a new size, or nil if that is over a guest's limit. The memory does not move.
 func (f *First) Reallocate(size uint64) []byte {
 	if size > abi.MaxMemoryBytes {
 		return nil
@@ -23,7 +24,7 @@ func (f *First) Reallocate(size uint64) []byte {
 	return f.base[:size:size]
 }
 
-// Free gives the memory back to the system. Calling it again does nothing.
+// Free returns the memory to the system. It is idempotent.
 func (f *First) Free() {
 	if f.base != nil {
 		release(f.base)

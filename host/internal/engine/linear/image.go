@@ -5,21 +5,22 @@ import (
 	"sync/atomic"
 )
 
-// Image is the memory that every instance of a module starts from. It does not change. Where the system can share it, it is
-// not on the Go heap: then bytes is a read-only mapping, which stays until the image is closed and no memory uses it.
+// Image is the initial memory of all instances of a module. It is immutable. If the system can share it, it is
+// outside of the Go heap: then bytes is a read-only mapping, which lives until the image is closed and no memory uses
+// it.
 type Image struct {
 	bytes   []byte
 	mapping // how the system shares it between instances
 
-	users atomic.Int64          // its memories, and one until Close
-	model atomic.Pointer[model] // what memories are compared with; nil until the first one was
+	users atomic.Int64          // its memories, plus one until Close
+	model atomic.Pointer[model] // nil until the first memory was compared
 }
 
-// Portion is how many bytes of a memory are written or hashed before other goroutines go first: about a millisecond. Go takes a
-// processor after ten, and an image may be of 64 MiB.
+// Portion is how many bytes of a memory are written or hashed between two yields to other goroutines: about a
+// millisecond. Go preempts only after ten, and an image may be 64 MiB.
 const Portion = 1 << 20
 
-// NewImage makes a copy of a memory the image. A Reset that the system does not know becomes the next one.
+// NewImage copies a memory into an image. A Reset that the system does not support becomes the next one.
 func NewImage(memory []byte, reset Reset) *Image {
 	im := &Image{}
 	im.users.Store(1)
@@ -32,10 +33,10 @@ func NewImage(memory []byte, reset Reset) *Image {
 // Size returns the number of bytes.
 func (im *Image) Size() int { return len(im.bytes) }
 
-// Close releases the image. Memories that there are stay valid; no other may be made.
+// Close releases the image. Existing memories stay valid; no new ones may be made.
 func (im *Image) Close() { im.leave() }
 
-// leave ends one use of the image. After the last one, what the system shares is given back.
+// leave ends one use of the image. The last call releases the mapping.
 func (im *Image) leave() {
 	if im.users.Add(-1) == 0 {
 		im.close()

@@ -1,5 +1,5 @@
-// Package linear is the memory of one instance, which is made that of its module's image again: what a guest writes is
-// found and undone, without copying what it did not write.
+// Package linear manages the memory of one instance, and resets it to the image of its module: it finds and undoes
+// what the guest wrote, without copying the rest.
 package linear
 
 import "github.com/wfhost/wfhost/abi"
@@ -9,14 +9,14 @@ type Memory struct {
 	im     *Image
 	base   []byte
 	mapped bool  // base is a mapping of the image
-	high   int   // bytes that the guest has had since the last reset
-	held   int64 // bytes that it had of its own when it was restored
-	kept   int64 // bytes of memory that it keeps between activations
-	// restored says that the memory is the image's already.
+	high   int   // the largest size since the last reset
+	held   int64 // unshared bytes when it was restored
+	kept   int64 // unshared bytes that it keeps between activations
+	// restored says that the memory equals the image already.
 	restored bool
 }
 
-// New maps the image, or copies it. The image is not closed yet, and is kept until Free.
+// New maps or copies the image. The image must not be closed yet; the memory uses it until Free.
 func New(im *Image) *Memory {
 	im.users.Add(1)
 	m := &Memory{im: im, base: im.mapped()}
@@ -28,8 +28,8 @@ func New(im *Image) *Memory {
 	return m
 }
 
-// Resize returns the memory with a new size, larger or smaller, for the guest to have; nil if that is more than a guest may
-// have. It may have moved.
+// Resize returns the memory with a new size, larger or smaller, for the guest to use, or nil if that is over a
+// guest's limit. The memory may have moved.
 func (m *Memory) Resize(n int) []byte {
 	if n > abi.MaxMemoryBytes {
 		return nil
@@ -48,7 +48,7 @@ func (m *Memory) Resize(n int) []byte {
 	return m.base[:n:n]
 }
 
-// Mapped tells whether the memory is a mapping of the image, and not a copy.
+// Mapped reports whether the memory is a mapping of the image, not a copy.
 func (m *Memory) Mapped() bool { return m.mapped }
 
 // Resident returns the bytes that are not shared with the image.
@@ -59,13 +59,13 @@ func (m *Memory) Resident() int64 {
 	return int64(cap(m.base))
 }
 
-// Held returns the bytes of its own that the memory had when it was restored.
+// Held returns the unshared bytes that the memory had when it was restored.
 func (m *Memory) Held() int64 { return m.held }
 
-// Kept returns those of them that it keeps between activations.
+// Kept returns the unshared bytes that the memory keeps between activations.
 func (m *Memory) Kept() int64 { return m.kept }
 
-// Free gives the memory back to the system. Twice is legal.
+// Free returns the memory to the system. It is idempotent.
 func (m *Memory) Free() {
 	if m.base == nil {
 		return
@@ -77,11 +77,10 @@ func (m *Memory) Free() {
 	m.im.leave()
 }
 
-// MaxSpareBytes is how much more than the image a memory may hold on to between activations. A guest that once
-// needed much does not keep it.
+// MaxSpareBytes is how much more than the image a memory may keep between activations, so that a peak does not last.
 const MaxSpareBytes = 1 << 20
 
-// Restore makes the memory that of the image again, and tells whether it has moved. Its size is for the caller to set.
+// Restore makes the memory equal to the image, and reports whether it has moved. The caller sets its size.
 func (m *Memory) Restore() (moved bool) {
 	if m.mapped {
 		m.restoreMapped()

@@ -13,15 +13,15 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// mapping is an image as a sealed file in memory, which every instance maps copy-on-write: an instance takes only
-// the pages that it writes.
+// mapping is an image as a sealed file in memory, which every instance maps copy-on-write: an instance takes memory
+// only for the pages that it writes.
 type mapping struct {
 	file  *os.File // nil: the image is copied
-	own   []byte   // Image.bytes, if that is a mapping of the file
+	own   []byte   // Image.bytes, if it is a mapping of the file
 	reset Reset    // ResetScan or ResetDrop
 }
 
-// share makes the file and the image's own mapping of it. It reports false where that fails: then the image is copied.
+// share makes the file and the image's own mapping of it. It returns false if that fails: then the image is copied.
 func (im *Image) share(memory []byte, want Reset) bool {
 	if want >= ResetCopy || len(memory)%os.Getpagesize() != 0 || len(memory) == 0 {
 		return false
@@ -46,7 +46,7 @@ func (im *Image) share(memory []byte, want Reset) bool {
 	return true
 }
 
-// writeImage writes what is not zero, and forbids any change of it.
+// writeImage writes the non-zero pages and seals the file.
 func writeImage(f *os.File, memory []byte) error {
 	if err := f.Truncate(int64(len(memory))); err != nil {
 		return err
@@ -67,7 +67,7 @@ func writeImage(f *os.File, memory []byte) error {
 }
 
 func isZero(page []byte) bool {
-	for p := range slices.Chunk(page, len(zeros)) { // a page of the system may be larger
+	for p := range slices.Chunk(page, len(zeros)) { // the system's pages may be larger than zeros
 		if !bytes.Equal(p, zeros[:len(p)]) {
 			return false
 		}
@@ -75,7 +75,7 @@ func isZero(page []byte) bool {
 	return true
 }
 
-// close releases the file and the image's own mapping. Mappings of instances stay valid.
+// close closes the file and the image's own mapping. Mappings of instances stay valid.
 func (m *mapping) close() {
 	if m.file != nil {
 		_ = unix.Munmap(m.own) // it is what was mapped
@@ -83,8 +83,8 @@ func (m *mapping) close() {
 	}
 }
 
-// mapped reserves the address space of the largest memory, and lays the image at its beginning. nil if the system
-// has no room, or the image is not shared.
+// mapped reserves the address space of the largest memory, and maps the image at its beginning. It returns nil if the
+// system has no room, or the image is not shared.
 func (im *Image) mapped() []byte {
 	if im.file == nil {
 		return nil
@@ -102,7 +102,7 @@ func (im *Image) mapped() []byte {
 	return b
 }
 
-// reserve maps the address space of the largest memory. It takes a page of memory where one is touched.
+// reserve maps the address space of the largest memory. Only touched pages take memory.
 func reserve() []byte {
 	base, err := unix.MmapPtr(-1, 0, nil, abi.MaxMemoryBytes, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_NORESERVE|unix.MAP_ANONYMOUS)
@@ -110,12 +110,12 @@ func reserve() []byte {
 		return nil
 	}
 	b := unsafe.Slice((*byte)(base), abi.MaxMemoryBytes) //nolint:gosec // it has been mapped with this size
-	// A huge page would count, and be cleared, as a whole.
+	// A huge page would be counted and cleared as a whole.
 	_ = unix.Madvise(b, unix.MADV_NOHUGEPAGE) // only a hint
 	return b
 }
 
-// release unmaps what reserve has mapped.
+// release unmaps what reserve mapped.
 func release(b []byte) {
 	_ = unix.MunmapPtr(unsafe.Pointer(&b[0]), abi.MaxMemoryBytes) //nolint:gosec // it is what was mapped
 }
@@ -126,8 +126,8 @@ func (m *Memory) unmap() {
 	}
 }
 
-// The ioctl PAGEMAP_SCAN (Linux 6.7, Documentation/admin-guide/mm/pagemap.rst): which pages of a range are in which
-// categories.
+// The ioctl PAGEMAP_SCAN (Linux 6.7, Documentation/admin-guide/mm/pagemap.rst) lists the pages of a range by
+// category.
 const (
 	pagemapScan   = 0xc0606610
 	pageIsFile    = 1 << 2
@@ -142,7 +142,7 @@ type scanArg struct {
 	inverted, mask, anyOf, ret                              uint64
 }
 
-// region is struct page_region: addresses of the first page and behind the last one, and their categories.
+// region is struct page_region: address of the first page, address after the last page, and their categories.
 type region struct {
 	start, end uint64
 	_          uint64
@@ -156,15 +156,16 @@ var pagemap = sync.OnceValue(func() *os.File {
 	return f
 })
 
-// maxRegions is how many runs of pages one scan answers. A guest that wrote more of them is dropped instead: the
-// copying would cost more than the faults.
+// maxRegions is the most regions of pages that a scan reports. If a guest wrote more, all its pages are dropped:
+// copying would cost more than the page faults.
 const maxRegions = 256
 
-// regionLists lie on the heap, which does not move while the kernel writes into it; a stack does.
+// regionLists are on the heap, because the kernel writes into them and Go moves stacks.
 var regionLists = sync.Pool{New: func() any { return new([maxRegions]region) }}
 
-// scan lists the pages of b that are no longer the image's: private copies, and pages beyond the image. Swapped ones
-// count. into lies on the heap. false if there are too many, or the kernel does not know how.
+// scan lists the pages of b that differ from the image: private copies, and pages beyond the image, including swapped
+// pages. into must be on the heap. It returns false if there are too many regions, or the kernel does not support the
+// ioctl.
 func scan(b []byte, into *[maxRegions]region) ([]region, bool) {
 	f := pagemap()
 	if f == nil || len(b) == 0 {
@@ -203,7 +204,7 @@ var canScan = sync.OnceValue(func() bool {
 	return ok && len(got) == 1 && got[0].start == uint64(os.Getpagesize()) && got[0].end == uint64(len(b))
 })
 
-// maxCopyBack is how much is copied back before dropping the pages is cheaper, measured with Go guests.
+// maxCopyBack is the most bytes to copy back; above it, dropping the pages is cheaper. Measured with Go guests.
 const maxCopyBack = 1 << 20
 
 // restoreMapped undoes what the guest wrote.
@@ -230,13 +231,13 @@ func (m *Memory) restoreMapped() {
 			return
 		}
 	}
-	if err := unix.Madvise(b, unix.MADV_DONTNEED); err != nil { // cannot be: the range is mapped
+	if err := unix.Madvise(b, unix.MADV_DONTNEED); err != nil { // cannot fail: the range is mapped
 		copy(b, m.im.bytes)
 		clear(b[len(m.im.bytes):])
 	}
 }
 
-// residentMapped counts the pages that were written, if the kernel tells, else all that the guest has.
+// residentMapped returns the bytes of the written pages, or the whole size if the kernel does not report them.
 func (m *Memory) residentMapped() int64 {
 	if m.im.reset == ResetScan {
 		into := regionLists.Get().(*[maxRegions]region) //nolint:forcetypeassert // it holds nothing else
@@ -248,7 +249,7 @@ func (m *Memory) residentMapped() int64 {
 	return int64(m.high)
 }
 
-// saveMapped keeps the pages that were written, false if the kernel does not tell, or if there are too many.
+// saveMapped saves the written pages. It returns false if the kernel does not report them, or if there are too many.
 func (m *Memory) saveMapped() (*Saved, bool) {
 	dirty, done, ok := m.dirty(m.high)
 	if !ok {
@@ -269,21 +270,21 @@ func (m *Memory) saveMapped() (*Saved, bool) {
 	return s, true
 }
 
-// loadMapped is Load where the kernel tells which pages were written since, and they are few.
+// loadMapped is Load if the kernel reports the pages written since, and they are few. It returns false otherwise.
 func (m *Memory) loadMapped(s *Saved) bool {
 	dirty, done, ok := m.dirty(m.high)
 	if !ok {
 		return false
 	}
 	defer done()
-	// Pages that are undone remain private to the guest, so the next Save would include them. Above maxCopyBack they are
+	// Undone pages remain private to the guest, so the next Save would include them. Above maxCopyBack they are
 	// dropped instead.
 	n := int64(written(dirty)) //nolint:gosec // at most the memory
 	return (n <= maxCopyBack || n == s.Bytes()) && m.undoTo(s, dirty)
 }
 
-// dirty lists the pages of a memory of a size that were written, until done is called. It is not ok if the kernel does not
-// tell, or if they are too many.
+// dirty lists the written pages of a memory of that size, valid until done is called. It is not ok if the kernel does
+// not report them, or if there are too many.
 func (m *Memory) dirty(size int) (pages []region, done func(), ok bool) {
 	if !m.mapped || m.im.reset != ResetScan {
 		return nil, nil, false

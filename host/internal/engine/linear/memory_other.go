@@ -2,10 +2,10 @@
 
 package linear
 
-// region is a range of pages; none are found here.
+// region is a range of pages; unused on this system.
 type region struct{ start, end uint64 }
 
-// mapping is nothing on this system: every instance has a copy of the image.
+// mapping is empty on this system: every instance has a copy of the image.
 type mapping struct{}
 
 func reserve() []byte { return nil }

@@ -5,15 +5,15 @@ import (
 	"weak"
 )
 
-// Models finds what the memories of an image were compared with when the image was made before. Deltas of memories that are
-// gone keep that in memory, and it takes more than they do: without Models, each time that an image is made adds one.
-// The zero value is usable. K says which images are equal, byte by byte.
+// Models finds the model of an equal image that was made earlier. Deltas of closed images keep their model in memory,
+// and a model is larger than a delta: without Models, each new image would add another one. The zero value is ready
+// to use. Images with equal keys K must be equal, byte by byte.
 type Models[K comparable] struct {
 	mu sync.Mutex
-	of map[K]weak.Pointer[model] // there while a delta has it
+	of map[K]weak.Pointer[model] // weak: a model lives while an image or a delta refers to it
 }
 
-// Adopt has the memories of a new image compared with what those of an equal one were, if a delta needs that anyway.
+// Adopt gives a new image the model of an equal image, if a delta still refers to it.
 func (ms *Models[K]) Adopt(im *Image, key K) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -22,11 +22,11 @@ func (ms *Models[K]) Adopt(im *Image, key K) {
 	}
 }
 
-// Keep is called when an image is closed.
+// Keep records the model of an image that is being closed.
 func (ms *Models[K]) Keep(im *Image, key K) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	for k, w := range ms.of { // as many as there are modules
+	for k, w := range ms.of { // one for each module
 		if w.Value() == nil {
 			delete(ms.of, k)
 		}

@@ -2,21 +2,21 @@ package linear
 
 import "fmt"
 
-// Reset says how the memory of an instance that is used again becomes that of the image.
+// Reset is a way to make the memory of a reused instance equal to the image.
 type Reset uint8
 
-// The ways, from the cheapest. Each falls back to the next where the system does not know it.
+// The ways, cheapest first. Each falls back to the next if the system does not support it.
 const (
 	ResetAuto Reset = iota // the first that works
-	ResetScan              // ask the kernel which pages were written (PAGEMAP_SCAN, Linux 6.7), copy these
-	ResetDrop              // give all written pages back to the kernel, which shows the image again (Linux)
+	ResetScan              // ask the kernel which pages were written (PAGEMAP_SCAN, Linux 6.7), and copy these
+	ResetDrop              // return all written pages to the kernel, which shows the image again (Linux)
 	ResetCopy              // copy the whole image
-	ResetNone              // never use an instance again
+	ResetNone              // never reuse an instance
 )
 
 var resetNames = [...]string{ResetAuto: "auto", ResetScan: "scan", ResetDrop: "drop", ResetCopy: "copy", ResetNone: "none"}
 
-// ParseReset reads a name: auto, scan, drop, copy or none. The empty one is auto.
+// ParseReset parses a name: auto, scan, drop, copy or none. An empty name is auto.
 func ParseReset(name string) (Reset, error) {
 	if name == "" {
 		return ResetAuto, nil

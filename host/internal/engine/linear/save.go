@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// Saved is how a memory was: the parts of it that differed from the image, in their order.
+// Saved is an earlier state of a memory: the parts that differed from the image, in ascending order.
 type Saved struct {
 	parts []part
-	all   *[]byte // of the pool; nil if the parts are of the heap
+	all   *[]byte // from savePool; nil if the parts are not
 	freed bool
 }
 
@@ -20,7 +20,7 @@ type part struct {
 
 func (p *part) end() int { return p.at + len(p.bytes) }
 
-// Bytes returns what it takes.
+// Bytes returns the size of the parts.
 func (s *Saved) Bytes() (n int64) {
 	for _, p := range s.parts {
 		n += int64(len(p.bytes))
@@ -28,7 +28,7 @@ func (s *Saved) Bytes() (n int64) {
 	return n
 }
 
-// Free makes the memory of s available to later calls of Save. s must not be loaded afterwards.
+// Free makes the buffer of s available to later calls of Save. s must not be loaded afterwards.
 func (s *Saved) Free() {
 	if s.all != nil && cap(*s.all) <= maxSpareSave {
 		savePool.Put(s.all)
@@ -36,19 +36,19 @@ func (s *Saved) Free() {
 	s.parts, s.all, s.freed = nil, nil, true
 }
 
-// savePool keeps buffers for Save, since one body often follows another.
+// savePool holds buffers for Save, since one body often follows another.
 var savePool = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxSpareSave is the size of the largest buffer that is kept. Most guests write some hundred kilobytes.
+// maxSpareSave is the size of the largest buffer that is pooled. Most guests write some hundred kilobytes.
 const maxSpareSave = 1 << 20
 
-// CanSave tells whether Save is worth while: where the whole memory is copied, a copy of the run may be cheaper.
+// CanSave reports whether Save is worthwhile: if it must copy a whole large memory, a copy of the run may be cheaper.
 func (m *Memory) CanSave() bool { return m.mapped || len(m.im.bytes) <= maxSave }
 
-// maxSave bounds what is copied of a memory whose pages that were written are not known.
+// maxSave bounds the bytes that Save copies and the written pages that Diff compares.
 const maxSave = 4 << 20
 
-// Save keeps what differs from the image in a memory of a size, nil if it is too much.
+// Save saves a memory of the given size, or returns nil if that is too much.
 func (m *Memory) Save(size int) *Saved {
 	if m.mapped {
 		if s, ok := m.saveMapped(); ok {
@@ -61,7 +61,7 @@ func (m *Memory) Save(size int) *Saved {
 	return &Saved{parts: []part{{0, bytes.Clone(m.base[:size])}}}
 }
 
-// Load makes the memory what it was when it was saved. Its size is for the caller to set.
+// Load restores the saved state of the memory. The caller sets its size.
 func (m *Memory) Load(s *Saved) {
 	if s.freed {
 		panic("linear: Load after Free")
@@ -79,14 +79,14 @@ func (m *Memory) Load(s *Saved) {
 	}
 }
 
-// undo restores a part of the memory from the image. Beyond the image it is zero.
+// undo resets a part of the memory to the image, or to zero beyond the image.
 func (m *Memory) undo(from, to int) {
-	end := min(max(from, len(m.im.bytes)), to) // of what the image has
+	end := min(max(from, len(m.im.bytes)), to) // end of the image's part
 	copy(m.base[from:end], m.im.bytes[min(from, len(m.im.bytes)):])
 	clear(m.base[end:to])
 }
 
-// undoTo restores the given dirty pages to what was saved, and reports whether they include all of it.
+// undoTo restores the given dirty pages to the saved state, and reports whether they include all of it.
 func (m *Memory) undoTo(s *Saved, dirty []region) bool {
 	parts, loaded := s.parts, 0
 	for _, r := range dirty {
@@ -94,7 +94,7 @@ func (m *Memory) undoTo(s *Saved, dirty []region) bool {
 			for len(parts) > 0 && parts[0].end() <= at {
 				parts = parts[1:]
 			}
-			next := end // what is saved
+			next := end // start of the saved part
 			if len(parts) > 0 {
 				next = min(parts[0].at, end)
 			}

@@ -20,11 +20,12 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
-// Compile loads a module from the cache. If it is not there, or is damaged, it is put there first: it is compiled, or given the
-// code of a module that was.
+// Compile loads a module from the cache. If the module is missing or damaged there, Compile first compiles it, or
+// reuses the code of a compiled module that differs only in its data.
 //
-// wazero keeps machine code in a folder for its version, each file named by a hash of the module and of what the processor can
-// do. Here that is the hash of the skeleton: wazero finds the code of a module of which it has read no more than that.
+// wazero stores machine code in a folder for its version, in files named by a hash of the module and of the
+// processor's features. The cache names a file by the hash of the skeleton: wazero finds the code of a module
+// although it only read the skeleton.
 func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, error) {
 	if m.cfg.CacheDir == "" || m.cfg.Interpreter {
 		return m.compileInMemory(ctx, s)
@@ -34,7 +35,7 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 		return nil, err
 	}
 	name := fileName(ofModule, s.Digest, print)
-	defer m.turns.Take(name)() // others wait, and find it compiled
+	defer m.turns.Take(name)() // concurrent callers wait, and find it compiled
 	mod, err := m.load(ctx, s.Digest, name)
 	if err == nil || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, artifact.ErrDamaged) {
 		return mod, err
@@ -47,7 +48,7 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 		return nil, err
 	}
 	mod, err = m.load(ctx, s.Digest, name)
-	if errors.Is(err, artifact.ErrDamaged) { // another host took its own over meanwhile
+	if errors.Is(err, artifact.ErrDamaged) { // another host that shares the cache has replaced it meanwhile
 		mod, err = m.load(ctx, s.Digest, name)
 	}
 	if err != nil {
@@ -56,20 +57,20 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 	return mod, nil
 }
 
-// What an artifact is of, in the name of its file.
+// Kinds of artifacts, as they enter file names.
 const (
 	ofModule = ""      // a module, by its digest
-	ofCode   = "code " // all modules of the same code, by the sum that artifact.Cut returns; it has no data
+	ofCode   = "code " // all modules with the same code, by the sum from artifact.Cut; without data
 )
 
-// fileName returns the name of an artifact: a hash of all that it depends on.
+// fileName returns the name of an artifact: a hash of everything that it depends on.
 func fileName(kind string, sum [sha256.Size]byte, print string) string {
 	of := sha256.Sum256(fmt.Appendf(nil, "%s%x %d %s", kind, sum, artifact.Format, print))
 	return hex.EncodeToString(of[:16])
 }
 
-// store puts a module into the cache, under a name. It is not compiled if another module of the same code was, which differs in
-// its data: the artifact of that code and the data of this module are its artifact.
+// store puts a module into the cache under a name. If another module with the same code was compiled, it compiles
+// nothing: it combines the artifact of that code with the data of this module.
 func (m *machine) store(ctx context.Context, wasm []byte, name, print string) error {
 	if err := m.makeRoom(); err != nil {
 		return unavailable(err)
@@ -81,7 +82,7 @@ func (m *machine) store(ctx context.Context, wasm []byte, name, print string) er
 		return err
 	}
 	shared := fileName(ofCode, code, print)
-	defer m.turns.Take(shared)() // after the turn of the module, always: nobody waits for the other order
+	defer m.turns.Take(shared)() // lock order: the module's turn, then the code's
 	a, _, err := m.files.Open(shared)
 	switch {
 	case err == nil:
@@ -91,26 +92,27 @@ func (m *machine) store(ctx context.Context, wasm []byte, name, print string) er
 		return err
 	}
 	a, err = m.build(ctx, wasm, name, folder)
-	if err != nil || a.Module.Refusal != "" { // then its data was compiled with it
+	if err != nil || a.Module.Refusal != "" { // the data was compiled with the code, which cannot be shared
 		return err
 	}
 	a.Module.Data = nil
 	return m.put(shared, a)
 }
 
-// put writes an artifact whose code is there already.
+// put writes an artifact whose code is in the cache already.
 func (m *machine) put(name string, a *artifact.Artifact) error {
 	bytes, err := m.files.Put(name, a)
 	m.unseen.Add(-bytes)
 	return unavailable(err)
 }
 
-// cacheParts is how many parts the bound of the cache has. One of them may be written before all files are looked at again: there
-// are tens of thousands if modules are small. A full cache loses one at a time, so that it is not looked at more often.
+// cacheParts divides the bound of the cache. A part of the bound may be written between two scans of all files, of
+// which there are tens of thousands if modules are small. A scan of a full cache removes a part, so that scans stay
+// that rare.
 const cacheParts = 16
 
-// makeRoom keeps the cache within its bound. Other hosts that share it do the same. While one goroutine looks at the files,
-// the others go on.
+// makeRoom keeps the cache within its bound. Other hosts that share the cache do the same. While one goroutine scans
+// the files, the other goroutines continue without waiting.
 func (m *machine) makeRoom() error {
 	most := m.cfg.CacheBytes
 	if most <= 0 || m.unseen.Load() > 0 || !m.looking.TryLock() {
@@ -118,7 +120,7 @@ func (m *machine) makeRoom() error {
 	}
 	defer m.looking.Unlock()
 	unseen := m.unseen.Load()
-	if unseen > 0 { // another goroutine has just looked
+	if unseen > 0 { // another goroutine has just scanned
 		return nil
 	}
 	has, err := m.files.Bound(most, most-most/cacheParts)
@@ -129,8 +131,8 @@ func (m *machine) makeRoom() error {
 	return nil
 }
 
-// Forget removes what the cache has of a module. It waits for nobody: whoever loads or compiles the module meanwhile compiles it
-// again, or leaves it in the cache.
+// Forget removes a module from the cache. It does not wait for concurrent loads and compilations of the module, which
+// may compile it again or leave it in the cache.
 func (m *machine) Forget(ctx context.Context, digest [sha256.Size]byte) error {
 	if m.files == "" || m.cfg.Interpreter {
 		return nil
@@ -142,7 +144,7 @@ func (m *machine) Forget(ctx context.Context, digest [sha256.Size]byte) error {
 	return m.files.Forget(fileName(ofModule, digest, print))
 }
 
-// unavailable makes an error of a file one that says nothing of the module.
+// unavailable wraps an error of a file in ErrUnavailable, since it does not concern the module.
 func unavailable(err error) error {
 	if err != nil {
 		err = fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
@@ -150,10 +152,10 @@ func unavailable(err error) error {
 	return err
 }
 
-// rewriting is what is done to each module. It belongs to artifact.Format.
+// rewriting is how each module is rewritten. A change requires a new artifact.Format.
 var rewriting = instrument.Options{Fuel: true, NaN: true, TableElements: abi.MaxTableElements}
 
-// compileInMemory compiles where there is no cache.
+// compileInMemory compiles a module without a cache.
 func (m *machine) compileInMemory(ctx context.Context, s engine.Source) (engine.Module, error) {
 	wasm, err := s.Read(ctx)
 	if err != nil {
@@ -167,14 +169,14 @@ func (m *machine) compileInMemory(ctx context.Context, s engine.Source) (engine.
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	// The code of a function takes some four times as much as what it was compiled from.
+	// Machine code takes some four times as much as the Wasm code that it was compiled from.
 	mod := &module{machine: m, digest: s.Digest, compiled: c, rewritten: *r, bytes: 5 * int64(len(r.Wasm)),
 		code: m.codeOf(artifact.File{})}
 	mod.rewritten.Wasm = nil
 	return mod, nil
 }
 
-// Build compiles a module into an empty folder, from where an engine takes it over.
+// Build compiles a module into an empty folder, from which an engine moves the files into its cache.
 func Build(ctx context.Context, wasm []byte, dir string) (err error) {
 	r, err := instrument.Rewrite(wasm, rewriting)
 	if err != nil {
@@ -197,7 +199,7 @@ func Build(ctx context.Context, wasm []byte, dir string) (err error) {
 	return a.Write(dir, code, filepath.Base(filepath.Dir(named)), filepath.Base(named))
 }
 
-// compileTo compiles a module into an empty folder, and returns the path of the only file there.
+// compileTo compiles a module into an empty folder and returns the path of the only file in it.
 func compileTo(ctx context.Context, dir string, wasm []byte) (path string, err error) {
 	cache, err := wazero.NewCompilationCacheWithDir(dir)
 	if err != nil {
@@ -223,10 +225,10 @@ func compileTo(ctx context.Context, dir string, wasm []byte) (path string, err e
 	return path, err
 }
 
-// largeModule is the size from which compiling a module leaves so much garbage that a collection pays.
+// largeModule is the module size above which the garbage of a compilation justifies a collection.
 const largeModule = 1 << 20
 
-// build has a module compiled into the cache, by a compiler that keeps code in a folder of this name.
+// build compiles a module into the cache. The compiler must store code in a folder of the given name.
 func (m *machine) build(ctx context.Context, wasm []byte, name, folder string) (*artifact.Artifact, error) {
 	dir, remove, err := m.files.Scratch()
 	if err != nil {
@@ -237,7 +239,7 @@ func (m *machine) build(ctx context.Context, wasm []byte, name, folder string) (
 		err = m.cfg.Build(ctx, wasm, dir)
 	} else {
 		err = Build(ctx, wasm, dir)
-		if len(wasm) >= largeModule { // a compiler needs twenty times as much as the module has
+		if len(wasm) >= largeModule { // a compilation needs twenty times the size of the module
 			debug.FreeOSMemory()
 		}
 	}
@@ -249,21 +251,22 @@ func (m *machine) build(ctx context.Context, wasm []byte, name, folder string) (
 	return a, unavailable(err)
 }
 
-// load loads a module from the cache. Its error is os.ErrNotExist or artifact.ErrDamaged if the module is to be compiled.
+// load loads a module from the cache. If the module must be compiled, the error is os.ErrNotExist or
+// artifact.ErrDamaged.
 func (m *machine) load(ctx context.Context, digest [sha256.Size]byte, name string) (*module, error) {
 	a, replaced, err := m.files.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	// wazero keeps what it has loaded before it is ready, and a second module of that code would be given it as it is, without
-	// the entry points of its functions: calling it is a panic.
-	end := m.turns.Take(a.Code.Name) // after the turn of the artifact
+	// wazero caches code before it has completed loading it. A concurrent second load of the same code would get it
+	// without the entry points of its functions, and calling them panics.
+	end := m.turns.Take(a.Code.Name) // lock order: after the artifact's turn
 	c, err := m.rt.CompileModule(ctx, a.Module.Wasm)
 	end()
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	// Had wazero not taken the code, it would have compiled the skeleton, and written that.
+	// If wazero had not accepted the code, it would have compiled the skeleton and written the result over the code.
 	if err := replaced(); err != nil {
 		return nil, errors.Join(err, c.Close(ctx))
 	}
@@ -273,11 +276,11 @@ func (m *machine) load(ctx context.Context, digest [sha256.Size]byte, name strin
 	return mod, nil
 }
 
-// emptyModule is the shortest module.
+// emptyModule is the shortest valid module.
 const emptyModule = "\x00asm\x01\x00\x00\x00"
 
-// compilerPrint returns what differs between compilers and processors, one of which cannot use the code of the other: where
-// wazero puts the code of the empty module.
+// compilerPrint returns a fingerprint of compiler and processor: code is only valid if it is equal. It is the path
+// under which wazero stores the code of the empty module.
 func (m *machine) compilerPrint(ctx context.Context) (print string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,8 +1,8 @@
 // Package wazero runs modules on github.com/tetratelabs/wazero. It is the only package that imports it.
 //
-// Host functions are registered without reflection and take the state of the activation as the call's own
-// context. A host function that stops the guest panics with one preallocated error, which wazero turns into the
-// error of the call; nothing of the guest runs after it, its deferred functions included.
+// Host functions are registered without reflection and get the state of the activation as the call's context. A host
+// function that stops the guest panics with one preallocated error, which wazero turns into the error of the call. No
+// code of the guest runs after that, not even its deferred functions.
 package wazero
 
 import (
@@ -27,26 +27,26 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
 )
 
-// Config says how an engine is made.
+// Config configures an engine.
 type Config struct {
-	// CacheDir keeps compiled modules between processes; empty keeps them in memory only. The directory is
-	// made with mode 0700, since its contents are executed.
+	// CacheDir stores compiled modules for later processes; if empty, they are kept in memory only. The directory is
+	// created with mode 0700, since its contents are executed.
 	CacheDir string
-	// Interpreter runs without compiling: slow, for machines that the compiler does not know.
+	// Interpreter interprets modules: slow, for processors that the compiler does not support.
 	Interpreter bool
-	// Reset says how instances are made fit to be used again. The zero value takes the fastest way.
+	// Reset selects how instances are reset for reuse. The zero value selects the fastest way.
 	Reset linear.Reset
-	// Build compiles a module into an empty folder as the function Build does, in another process for example. Default: Build.
-	// It is used where there is a CacheDir, and no Interpreter.
+	// Build compiles a module into an empty folder like the function Build, for example in another process. Default:
+	// Build. It is only used with a CacheDir and without Interpreter.
 	Build func(ctx context.Context, wasm []byte, dir string) error
-	// CacheBytes bounds the files in CacheDir, about: those that were used longest ago are removed, and compiled again when they
-	// are needed. Default: no bound.
+	// CacheBytes is the approximate limit of the files in CacheDir. Above it, the least recently used files are
+	// removed; their modules are compiled again when they are needed. Default: no limit.
 	CacheBytes int64
-	// PoolBytes bounds the memory of idle instances, about. Default 32 MiB; negative keeps none.
+	// PoolBytes is the approximate memory limit of idle instances. Default 32 MiB; a negative limit keeps none.
 	PoolBytes int64
 }
 
-// ParseReset reads the name of a Reset: auto, scan, drop, copy or none. The empty one is auto.
+// ParseReset parses the name of a Reset: auto, scan, drop, copy or none. An empty name is auto.
 func ParseReset(name string) (linear.Reset, error) { return linear.ParseReset(name) }
 
 // pageBytes is the size of a page of linear memory.
@@ -56,31 +56,31 @@ type machine struct {
 	cfg   Config
 	rt    wazero.Runtime
 	cache wazero.CompilationCache
-	pool  *Pool[*module, *instance] // whose memory and globals are those of their images
+	pool  *Pool[*module, *instance] // idle instances; memory and globals equal those of their images
 
 	models linear.Models[[sha256.Size]byte] // by image.id
 
 	files       artifact.Folder        // of Config.CacheDir
-	unseen      atomic.Int64           // how many more bytes may be written there before all files are looked at
-	looking     sync.Mutex             // held while all files are looked at
-	turns       artifact.Turns         // by the names of artifacts, while one is loaded or compiled, and of code, while it is loaded
-	mu          sync.Mutex             // guards what follows
-	fingerprint string                 // of the compiler and this processor; empty until it is needed
-	codes       map[string]*sharedCode // by the name of the file; there while a module has it
+	unseen      atomic.Int64           // bytes that may still be written there before the next scan of all files
+	looking     sync.Mutex             // held during a scan
+	turns       artifact.Turns         // for names of artifacts during load and compilation, and names of code during load
+	mu          sync.Mutex             // guards the fields below
+	fingerprint string                 // of the compiler and this processor; empty until first needed
+	codes       map[string]*sharedCode // by the name of the file; removed with its last module
 }
 
-// defaultPoolBytes keeps more instances than there are activations at a time, and is little beside their limit, and beside those
-// that a host parks, which become idle.
+// defaultPoolBytes holds more instances than there are concurrent activations. It is small beside the memory limit of
+// the activations, and beside the instances that a host parks, which become idle.
 const defaultPoolBytes = 32 << 20
 
-// runtimeConfig says how modules are compiled and run.
+// runtimeConfig returns the configuration for compiling and running modules.
 func runtimeConfig(interpreter bool) wazero.RuntimeConfig {
 	rc := wazero.NewRuntimeConfig()
 	if interpreter {
 		rc = wazero.NewRuntimeConfigInterpreter()
 	}
-	// A guest that loops without calling the host is stopped by its fuel: a check of the context in each loop would
-	// make tight loops many times slower. Debug information costs at each stop, and says little of a release build.
+	// Fuel stops a guest that loops without calling the host: a check of the context in each loop would make tight
+	// loops many times slower. Debug information costs time at each stop, and is of little use in a release build.
 	return rc.WithCloseOnContextDone(false).WithMemoryLimitPages(abi.MaxMemoryBytes / pageBytes).
 		WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
 }
@@ -117,7 +117,7 @@ func (m *machine) Close(ctx context.Context) error {
 	return errors.Join(m.rt.Close(ctx), m.cache.Close(ctx))
 }
 
-// Trim closes instances that were idle since before the last call.
+// Trim closes the instances that became idle before the previous call.
 func (m *machine) Trim(ctx context.Context) (closed, left int) {
 	old, left := m.pool.Trim()
 	m.closeAll(ctx, old)
@@ -138,21 +138,21 @@ type activation struct {
 	host engine.Host
 	stop error // why the host stopped the guest
 
-	frozen bool // the guest is to return
-	late   bool // it has used its fuel up since
+	frozen bool // the guest must return
+	late   bool // it has used up its fuel since then
 	denied bool // memory or a table could not grow
 
-	frame calls.Frame // of the call of the host that goes on; there is one at a time
+	frame calls.Frame // of the host call in progress; there is at most one
 
-	// Of the newest host call, where forks are allowed.
-	ctx  context.Context //nolint:containedctx // the call's own, which knows the stack
+	// The newest host call, if forks are allowed.
+	ctx  context.Context //nolint:containedctx // the call's own, which holds the stack
 	call call
-	fork *fork // nil: it is not forked
+	fork *fork // nil: not forked
 }
 
 type activationKey struct{}
 
-// Value lets a context that was wrapped on the way find the activation.
+// Value returns the activation for activationKey, also through contexts that wrap it.
 func (a *activation) Value(key any) any {
 	if key == (activationKey{}) {
 		return a
@@ -168,25 +168,26 @@ func activationOf(ctx context.Context) *activation {
 	return a
 }
 
-// errStopped is the one panic that ends a guest. Its code is outside of what a proc_exit of Go or C uses.
+// errStopped is the panic value that ends a guest. Its exit code is outside of the range that programs in Go or C
+// use.
 var errStopped = sys.NewExitError(0xf0000001)
 
-// errCannotUndo ends an activation whose memory cannot be cut to what it was.
+// errCannotUndo ends an activation whose memory cannot be cut to its size before the body.
 var errCannotUndo = errors.New("the memory cannot be made what it was before the body")
 
 // Halt stops the guest for a reason.
 func (a *activation) Halt(reason error) {
 	if a.fork != nil && errors.Is(reason, engine.ErrUndo) {
-		a.undo() // which does not come back
+		a.undo() // does not return
 	}
 	a.stop = reason
 	panic(errStopped)
 }
 
-// explain turns wazero's error into the reason.
+// explain converts wazero's error into the reason.
 func (a *activation) explain(ctx context.Context, err error, kind string) error {
 	exit := &engine.Exit{}
-	if errors.As(a.stop, &exit) { // within the start-up
+	if errors.As(a.stop, &exit) { // during start-up
 		return &engine.Trap{Message: a.say(exit.Error()), Kind: engine.TrapExit}
 	}
 	if a.stop != nil {
@@ -209,13 +210,13 @@ func (a *activation) explain(ctx context.Context, err error, kind string) error 
 	return t
 }
 
-// What wazero calls two traps.
+// Messages of wazero for two traps.
 const (
-	unreachable   = "unreachable" // how a guest ends itself
+	unreachable   = "unreachable" // the instruction with which a guest ends itself
 	stackOverflow = "stack overflow"
 )
 
-// say adds what the guest has said to why it broke down.
+// say adds the guest's last words to the reason.
 func (a *activation) say(message string) string {
 	if h, ok := a.host.(interface{ Explain(message string) string }); ok {
 		return h.Explain(message)
@@ -223,7 +224,7 @@ func (a *activation) say(message string) string {
 	return message
 }
 
-// outOfMemory says why a guest ended itself that got no more memory.
+// outOfMemory returns the message for a guest that ended itself because it got no more memory.
 func (a *activation) outOfMemory(how string) string {
 	return a.say(fmt.Sprintf("out of memory: it has %d bytes, the limit is %d; %s", a.in.Size(), abi.MaxMemoryBytes, how))
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
 )
 
-// fork is an instance as it was when a host function was called: what the guest does from then on can be undone.
+// fork is the state of an instance when a host function was called, to which undo returns it.
 type fork struct {
-	host    engine.Host // who answers the guest when it is undone
+	host    engine.Host // answers the guest after undo
 	call    call
 	args    []uint64
 	stack   experimental.Snapshot
@@ -24,15 +24,16 @@ type fork struct {
 	denied  bool
 }
 
-// call is a call of a host function that goes on.
+// call is a call of a host function in progress.
 type call struct {
 	fn  calls.Func
 	mod api.Module
 	st  []uint64 // arguments
 }
 
-// AllowFork makes the next Call one within which Fork may be called. wazero's interpreter calls itself for each call of the
-// guest: it cannot go back to functions that have returned since, and with a snapshot it goes on at the wrong instruction.
+// AllowFork allows Fork within the next Call. It does nothing with the interpreter: wazero's interpreter recurses for
+// each call of the guest, so it cannot return to frames that are gone, and with a snapshot it continues at the wrong
+// instruction.
 func (in *instance) AllowFork() {
 	in.forkable = !in.m.machine.cfg.Interpreter && in.memory != nil && in.memory.CanSave()
 }
@@ -56,8 +57,8 @@ func (in *instance) Fork(h engine.Host) bool {
 	return true
 }
 
-// undo makes the instance what it was when it was forked, and repeats the call of the host in which that was, which
-// may have another answer now. The guest goes on behind it.
+// undo returns the instance to its state at the fork and repeats the host call that it was in, which may get another
+// answer now. The guest continues after that call.
 func (a *activation) undo() {
 	f, in := a.fork, a.in
 	in.memory.Load(f.memory)

@@ -12,15 +12,15 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
-// image is what every instance of a module starts from: memory and globals as they are after the data segments, the
-// start function and _initialize, which ran once, on a fixed clock and fixed random.
+// image is the initial state of every instance of a module: memory and globals after the data segments, the start
+// function and _initialize, which ran once, on a fixed clock and fixed random numbers.
 type image struct {
-	id      [sha256.Size]byte // of the module, memory and globals: the image is the same when the module was loaded again
+	id      [sha256.Size]byte // of module, memory and globals: a module that is loaded again has an equal image
 	memory  *linear.Image
 	globals []uint64 // in the order of instance.globals
 }
 
-// newImage takes the image of an instance that was just made.
+// newImage makes the image from a new instance.
 func newImage(in *instance, reset linear.Reset) *image {
 	im := &image{memory: linear.NewImage(in.Memory(), reset)}
 	for _, g := range in.globals {
@@ -33,7 +33,7 @@ func newImage(in *instance, reset linear.Reset) *image {
 		runtime.Gosched()
 	}
 	for _, g := range im.globals {
-		_ = binary.Write(h, binary.LittleEndian, g) // a hash takes everything
+		_ = binary.Write(h, binary.LittleEndian, g) // writing to a hash does not fail
 	}
 	h.Sum(im.id[:0])
 	in.m.machine.models.Adopt(im.memory, im.id)

@@ -17,27 +17,27 @@ import (
 type instance struct {
 	m         *module
 	mod       api.Module
-	memory    *memory // nil: the instance is used once
+	memory    *memory // nil: the instance is not reused
 	globals   []api.MutableGlobal
-	fuel      api.MutableGlobal // nil: the module counts none
+	fuel      api.MutableGlobal // nil: the module counts no fuel
 	functions map[string]function
-	heap      []growing // tables and the like
+	heap      []growing // tables and references
 	stacks    []growing // of the functions
-	kept      int64     // what it takes while it is idle, about
-	forkable  bool      // in the call that goes on, or the next one
+	kept      int64     // estimate of what it takes while idle
+	forkable  bool      // Fork is allowed in the current or next call
 	forked    bool      // since it was taken
 	broken    bool      // it did not end by a suspension or a return
 	act       activation
 	stack     [1]uint64
 }
 
-// function is an export that was looked up. It has a stack of its own.
+// function is an export that was looked up. It has its own stack.
 type function struct {
 	api.Function
 	results int
 }
 
-// findGlobals looks the exported mutable globals up. The fuel counter is the last one.
+// findGlobals looks up the exported mutable globals. The fuel counter is the last one.
 func (in *instance) findGlobals() {
 	for _, g := range in.m.rewritten.Globals {
 		mg, _ := in.mod.ExportedGlobal(g.Export).(api.MutableGlobal)
@@ -60,7 +60,7 @@ func (in *instance) Fuel() int64 {
 
 func (in *instance) Resident() int64 { return in.onHeap() + in.ownMemory() }
 
-// ownMemory returns how many bytes of the linear memory are not shared.
+// ownMemory returns the bytes of the linear memory that are not shared.
 func (in *instance) ownMemory() int64 {
 	switch {
 	case in.mod.IsClosed():
@@ -77,14 +77,14 @@ func (in *instance) restoreGlobals() {
 	}
 }
 
-// Release resets the instance and puts it into the pool, or closes it. What it held is known from the reset, which asks the
-// kernel anyway.
+// Release resets the instance and puts it into the pool, or closes it. The reset asks the kernel for the written
+// pages, so it also tells what the instance held.
 func (in *instance) Release(ctx context.Context) (held int64) {
 	held = in.onHeap()
 	in.act.fork = nil
 	in.kept = in.onHeap()
 	most := in.m.Overhead() + linear.MaxSpareBytes
-	if in.forked || in.kept > most { // each fork leaves its stack larger than before, and a deep call does
+	if in.forked || in.kept > most { // each fork leaves its stack larger than before, and so does a deep call
 		clear(in.functions)
 		in.stacks = nil
 		in.kept = in.onHeap()
@@ -96,7 +96,7 @@ func (in *instance) Release(ctx context.Context) (held int64) {
 		return held
 	}
 	reset := in.reset()
-	held += in.memory.Held() // before somebody else takes it
+	held += in.memory.Held() // before another goroutine takes it
 	in.kept += in.memory.Kept()
 	if !reset || !in.keep(ctx) {
 		in.close(ctx)
@@ -104,7 +104,7 @@ func (in *instance) Release(ctx context.Context) (held int64) {
 	return held
 }
 
-// keep puts the instance into the pool. It reports false if it is to be closed.
+// keep puts the instance into the pool. It returns false if the caller must close it.
 func (in *instance) keep(ctx context.Context) bool {
 	m := in.m
 	if m.closed.Load() {
@@ -112,17 +112,17 @@ func (in *instance) keep(ctx context.Context) bool {
 	}
 	over, kept := m.machine.pool.Put(m, in, in.kept)
 	m.machine.closeAll(ctx, over)
-	if m.closed.Load() { // meanwhile
+	if m.closed.Load() { // closed meanwhile
 		m.machine.closeAll(ctx, m.machine.pool.Drop(m))
 	}
 	return kept
 }
 
 func (in *instance) close(ctx context.Context) {
-	_ = in.mod.Close(context.WithoutCancel(ctx)) // nothing to flush, and nobody to tell
+	_ = in.mod.Close(context.WithoutCancel(ctx)) // the instance buffers nothing
 }
 
-// reset makes memory and globals those of the image. Tables do not change in a module that has one.
+// reset makes memory and globals equal to the image. Modules whose tables change have no image.
 func (in *instance) reset() bool {
 	if !in.resize(in.memory.image.memory.Size(), in.memory.Restore()) {
 		return false
@@ -131,8 +131,9 @@ func (in *instance) reset() bool {
 	return true
 }
 
-// resize gives the memory a size that it had before, and tells the compiled code where it is if it has moved. wazero cannot
-// shrink a memory, but takes over what a grow gives it, which is where it is cut.
+// resize sets the size of the memory to one that it had before, and tells the compiled code its address if it has
+// moved. wazero cannot shrink a memory, but accepts any memory that Reallocate returns for a grow, and that is where
+// it is cut.
 func (in *instance) resize(size int, moved bool) bool {
 	if !moved && int(in.mod.Memory().Size()) == size {
 		return true
@@ -143,7 +144,7 @@ func (in *instance) resize(size int, moved bool) bool {
 	return ok && int(in.mod.Memory().Size()) == size
 }
 
-// Memory returns the linear memory itself, valid until the guest runs again. Tests look at it.
+// Memory returns the linear memory, not a copy, valid until the guest runs again. Tests use it.
 func (in *instance) Memory() []byte {
 	mem := in.mod.Memory()
 	b, _ := mem.Read(0, mem.Size())
@@ -153,7 +154,7 @@ func (in *instance) Memory() []byte {
 func (in *instance) Hash() [32]byte {
 	globals := make([]uint64, 0, len(in.globals))
 	for _, g := range in.globals {
-		if g != in.fuel { // a guest that was thawed has used some more
+		if g != in.fuel { // a thawed guest has used some more
 			globals = append(globals, g.Get())
 		}
 	}
@@ -181,7 +182,7 @@ func (in *instance) Call(ctx context.Context, export string, h engine.Host) (int
 	}
 	a := &in.act
 	*a = activation{Context: ctx, in: in, host: h}
-	in.broken = true // until it has ended as it should
+	in.broken = true // until it has ended properly
 	// One slot for the result. wazero writes it through a bare pointer, so it must outlive the call.
 	in.stack[0] = 0
 	var call context.Context = a

@@ -13,14 +13,14 @@ import (
 type memory struct {
 	*linear.Memory
 	image *image
-	cut   int // if not 0: the next Reallocate cuts the memory to this size
+	cut   int // if not 0, the next Reallocate cuts the memory to this size
 }
 
-// Allocate makes the memory the one of an instance that is being instantiated.
+// Allocate returns the memory for the instance that is being instantiated.
 func (m *memory) Allocate(uint64, uint64) experimental.LinearMemory { return m }
 
-// withFirst has an instance that has no image have its memory outside of the Go heap, if the system can. The instance's end
-// frees it.
+// withFirst makes an instance without an image get its memory outside of the Go heap, if the system supports that. It
+// is freed with the instance.
 func withFirst(ctx context.Context) context.Context {
 	return experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(uint64, uint64) experimental.LinearMemory {
 		if f := linear.NewFirst(); f != nil {
@@ -30,7 +30,7 @@ func withFirst(ctx context.Context) context.Context {
 	}))
 }
 
-// heapMemory is a memory as wazero makes it by itself.
+// heapMemory is a memory on the Go heap, as wazero makes it by default.
 type heapMemory struct{ bytes []byte }
 
 func (h *heapMemory) Free() { h.bytes = nil }
@@ -45,9 +45,9 @@ func (h *heapMemory) Reallocate(size uint64) []byte {
 	return h.bytes[:size]
 }
 
-// Reallocate gives the memory with a new size: at instantiation that of the image, whatever the module declares,
-// and later what a memory.grow asks for. While cut is set, that is the size: wazero takes the length of what it is given,
-// and hands it to the compiled code.
+// Reallocate returns the memory with a new size: at instantiation at least the size of the image, whatever the module
+// declares, and later the size for a memory.grow. If cut is set, it is the size: wazero takes the length of what
+// Reallocate returns and passes it to the compiled code.
 func (m *memory) Reallocate(size uint64) []byte {
 	if m.cut > 0 {
 		return m.Resize(m.cut)

@@ -19,7 +19,7 @@ import (
 
 type module struct {
 	machine   *machine
-	digest    [sha256.Size]byte // of the module as it was given
+	digest    [sha256.Size]byte // of the original module
 	compiled  wazero.CompiledModule
 	rewritten instrument.Module // Wasm is nil
 	bytes     int64             // without the image and the code
@@ -27,7 +27,7 @@ type module struct {
 
 	closed atomic.Bool
 	mu     sync.Mutex // guards image and rewritten.Data
-	image  *image     // nil until the first instance, and for modules whose instances cannot be used again
+	image  *image     // nil until the first instance, and for modules whose instances cannot be reused
 }
 
 func (m *module) HasExport(name string) bool {
@@ -35,14 +35,14 @@ func (m *module) HasExport(name string) bool {
 	return ok
 }
 
-// sharedCode is the machine code of modules that differ in nothing but their data. The engine has it in memory once.
+// sharedCode is the machine code of modules that differ only in their data. The engine holds it in memory once.
 type sharedCode struct {
 	name  string
 	bytes int64
 	users atomic.Int64 // modules that are not closed; changed under machine.mu
 }
 
-// codeOf returns the code in a file. The caller has it until it calls leaveCode.
+// codeOf returns the code of a file and counts the caller as a user until leaveCode.
 func (m *machine) codeOf(f artifact.File) *sharedCode {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +78,7 @@ func (m *module) Close(ctx context.Context) error {
 	return m.compiled.Close(ctx)
 }
 
-// Bytes returns what the module takes, about: of code that others have, too, its share.
+// Bytes estimates what the module takes. Code that several modules share is divided among them.
 func (m *module) Bytes() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,11 +89,11 @@ func (m *module) Bytes() int64 {
 	return bytes
 }
 
-// anonymous instances may live side by side, and their start functions are called by hand.
+// anonymous modules can be instantiated several times. initialize calls their start functions.
 var anonymous = wazero.NewModuleConfig().WithName("").WithStartFunctions()
 
-// Instantiate gives an instance that was used before, a new one on the module's image, or, of a module whose
-// instances cannot be used again, one that is made from the beginning.
+// Instantiate returns a pooled instance, a new instance on the module's image, or, if the module's instances cannot
+// be reused, an instance made without an image.
 func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	if m.rewritten.Refusal != "" || m.machine.cfg.Reset == linear.ResetNone {
 		return m.fresh(ctx)
@@ -119,7 +119,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	return in, nil
 }
 
-// baseline gives the image, which the first caller makes. A failure is not kept.
+// baseline returns the image, which the first caller makes. A failure is not cached.
 func (m *module) baseline(ctx context.Context) (*image, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,11 +132,11 @@ func (m *module) baseline(ctx context.Context) (*image, error) {
 	}
 	defer in.close(ctx)
 	m.image = newImage(in, m.machine.cfg.Reset)
-	m.rewritten.Data = nil // it is in the image
+	m.rewritten.Data = nil // the image includes it
 	return m.image, nil
 }
 
-// fresh makes an instance and runs its start-up.
+// fresh makes an instance without an image and runs its start-up.
 func (m *module) fresh(ctx context.Context) (*instance, error) {
 	in := &instance{m: m, functions: map[string]function{}}
 	a := &activation{Context: ctx, in: in, host: calls.New(ctx)}
@@ -154,8 +154,8 @@ func (m *module) fresh(ctx context.Context) (*instance, error) {
 	return in, nil
 }
 
-// initialize does what instantiation did before the module was rewritten: data segments and the start function; and
-// calls _initialize.
+// initialize performs what instantiation did before the module was rewritten (data segments and the start function),
+// and calls _initialize.
 func (in *instance) initialize(a *activation) error {
 	for _, s := range in.m.rewritten.Data {
 		if !in.mod.Memory().Write(s.Offset, s.Bytes) {

@@ -5,17 +5,18 @@ import (
 	"sync"
 )
 
-// Pool keeps idle things by key. The one that was used last is used next, since it is in the processor's caches; the one that
-// was idle longest is given up first. It is safe for concurrent use. It closes nothing: it returns what its caller has to close.
+// Pool holds idle items by key. Take returns the most recently used item of a key, which is in the processor's
+// caches; Put evicts the items that were idle longest. It is safe for concurrent use. It closes nothing: it returns
+// the items that its caller must close.
 type Pool[K comparable, T any] struct {
 	limit int64
 
-	mu             sync.Mutex // guards all that follows; nothing is called while it is held
+	mu             sync.Mutex // guards all fields below; nothing is called while it is held
 	bytes          int64
 	things         int
 	round          uint64
 	newest, oldest *item[K, T]
-	idle           map[K][]*item[K, T] // the one used last at the end
+	idle           map[K][]*item[K, T] // most recently used last
 	closed         bool
 }
 
@@ -23,16 +24,16 @@ type item[K comparable, T any] struct {
 	key          K
 	thing        T
 	bytes        int64
-	round        uint64 // in which it became idle
+	round        uint64 // of Trim, when it became idle
 	newer, older *item[K, T]
 }
 
-// NewIdle returns a pool of so many bytes; 0 or less keeps nothing.
+// NewIdle returns a pool with a limit in bytes; 0 or less keeps nothing.
 func NewIdle[K comparable, T any](limit int64) *Pool[K, T] {
 	return &Pool[K, T]{limit: limit, idle: map[K][]*item[K, T]{}}
 }
 
-// Take takes an idle thing of a key out of the pool. It reports false if there is none.
+// Take removes and returns an idle item of a key. It returns false if there is none.
 func (p *Pool[K, T]) Take(key K) (thing T, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,7 +44,8 @@ func (p *Pool[K, T]) Take(key K) (thing T, ok bool) {
 	return p.removeLocked(own[len(own)-1]), true
 }
 
-// Put keeps a thing that takes so many bytes. It reports false if the thing is not kept, and returns those that gave way.
+// Put adds an item of the given size. It returns false if the pool does not accept the item, and the items that it
+// evicted.
 func (p *Pool[K, T]) Put(key K, thing T, bytes int64) (over []T, kept bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +68,7 @@ func (p *Pool[K, T]) Put(key K, thing T, bytes int64) (over []T, kept bool) {
 	return over, true
 }
 
-// removeLocked takes an item out of everything.
+// removeLocked unlinks an item.
 func (p *Pool[K, T]) removeLocked(it *item[K, T]) T {
 	if it.newer != nil {
 		it.newer.older = it.older
@@ -90,7 +92,7 @@ func (p *Pool[K, T]) removeLocked(it *item[K, T]) T {
 	return it.thing
 }
 
-// Drop takes all things of a key out of the pool.
+// Drop removes and returns all items of a key.
 func (p *Pool[K, T]) Drop(key K) (all []T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,8 +103,8 @@ func (p *Pool[K, T]) Drop(key K) (all []T) {
 	return all
 }
 
-// Trim takes out what has been idle since before the last call of Trim, and returns how many things are left. Whoever
-// calls it at regular intervals keeps things for one to two of them.
+// Trim removes and returns the items that became idle before the previous call, and returns how many are left. Called
+// at regular intervals, it leaves items idle for one to two intervals.
 func (p *Pool[K, T]) Trim() (old []T, left int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +115,7 @@ func (p *Pool[K, T]) Trim() (old []T, left int) {
 	return old, p.things
 }
 
-// Close takes everything out, and keeps nothing from now on.
+// Close removes and returns all items. The pool accepts none from then on.
 func (p *Pool[K, T]) Close() (all []T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +127,7 @@ func (p *Pool[K, T]) Close() (all []T) {
 	return all
 }
 
-// Len returns how many things there are, and what they take.
+// Len returns the number of items and their size in bytes.
 func (p *Pool[K, T]) Len() (things int, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

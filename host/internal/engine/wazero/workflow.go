@@ -34,11 +34,11 @@ func register(ctx context.Context, rt wazero.Runtime) error {
 	return err
 }
 
-// refuel grants the guest more fuel, or stops it. What it has used beyond the grant before counts. It is called
-// with fuel left when the memory or a table could not grow.
+// refuel grants the guest more fuel, or stops it. Fuel used beyond the previous grant is charged to the new one. The
+// guest also calls refuel with fuel left, to report that the memory or a table could not grow.
 func refuel(ctx context.Context, mod api.Module, _ []uint64) {
 	a := activationOf(ctx)
-	if a.in.fuel == nil { // within the instantiation
+	if a.in.fuel == nil { // during instantiation
 		a.in.fuel, _ = mod.ExportedGlobal(a.in.m.rewritten.Fuel).(api.MutableGlobal)
 		a.in.mod = mod
 		a.in.findHeap()
@@ -57,7 +57,7 @@ func refuel(ctx context.Context, mod api.Module, _ []uint64) {
 		a.Halt(&engine.Trap{Kind: engine.TrapMemory, Message: fmt.Sprintf(
 			"out of memory: tables and references to functions take %d bytes, the limit is %d", held, maxHeapBytes)})
 	}
-	if a.frozen && a.late { // it has no place to compute
+	if a.frozen && a.late { // it should return, not compute
 		a.Halt(errNotFrozen)
 	}
 	a.late = a.frozen

@@ -4,57 +4,57 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm"
 )
 
-// body is the function that is being read. Its slices are used again for the next one.
+// body is the current function. Its slices are reused for the next one.
 type body struct {
 	edits   []edit
-	blocks  []block // that are open
+	blocks  []block // open blocks
 	regions Map
-	called  int        // how many edits there were when something was read that changes the counter
-	calls   int        // of functions
-	loops   int        // with the instructions that pay for themselves: what a function has none of that is charged without a look
-	scratch int        // locals of type i32 that are needed beside those of the function
-	cached  bool       // a local of type i64 is needed after those of nans
-	nans    wasm.Kinds // for which a local is needed after those of scratch
-	locals  int        // of the function, with its parameters
+	called  int        // the number of edits when the last instruction that changes the counter was read
+	calls   int        // call instructions
+	loops   int        // loops, and instructions with a charge of their own; a leaf function has neither
+	scratch int        // extra locals of type i32
+	cached  bool       // an extra local of type i64 is needed, after those of nans
+	nans    wasm.Kinds // kinds that need an extra local, after those of scratch
+	locals  int        // of the function, including parameters
 	dear    int        // wrapped loops times locals
 	looks   looks
-	result  byte  // the type of the function's only result, 0 without one
-	early   bool  // a loop is entered first, before any call: it looks
-	labels  []int // of the br_table that is being read
+	result  byte  // the type of the only result, or 0
+	early   bool  // it enters a loop first, before any call, so that the loop checks the fuel
+	labels  []int // of the current br_table
 
-	wrapped []int // while it is written: the blocks that are open and are wrapped loops
-	until   int   // while it is written: up to this edit, the local has the counter
+	wrapped []int // while writing: the open blocks that are wrapped loops
+	until   int   // while writing: before this edit, the local holds the counter
 }
 
-// looks says where a function looks whether there is fuel left, beside its loops. What it does between two looks is bounded: by
-// largeCost, times the functions that are on the stack, which return one after the other.
+// looks says where a function checks its fuel, besides in its loops. What it computes between two checks is bounded
+// by largeCost times the number of functions on the stack, which may return one after the other.
 type looks struct {
-	first bool // where it is entered
-	last  bool // where it returns
-	along bool // in each region: to look where it returns would need a type of its results that may not exist
+	first bool // on entry
+	last  bool // on return
+	along bool // in each region: a check on return would need a block type for its results, which may not exist
 }
 
 // Bounds, in ticks.
 const (
-	leafCost  = 8 * Ticks   // of functions that never look
-	largeCost = 128 * Ticks // of functions that need not look where they return
-	// callCost is what a call counts for in these bounds: as much as a leaf that does not look may cost.
+	leafCost  = 8 * Ticks   // of functions without checks
+	largeCost = 128 * Ticks // of functions without a check on return
+	// callCost is the cost of a call in these bounds: the maximum of a leaf without checks.
 	callCost = leafCost
-	// deniedCost is what a growth costs that the host is told of because nothing was added.
+	// deniedCost is the cost of a failed growth, which is reported to the host.
 	deniedCost = 100 * Ticks
 )
 
 type block struct {
-	loop   int // the edit that pays for it, if it is a loop, else 0
-	within int // the innermost loop, itself included, as an index of blocks; -1 without one
+	loop   int // the edit that pays for it if it is a loop, else 0
+	within int // the innermost loop, possibly itself, as an index of blocks; -1 without one
 }
 
-// edit is a change of a body. Edits are noted from front to back and do not overlap.
+// edit is a change of a body. Edits are in ascending order and do not overlap.
 type edit struct {
 	kind   editKind
-	at, to int   // what is replaced
+	at, to int   // replaced bytes
 	n      int64 // cost, index, scale, label, region, or the edit after a loop
-	target int   // of a label: which of the open blocks, -1 for the function
+	target int   // of a label: the open block that it means, -1 for the function
 	nan    wasm.Kind
 }
 
@@ -62,26 +62,26 @@ type editKind byte
 
 const (
 	putNothing   editKind = iota
-	putIndex              // n in place of what stands there
-	putLabel              // n, and as much as the wrapped loops between it and its target make it deeper
-	putEntry              // pay for region n, where a function is entered
-	putExit               // where it ends
-	putReturn             // leave the function, whose label is n
-	putTurn               // pay for region n, and look whether there is fuel
+	putIndex              // write n instead
+	putLabel              // write n, increased by the wrapped loops between it and its target
+	putEntry              // pay for region n, on entry to the function
+	putExit               // at the end of the function
+	putReturn             // return from the function, whose label is n
+	putTurn               // pay for region n, and check the fuel
 	putRegion             // pay for region n
 	putCharge             // pay n
-	putMove               // pay for as many things as are on the stack
-	putTee                // keep how many things are on the stack
+	putMove               // pay for as many units as the number on the stack
+	putTee                // save the number on the stack
 	putCanonical          // make the NaN on the stack canonical
-	putGrown              // pay for them, if the number on the stack is not -1
+	putGrown              // pay for the saved number, unless the number on the stack is -1
 
-	// Loops are wrapped (see wrap), if there are not too many.
-	putWrapper // before it
-	putWrapped // at the beginning of its body: pay for region n
-	putClose   // at its end
-	// A loop where nothing else changes the counter has it in a local.
-	putCached     // before it
-	putCachedTurn // at the beginning of its body: pay for region n
+	// Loops are wrapped (see wrap) unless there are too many.
+	putWrapper // before the loop
+	putWrapped // at the beginning of the loop's body: pay for region n
+	putClose   // at the end of the loop
+	// In a loop that is the only code to change the counter, a local holds the counter.
+	putCached     // before the loop
+	putCachedTurn // at the beginning of the loop's body: pay for region n
 )
 
 func (r *rewriter) note(e edit) {
@@ -90,7 +90,7 @@ func (r *rewriter) note(e edit) {
 	}
 }
 
-// moves notes a bulk instruction, which is paid for before it runs.
+// moves records a bulk instruction, which is charged before it runs.
 func (r *rewriter) moves(at, scale int) {
 	r.note(edit{kind: putMove, at: at, to: at, n: int64(scale)})
 	r.code.scratch = max(r.code.scratch, 1)
@@ -98,7 +98,7 @@ func (r *rewriter) moves(at, scale int) {
 	r.code.called = len(r.code.edits)
 }
 
-// grows notes an instruction that pays afterwards: if it fails, it has cost little, however much was wanted.
+// grows records an instruction that is charged afterwards: if it fails, it was cheap, whatever size was requested.
 func (r *rewriter) grows(at, scale int) {
 	r.note(edit{kind: putTee, at: at, to: at})
 	r.note(edit{kind: putGrown, at: r.At, to: r.At, n: int64(scale)})
@@ -107,7 +107,7 @@ func (r *rewriter) grows(at, scale int) {
 	r.code.called = len(r.code.edits)
 }
 
-// codeSection rewrites the bodies (5.5.13) into out, with their number, without the section's head.
+// codeSection writes the rewritten bodies (5.5.13) and their number to out, without the header of the section.
 func (r *rewriter) codeSection() {
 	if !r.enter(secCode) {
 		if len(r.defined) > 0 {
@@ -134,7 +134,7 @@ func (r *rewriter) codeSection() {
 	r.leave(secCode)
 }
 
-// body reads a function and writes it.
+// body reads and rewrites a function.
 func (r *rewriter) body(of signature) {
 	from := r.At
 	c := &r.code
@@ -171,15 +171,15 @@ func (r *rewriter) body(of signature) {
 	r.size(start)
 }
 
-// maxWrapped bounds the wrapped loops of a function times its locals, since engines compile a wrapped loop in up to
-// five times the time of another, which grows with both. The printf of C libraries comes to 1,215; the loops beyond
-// ask for fuel within.
+// maxWrapped bounds the wrapped loops of a function times its locals: the time to compile a wrapped loop grows with
+// both, up to five times that of an unwrapped one. The printf of C libraries reaches 1,215. Further loops check the
+// fuel inside.
 const maxWrapped = 5_000
 
-// maxLocals is far above what inspection lets pass, and below what an index could not hold.
+// maxLocals is far above what package validate accepts, and low enough for an index.
 const maxLocals = 1 << 20
 
-// settle decides what is paid where, and where the function looks whether there is fuel.
+// settle decides which regions are charged, and where the function checks the fuel.
 func (c *body) settle(of signature, large int64) {
 	total := c.regions.Total() + callCost*int64(c.calls)
 	leaf := c.calls == 0 && c.loops == 0 && total <= leafCost
@@ -215,14 +215,14 @@ func (r *rewriter) instructions() {
 	}
 }
 
-// begin notes where a region begins, if it is one.
+// begin records the beginning of a region, unless of is None.
 func (r *rewriter) begin(of int) {
 	if of != None {
 		r.note(edit{kind: putRegion, at: r.At, to: r.At, n: int64(of)})
 	}
 }
 
-// constructs are the kinds of blocks.
+// constructs maps opcodes to kinds of blocks.
 var constructs = map[byte]Kind{opBlock: Block, opLoop: Loop, opIf: If}
 
 // open begins a block.
@@ -246,7 +246,7 @@ func (r *rewriter) open(op byte, at int) {
 	c.blocks = append(c.blocks, b)
 }
 
-// close ends a block, at its last instruction.
+// close ends a block, at its end instruction.
 func (r *rewriter) close(at int) {
 	c := &r.code
 	b := c.blocks[len(c.blocks)-1]
@@ -257,13 +257,13 @@ func (r *rewriter) close(at int) {
 	r.begin(c.regions.End())
 }
 
-// closeLoop decides how a loop looks, of which the edits at its beginning are known.
+// closeLoop decides how a loop checks the fuel. loop is the index after its first edit.
 func (r *rewriter) closeLoop(at, loop int) {
 	c := &r.code
-	alone := loop > c.called // nothing changes the counter but the loop itself
+	alone := loop > c.called // only the loop itself changes the counter
 	c.dear += c.locals + 1
 	if c.dear > maxWrapped {
-		c.called = len(c.edits) // by the loop itself, for those around it
+		c.called = len(c.edits) // the loop changes it, for the loops around it
 		return
 	}
 	r.note(edit{kind: putClose, at: at, to: at})
@@ -275,7 +275,7 @@ func (r *rewriter) closeLoop(at, loop int) {
 	}
 }
 
-// innermost gives the innermost loop that is open, as an index of blocks; -1 without one.
+// innermost returns the innermost open loop, as an index of blocks; -1 without one.
 func (c *body) innermost() int {
 	if len(c.blocks) == 0 {
 		return -1
@@ -283,7 +283,7 @@ func (c *body) innermost() int {
 	return c.blocks[len(c.blocks)-1].within
 }
 
-// label reads where a branch leads, and notes it if a loop is there or between.
+// label reads the label of a branch, and records it if its target is a loop or there is a loop between.
 func (r *rewriter) label() int {
 	at := r.At
 	n := r.Index("label", len(r.code.blocks)+1)
@@ -294,7 +294,7 @@ func (r *rewriter) label() int {
 	return int(n)
 }
 
-// expression reads a constant expression (5.4.9) and copies it with the indexes of functions shifted.
+// expression reads a constant expression (5.4.9), and shifts the function indexes in it.
 func (r *rewriter) expression() {
 	r.code.edits = r.code.edits[:0]
 	for r.Err == nil {

@@ -4,7 +4,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm"
 )
 
-// Opcodes with a meaning here (5.4).
+// Opcodes that the rewriter tells apart (5.4).
 const (
 	opUnreachable  = 0x00
 	opBlock        = 0x02
@@ -81,26 +81,27 @@ const (
 
 const inInstruction = "an instruction"
 
-// What an instruction does to a table or to segments, which an instance cannot take back.
+// Refusals for instructions whose effect on tables or segments cannot be undone in an instance.
 const (
 	changesTable = "it changes its table"
 	usesSegments = "it uses segments of data while it runs"
 )
 
-// referenceCost is what ref.func costs beside what each instruction does, in ticks. Engines leave the compiled code for it, and
-// make an object that lives as long as the instance: with this, a grant of fuel of the host makes a megabyte or so of them.
+// referenceCost is the cost of ref.func in addition to its class, in ticks. Engines leave the compiled code for it,
+// and allocate an object that lives as long as the instance. At this cost, one grant of fuel allocates about a
+// megabyte of them.
 const referenceCost = 64 * Ticks
 
-// Ticks of bulk instructions, as shifts: the operand counts bytes, elements of 8 bytes or pages of 64 KiB. A unit of fuel is
-// 64 bytes.
+// Ticks of bulk instructions, as shifts of the operand: bytes, elements of 8 bytes, or pages of 64 KiB. A unit of
+// fuel pays for 64 bytes.
 const (
 	perBytes    = -6 + tickBits
 	perElements = -3 + tickBits
 	perPages    = 10 + tickBits
-	tickBits    = 6 // of Ticks
+	tickBits    = 6 // Ticks is 1 << tickBits
 )
 
-// instruction reads what follows an opcode and notes what has to be changed.
+// instruction reads the operands of an opcode and records the edits.
 func (r *rewriter) instruction(op byte, at int) {
 	switch {
 	case op >= opI32Load && op <= opI64Store32:
@@ -171,13 +172,13 @@ func (r *rewriter) instruction(op byte, at int) {
 	}
 }
 
-// calls counts a call, which changes the counter.
+// calls records a call, which changes the counter.
 func (r *rewriter) calls() {
 	r.code.calls++
 	r.code.called = len(r.code.edits)
 }
 
-// functionIndex reads the index of a function and notes that it is another one afterwards.
+// functionIndex reads the index of a function and records its new value.
 func (r *rewriter) functionIndex() {
 	at := r.At
 	i := r.Index("function", r.functions())
@@ -217,7 +218,7 @@ func (r *rewriter) prefixFC(at int) {
 	}
 }
 
-// computes notes an instruction that has left a number or a vector of them.
+// computes records that an instruction has left a number or a vector on the stack.
 func (r *rewriter) computes(k wasm.Kind) {
 	if r.nan && k != wasm.None && !k.Vanishes(r.Module[r.At:r.End]) {
 		r.note(edit{kind: putCanonical, at: r.At, to: r.At, nan: k})
@@ -247,7 +248,7 @@ func (r *rewriter) prefixFD() {
 	}
 }
 
-// blockType skips a block type: a type of a value, none, or the index of a type (5.4.1).
+// blockType skips a block type: a value type, none, or the index of a type (5.4.1).
 func (r *rewriter) blockType() {
 	if r.More() && r.Module[r.At]&0xc0 == blockEmpty { // a negative number of one byte
 		if r.Module[r.At] == blockEmpty {

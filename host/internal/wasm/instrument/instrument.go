@@ -1,12 +1,12 @@
-// Package instrument changes a module that package validate has passed, so that the host can meter what it computes and use its
-// instances again: a counter of fuel is charged for what is executed, and what an
-// instance's state is made of (globals, the segments of data, the start function) becomes reachable from outside.
+// Package instrument rewrites a module that has passed package validate, so that the host can meter its computation
+// and reuse its instances: executed instructions are charged to a counter of fuel, and the state of an instance
+// (globals, data segments, the start function) becomes accessible to the host.
 //
-// Beside that, the module does what it did: what is inserted leaves the stack as it was, and nothing is removed
-// that the host is not told of. An index that is out of range is an error here, since the things that are added
-// stand behind the module's own, and a guest that could name the counter could fill it.
+// Otherwise the module behaves as before: inserted code leaves the stack unchanged, and nothing is removed without
+// telling the host. An index that is out of range is an error here, because the added elements come after the
+// module's own, and a guest that could address the counter could refill it.
 //
-// The format is that of the WebAssembly Core Specification 2.0, chapter 5, to which numbers in comments refer.
+// The format is described in the WebAssembly Core Specification 2.0, chapter 5. Numbers in comments refer to it.
 package instrument
 
 import (
@@ -17,39 +17,40 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm"
 )
 
-// The function of type () -> () that a metered module imports. It is called when the counter of fuel is below
-// zero: it makes it zero or more, or it ends the guest. If it does neither, some loops trap (unreachable). The counter
-// is zero in the beginning, so it is called first by the first function that runs: in a module that keeps its start
-// function, while the module is instantiated, unless that is a leaf of few instructions. It is also called, with a counter that
-// is not below zero, when the memory or a table could not grow: then there is nothing to do, but the host can tell why the guest
-// breaks down.
+// A metered module imports a function of type () -> (), which is called when the counter of fuel is below zero. It
+// must raise the counter to zero or more, or stop the guest. If it does neither, some loops trap (unreachable). The
+// counter starts at zero, so the first function that runs calls it first: in a module that keeps its start function,
+// that is during instantiation, unless the function is a leaf of few instructions. It is also called with a counter
+// of zero or more when the memory or a table could not grow: then it must do nothing, but the host learns why the
+// guest will fail.
 const (
 	ImportModule = "wfhost"
 	ImportRefuel = "refuel"
 )
 
-// MaxGlobals bounds the mutable globals of a module whose instances are used again: each is read and written by
-// the host, every time. Linkers emit a handful, Go has eight.
+// MaxGlobals bounds the mutable globals of a module with reusable instances: the host reads and writes each of them
+// at every reuse. Linkers emit a handful, Go has eight.
 const MaxGlobals = 256
 
-// Options says what is done beside the exports.
+// Options selects what Rewrite does besides the exports.
 type Options struct {
-	// Fuel meters the module: it pays for what it executes (see Map), some nanoseconds for an instruction, in ticks. The
-	// entry of a function, a turn of a loop, and each region within them are paid for where they begin, in advance. Short
-	// regions are paid for by those that do not come there, too.
-	// Beside that, an instruction that moves bytes or elements pays for as many as it is told, a unit for each 64
-	// bytes or 8 elements; one that adds to a memory or a table pays for what it has added, by the same measure.
-	// A reference to a function that is made while the guest runs costs 64 units: engines keep it as long as the instance.
-	// What is paid depends on nothing else.
-	// Whether there is fuel left is looked at where functions are entered and in each turn of a loop, where bytes are moved, and
-	// where a large function returns: what lies between two looks takes microseconds, and it takes many calls that return after
-	// each other to come to a second.
+	// Fuel meters the module: each instruction costs some ticks (see Map), about as many nanoseconds of fuel as it
+	// takes. The entry of a function, an iteration of a loop, and each region within them are charged in advance,
+	// where they begin. Short regions are charged to the region before them, even if they are not executed. In
+	// addition, an instruction that moves bytes or elements is charged for its operand, a unit for each 64 bytes or 8
+	// elements. An instruction that grows a memory or a table is charged for what it has added, at the same rate. A
+	// reference to a function made at run time costs 64 units: engines keep it as long as the instance. Charges
+	// depend on nothing else. The fuel is checked on entry to functions, in each iteration of a loop, where bytes are
+	// moved, and where a large function returns. The time between two checks is microseconds, and only many
+	// consecutive returns can add up to a second.
 	Fuel bool
-	// NaN makes each NaN that an instruction computes the canonical one (package wasm), at no cost in fuel. It needs Fuel.
+	// NaN replaces each NaN that an instruction computes by the canonical one (package wasm), without a charge. It
+	// needs Fuel.
 	NaN bool
-	// large is the bound of functions that need not look where they return, in ticks; 0 is largeCost.
+	// large is the maximum cost of functions without a check on return, in ticks; 0 means largeCost.
 	large int64
-	// TableElements is the largest maximum of a table; one that has more in the beginning cannot grow. 0 changes no table.
+	// TableElements bounds the maximum of tables; a table that starts with more cannot grow. 0 leaves tables
+	// unchanged.
 	TableElements uint32
 }
 
@@ -59,28 +60,29 @@ type Global struct {
 	Type   byte // value type (5.3.1): 0x7f i32, 0x7e i64, 0x7d f32, 0x7c f64
 }
 
-// Segment is an active segment of data that the host writes itself. It lies within the memory's first size.
+// Segment is an active data segment that the host writes. It lies within the initial memory.
 type Segment struct {
 	Offset uint32 // byte of the memory
-	Bytes  []byte // alias the module that was given
+	Bytes  []byte // alias the original module
 }
 
 // Module is a rewritten module.
 type Module struct {
 	Wasm []byte
-	// Globals are all mutable globals that the module defines, except the counter of fuel; none with a refusal.
+	// Globals lists all mutable globals that the module defines, except the counter of fuel; empty with a refusal.
 	Globals []Global
-	// Fuel is the export of the counter of ticks, a mutable i64 which is zero in a new instance; "" without fuel.
+	// Fuel is the export of the counter of ticks, a mutable i64 that is zero in a new instance; "" without metering.
 	Fuel string
-	// Refusal says why instances cannot be used again, such as "it changes its table"; "" if they can. Then
-	// Data and Start are what instantiation no longer does, in this order; the globals are what it leaves.
+	// Refusal says why instances cannot be reused, such as "it changes its table"; "" if they can. If they can, the
+	// host must apply Data and call Start after instantiation, in this order, and can read and write the state in
+	// Globals.
 	Refusal string
-	Data    []Segment // in the order in which they are to be written: they may overlap
-	Start   string    // export of what was the start function, of type () -> (); "" if there is none
+	Data    []Segment // in the order of writing: they may overlap
+	Start   string    // export of the original start function, of type () -> (); "" if there is none
 
-	// What an instance has when it is new, the counter of fuel included, so that its size can be told.
-	Elements    int // of all of its tables
-	References  int // to functions, in segments of elements; counted with fuel only
+	// Sizes of a new instance, including the counter of fuel.
+	Elements    int // of all its tables
+	References  int // to functions, in element segments; counted with metering only
 	GlobalCount int
 }
 
@@ -105,7 +107,7 @@ const (
 var sectionNames = [sectionKinds]string{"custom", "type", "import", "function", "table", "memory", "global", "export",
 	"start", "element", "code", "data", "data count"}
 
-// sectionOrder is that in which sections stand in a module: data count comes before code.
+// sectionOrder is the order of sections in a module: data count comes before code.
 var sectionOrder = [...]byte{secType, secImport, secFunction, secTable, secMemory, secGlobal, secExport, secStart,
 	secElement, secDataCount, secCode, secData}
 
@@ -117,7 +119,7 @@ const (
 	kindGlobal
 )
 
-// span is a part of the module.
+// span is a range of bytes of the module.
 type span struct{ from, to int }
 
 type rewriter struct {
@@ -127,25 +129,25 @@ type rewriter struct {
 	elements  uint32 // Options.TableElements
 	large     int64  // Options.large
 	sections  [sectionKinds]span
-	names     span // subsections of the name section
+	names     span // the subsections of the name section
 
 	types    []signature
-	nullary  int      // the first type () -> (), len(types) if the module has none
-	imported [4]int   // imports of each kind
+	nullary  int      // the first type () -> (); len(types) if there is none
+	imported [4]int   // number of imports of each kind
 	defined  []uint32 // type of each function of the module
-	globals  int      // with the imported ones
+	globals  int      // including imported ones
 	mutable  []mutable
 	memories int
-	pages    uint32 // of memory at the start
+	pages    uint32 // initial memory
 	exports  map[string]bool
 	start    uint32
 
 	out  []byte
-	mark int // what is before it has been written
+	mark int // the module up to here has been written
 	code body
 }
 
-// signature counts what a type of functions takes and gives. result is the type of the only result.
+// signature holds the numbers of parameters and results of a function type. result is the type of an only result.
 type signature struct {
 	params, results int
 	result          byte
@@ -156,8 +158,8 @@ type mutable struct {
 	kind  byte // value type
 }
 
-// Rewrite rewrites a module. The input is not changed, and Data of the result refers to it. A module that is not
-// well formed is an error or is rewritten into one that no engine accepts; types are left to the engine.
+// Rewrite rewrites a module. It does not change source, but Data of the result aliases it. A malformed module is an
+// error, or is rewritten into a module that no engine accepts. Rewrite leaves the check of types to the engine.
 func Rewrite(source []byte, o Options) (*Module, error) {
 	r := &rewriter{Reader: wasm.Reader{Module: source, End: len(source)}, fuel: o.Fuel, nan: o.NaN, elements: o.TableElements,
 		large: cmp.Or(o.large, largeCost), exports: map[string]bool{}}
@@ -181,20 +183,20 @@ func Rewrite(source []byte, o Options) (*Module, error) {
 	return &r.m, nil
 }
 
-// refuse keeps the first reason why instances cannot be used again.
+// refuse records the first reason why instances cannot be reused.
 func (r *rewriter) refuse(why string) {
 	if r.m.Refusal == "" {
 		r.m.Refusal = why
 	}
 }
 
-// functions counts all functions of the module as it was.
+// functions returns the number of functions of the original module.
 func (r *rewriter) functions() int { return r.imported[kindFunction] + len(r.defined) }
 
-// refuel is the index of the function that adds fuel, the last import.
+// refuel returns the index of the function that adds fuel, the last import.
 func (r *rewriter) refuel() uint32 { return uint32(r.imported[kindFunction]) }
 
-// shift gives the index that a function has in the rewritten module.
+// shift returns the new index of a function.
 func (r *rewriter) shift(i uint32) uint32 {
 	if r.fuel && i >= r.refuel() {
 		return i + 1
@@ -202,7 +204,7 @@ func (r *rewriter) shift(i uint32) uint32 {
 	return i
 }
 
-// free gives a name that the module does not export: the wish, with as many lines below it as needed.
+// free returns an export name that the module does not use: wish, with as many underscores appended as needed.
 func (r *rewriter) free(wish string) string {
 	for r.exports[wish] {
 		wish += "_"
@@ -211,7 +213,7 @@ func (r *rewriter) free(wish string) string {
 	return wish
 }
 
-// export names what is exported to the host.
+// export names the exports for the host.
 func (r *rewriter) export() {
 	if r.m.Refusal != "" {
 		r.m.Data = nil

@@ -1,10 +1,11 @@
-// The body of a function is divided into regions, which are executed whole or not at all. A region is paid for where it begins,
-// in advance. So a function pays for what it executes, and not for what stands in it.
+// The body of a function is divided into regions, each executed as a whole or not at all. A region is charged in
+// advance, where it begins. So a function pays for what it executes, not for its whole text.
 //
-// Control flow in WebAssembly is structured (WebAssembly Core Specification 2.0, 4.4.8): code after a construct is executed with
-// the code before it, unless something within leads further out. So a region has several stretches, and most functions have few
-// regions: the entry, the turns of loops, and what is behind a condition. Those that cost little are folded into the region from
-// which they are reached, whether they are executed or not, since a charge takes about as long as a few instructions.
+// Control flow in WebAssembly is structured (WebAssembly Core Specification 2.0, 4.4.8): code after a construct is
+// executed if the code before it is, unless a branch within leads further out. So a region may have several
+// stretches, and most functions have few regions: the entry, the iterations of loops, and conditional code. Cheap
+// regions are folded into the region from which they are reached, so they are charged even if they are not executed:
+// a charge takes about as long as a few instructions.
 
 package instrument
 
@@ -13,77 +14,77 @@ import "math"
 // Kind is the kind of a construct.
 type Kind byte
 
-// The constructs.
+// Constructs.
 const (
 	Block Kind = iota
 	Loop
 	If
 )
 
-// None is no region.
+// None stands for no region.
 const None = -1
 
-// Bounds of what is paid for without being executed. They are measured: with more, loops of interpreters are charged half as
-// much again as they take; with less, code grows, and takes longer.
+// Bounds of folded regions, chosen by measurement: with higher bounds, loops of interpreters are charged one and a
+// half times what they take; with lower bounds, code is larger and slower.
 const (
-	// foldCost is what a region may cost, in ticks, that is folded into the one from which it is reached.
+	// foldCost is the maximum cost of a folded region, in ticks.
 	foldCost = Ticks / 2
-	// foldCosts is what may be folded into one region together.
+	// foldCosts is the maximum cost of all regions folded into one, in ticks.
 	foldCosts = 3 * Ticks / 4
 )
 
 // Region is a region of a function.
 type Region struct {
-	Cost int64 // in ticks, with what was folded into it
-	// Charged says that it is paid for where it begins, as of Fold: it was not folded, and costs something. Entries of functions
-	// and turns of loops always are.
+	Cost int64 // in ticks, including folded regions
+	// Charged says that the region is charged where it begins. Fold sets it: the region was not folded and has a
+	// cost. Entries of functions and iterations of loops are always charged.
 	Charged bool
 
-	from   int   // the region from which it is reached, which is executed as often or more; None of an entry or a turn
-	folded int64 // ticks of what was folded into it
-	alone  bool  // not folded: it is executed less often than the one from which it is reached, such as behind a loop
-	traps  bool  // it ends the guest, so that nobody can execute it twice
+	from   int   // the region from which it is reached, which is executed at least as often; None for an entry or iteration
+	folded int64 // ticks of the regions folded into it
+	alone  bool  // not to be folded: it is executed less often than the region before, such as code after a loop
+	traps  bool  // it ends the guest, so it is executed at most once
 }
 
-// Map is the regions of a function, as far as it has been read. The zero value is not ready: see Reset.
+// Map holds the regions of a function, as far as it has been read. Call Reset before the first use.
 type Map struct {
 	Regions []Region      // the first one is the entry
-	blocks  []regionBlock // that are open
-	now     int           // the region of what is being read; None if it is never executed
+	blocks  []regionBlock // open blocks
+	now     int           // the current region; None in unreachable code
 }
 
 type regionBlock struct {
 	kind      Kind
-	otherwise bool // it is an if in its else
-	before    int  // the region where it begins
-	loop      int  // the innermost loop, itself included, as an index of blocks; -1 without one
-	low       int  // the outermost block to which something within leads, further out than itself; -1 is the function's end
-	joined    bool // its end is reached from within
+	otherwise bool // it is an if, in its else
+	before    int  // the region in which it begins
+	loop      int  // the innermost loop, possibly itself, as an index of blocks; -1 without one
+	low       int  // the outermost target of branches within that lead further out; -1 is the function's end
+	joined    bool // its end can be reached from within
 }
 
-// Reset begins with another function.
+// Reset prepares the map for another function.
 func (m *Map) Reset() {
 	*m = Map{Regions: append(m.Regions[:0], Region{from: None}), blocks: m.blocks[:0]}
 }
 
-// Add counts an instruction.
+// Add adds the cost of an instruction to the current region.
 func (m *Map) Add(ticks int64) {
 	if m.now != None {
 		m.Regions[m.now].Cost += ticks
 	}
 }
 
-// Dead reports whether what is being read is never executed.
+// Dead reports whether the current code is unreachable.
 func (m *Map) Dead() bool { return m.now == None }
 
-// begin begins a region.
+// begin begins a region that is reached from another one.
 func (m *Map) begin(from int) int {
 	m.now = len(m.Regions)
 	m.Regions = append(m.Regions, Region{from: from})
 	return m.now
 }
 
-// innermost returns the innermost loop that is open, as an index of blocks; -1 without one.
+// innermost returns the innermost open loop, as an index of blocks; -1 without one.
 func (m *Map) innermost() int {
 	if len(m.blocks) == 0 {
 		return -1
@@ -91,7 +92,7 @@ func (m *Map) innermost() int {
 	return m.blocks[len(m.blocks)-1].loop
 }
 
-// Open begins a construct. Like others, it returns the region that begins there, or None.
+// Open begins a construct. It returns the region that begins there, or None; so do Else, End and BranchIf.
 func (m *Map) Open(kind Kind) int {
 	b := regionBlock{kind: kind, before: m.now, loop: m.innermost(), low: math.MaxInt}
 	if kind == Loop {
@@ -107,7 +108,7 @@ func (m *Map) Open(kind Kind) int {
 	return m.begin(m.now)
 }
 
-// Else begins the other branch of an if.
+// Else begins the else of an if.
 func (m *Map) Else() int {
 	if len(m.blocks) == 0 {
 		return None
@@ -132,19 +133,19 @@ func (m *Map) End() int {
 	}
 	skipped := b.kind == If && !b.otherwise
 	switch {
-	case b.before == None, m.now == None && !b.joined && !skipped: // nobody comes here
+	case b.before == None, m.now == None && !b.joined && !skipped: // unreachable
 		m.now = None
 		return None
-	case b.low >= i: // nobody has gone elsewhere
+	case b.low >= i: // no branch leads further out
 		m.now = b.before
 		return None
-	case !b.joined && !skipped: // who comes here comes from above
+	case !b.joined && !skipped: // only reached from above
 		return None
 	}
 	return m.begin(b.before)
 }
 
-// leads notes a way to a label, and returns the block there as an index of blocks, -1 for the function's end.
+// leads records a branch to a label, and returns the target block as an index of blocks, -1 for the function's end.
 func (m *Map) leads(label int) int {
 	last := len(m.blocks) - 1
 	to := max(last-label, -1)
@@ -157,35 +158,35 @@ func (m *Map) leads(label int) int {
 	return to
 }
 
-// BranchIf is a br_if to a label.
+// BranchIf handles a br_if to a label.
 func (m *Map) BranchIf(label int) int {
 	if m.now == None {
 		return None
 	}
 	to := m.leads(label)
 	next := m.begin(m.now)
-	// Behind the way back of a loop is what is executed once, after all turns.
+	// After the back branch of a loop comes code that is executed once, after all iterations.
 	m.Regions[next].alone = to >= 0 && m.blocks[to].kind == Loop
 	return next
 }
 
-// Branch is a br, or a br_table, to labels. Return is one to the function's end.
+// Branch handles a br or br_table to labels. The label of the function itself returns.
 func (m *Map) Branch(labels ...int) {
 	for _, label := range labels {
 		if m.now == None {
 			return
 		}
-		if to := m.leads(label); len(labels) == 1 && to < m.innermost() { // the last turn
+		if to := m.leads(label); len(labels) == 1 && to < m.innermost() { // the last iteration
 			m.Regions[m.now].alone = true
 		}
 	}
 	m.now = None
 }
 
-// Return is a return.
+// Return handles a return.
 func (m *Map) Return() { m.Branch(len(m.blocks)) }
 
-// Trap is an unreachable.
+// Trap handles an unreachable.
 func (m *Map) Trap() {
 	if m.now != None {
 		m.Regions[m.now].traps = true
@@ -193,15 +194,15 @@ func (m *Map) Trap() {
 	}
 }
 
-// Fold decides which regions are charged, when all of the function has been read.
+// Fold decides which regions are charged. It is called once the whole function has been read.
 func (m *Map) Fold() { m.fold(foldCost, foldCosts) }
 
 func (m *Map) fold(one, all int64) {
-	for i := len(m.Regions) - 1; i >= 0; i-- { // from later ones to those from which they are reached
+	for i := len(m.Regions) - 1; i >= 0; i-- { // later regions are reached from earlier ones
 		r := &m.Regions[i]
 		switch {
 		case r.from == None:
-			r.Cost, r.Charged = max(r.Cost, 1), true // an empty loop costs something too, or nobody could stop it
+			r.Cost, r.Charged = max(r.Cost, 1), true // an empty loop must cost something too, or it could never be stopped
 		case r.traps, r.Cost == 0:
 		case !r.alone && r.Cost <= one && m.Regions[r.from].folded+r.Cost <= all:
 			m.Regions[r.from].Cost += r.Cost
@@ -212,7 +213,8 @@ func (m *Map) fold(one, all int64) {
 	}
 }
 
-// Total returns what all regions cost together, in ticks. It is called before Fold, or folded regions count twice.
+// Total returns the cost of all regions, in ticks. It must be called before Fold, since folded regions would count
+// twice.
 func (m *Map) Total() (ticks int64) {
 	for i := range m.Regions {
 		ticks += m.Regions[i].Cost

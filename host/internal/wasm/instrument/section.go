@@ -2,7 +2,7 @@ package instrument
 
 import "github.com/wfhost/wfhost/host/internal/wasm"
 
-// write writes all sections in their order. The code has been written before, since it decides about the others.
+// write writes all sections in order. The code has been rewritten before, because the other sections depend on it.
 func (r *rewriter) write(code []byte) {
 	r.out = append(r.out, header...)
 	for _, id := range sectionOrder {
@@ -26,7 +26,7 @@ func (r *rewriter) write(code []byte) {
 	r.nameSection()
 }
 
-// added says how many things are added at the end of a section.
+// added returns the number of elements that are appended to a section.
 func (r *rewriter) added(id byte) int {
 	n := 0
 	if id == secExport {
@@ -41,7 +41,7 @@ func (r *rewriter) added(id byte) int {
 	return n
 }
 
-// section copies a section and changes in it what has to be changed.
+// section copies a section with its changes.
 func (r *rewriter) section(id byte) {
 	added := r.added(id)
 	present := r.enter(id)
@@ -70,7 +70,7 @@ func (r *rewriter) section(id byte) {
 	r.size(start)
 }
 
-// items walks over what can name functions.
+// items reads the elements of a section that can refer to functions, and shifts their indexes. It also bounds tables.
 func (r *rewriter) items(id byte, n int) {
 	if id == secTable && r.elements > 0 {
 		for i := 0; i < n && r.Err == nil; i++ {
@@ -103,10 +103,10 @@ func (r *rewriter) items(id byte, n int) {
 	}
 }
 
-// limitsWithMaximum is the form of limits that have both.
+// limitsWithMaximum is the flag of limits with a maximum.
 const limitsWithMaximum = 1
 
-// boundTable copies a table (5.5.7) and gives it a maximum.
+// boundTable copies a table (5.5.7) and sets its maximum.
 func (r *rewriter) boundTable() {
 	r.valueType("a table")
 	r.flush(r.At)
@@ -116,10 +116,10 @@ func (r *rewriter) boundTable() {
 	r.mark = r.At
 }
 
-// Bits of the kind of a segment of elements (5.5.12).
+// Bits of the kind of an element segment (5.5.12).
 const (
 	elementPassive     = 1
-	elementExplicit    = 2 // the table is named; with passive: only declared
+	elementExplicit    = 2 // names its table; with passive: declarative
 	elementExpressions = 4
 	elementKinds       = 8
 )
@@ -150,7 +150,7 @@ func (r *rewriter) element() {
 	}
 }
 
-// add writes what is added at the end of a section.
+// add writes the elements that are appended to a section.
 func (r *rewriter) add(id byte) {
 	switch {
 	case id == secExport:
@@ -184,7 +184,7 @@ const (
 	namesFunctions = 1
 )
 
-// nameSection writes the names of the module and of its functions. A name section that is not well formed is left out.
+// nameSection writes the names of the module and of its functions. It drops a malformed name section.
 func (r *rewriter) nameSection() {
 	if r.names.to == 0 || r.Err != nil {
 		return
@@ -217,8 +217,8 @@ func (r *rewriter) nameSection() {
 	r.size(start)
 }
 
-// isName reports whether bytes are a name. That of the module is left as it is, and wazero allocates what a name claims to be
-// long.
+// isName reports whether content is a well-formed name. The module's name is copied unchanged, and wazero allocates
+// the length that a name claims.
 func isName(content []byte) bool {
 	c := wasm.Reader{Module: content, End: len(content)}
 	c.Bytes("a name")

@@ -21,7 +21,7 @@ const (
 
 const header = "\x00asm\x01\x00\x00\x00"
 
-// nameSection is the custom section that survives: traps name functions by it.
+// nameSection is the only custom section that is kept: stack traces use its function names.
 const nameSection = "name"
 
 // split finds the sections.
@@ -55,7 +55,7 @@ func (r *rewriter) split() {
 
 func (r *rewriter) present(id byte) bool { return r.sections[id].to > 0 }
 
-// custom keeps the first name section. What is wrong in it is no error (7.4.1), so it has a reader of its own.
+// custom records the first name section. Defects in it are no errors (7.4.1), so it uses a reader of its own.
 func (r *rewriter) custom(s span) {
 	c := wasm.Reader{Module: r.Module, At: s.from, End: s.to}
 	if name := c.Bytes("a name"); c.Err == nil && string(name) == nameSection && r.names.to == 0 {
@@ -63,7 +63,7 @@ func (r *rewriter) custom(s span) {
 	}
 }
 
-// enter begins to read a section; without it, there is nothing to read.
+// enter starts reading a section. It returns false if the section is missing.
 func (r *rewriter) enter(id byte) bool {
 	if r.Err != nil || !r.present(id) {
 		return false
@@ -73,14 +73,14 @@ func (r *rewriter) enter(id byte) bool {
 	return true
 }
 
-// leave says what is left over.
+// leave reports bytes left over in the section.
 func (r *rewriter) leave(id byte) {
 	if r.Err == nil && r.At != r.End {
 		r.Failf("%d bytes of the %s section are left over", r.End-r.At, sectionNames[id])
 	}
 }
 
-// survey reads what has to be known before anything is written.
+// survey reads what must be known before writing.
 func (r *rewriter) survey() {
 	for _, s := range []struct {
 		id   byte
@@ -126,8 +126,8 @@ func (r *rewriter) surveyTypes() {
 	}
 }
 
-// valueType reads the type of a value, which is one byte. Types of references that are longer are not known here, whatever an
-// engine makes of them: it would read on at another byte.
+// valueType reads a value type of one byte. It refuses longer reference types, even if an engine accepts them: the
+// rewriter would continue at a different byte than the engine.
 func (r *rewriter) valueType(what string) byte {
 	kind := r.Byte(what)
 	if r.Err == nil && kind != typeFuncRef && kind != typeExternRef && (kind < typeV128 || kind > typeI32) {
@@ -136,7 +136,7 @@ func (r *rewriter) valueType(what string) byte {
 	return kind
 }
 
-// valueTypes reads a list of them, and gives how many there are.
+// valueTypes reads a list of value types and returns their number.
 func (r *rewriter) valueTypes(what string) int {
 	n := r.Count(what)
 	for i := 0; i < n && r.Err == nil; i++ {
@@ -172,7 +172,7 @@ func (r *rewriter) surveyImports() {
 	r.globals = r.imported[kindGlobal]
 }
 
-// limits reads the limits of a table or a memory (5.3.8). Without a maximum, the higher one is the largest number.
+// limits reads the limits of a table or a memory (5.3.8). Without a maximum, high is the largest number.
 func (r *rewriter) limits() (low, high uint32) {
 	flags := r.Byte("limits")
 	low, high = r.U32("limits"), math.MaxUint32
@@ -260,7 +260,7 @@ func (r *rewriter) surveyStart() {
 	}
 }
 
-// dataSection reads the segments of data (5.5.14), which the host writes instead of the engine.
+// dataSection reads the data segments (5.5.14), which the host writes instead of the engine.
 func (r *rewriter) dataSection() {
 	declared := -1
 	if r.enter(secDataCount) {
@@ -305,7 +305,7 @@ func (r *rewriter) segment() {
 	}
 }
 
-// offset reads the place of a segment and says whether it is a constant.
+// offset reads the offset of a segment and reports whether it is a constant.
 func (r *rewriter) offset() (uint32, bool) {
 	if r.More() && r.Module[r.At] == opI32Const {
 		r.At++

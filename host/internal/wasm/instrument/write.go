@@ -6,13 +6,13 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm"
 )
 
-// flush copies what has been read and not been written, up to a byte of the module.
+// flush copies what was read and not yet written, up to a byte of the module.
 func (r *rewriter) flush(to int) {
 	r.out = append(r.out, r.Module[r.mark:to]...)
 	r.mark = to
 }
 
-// shiftIndex reads the index of a function and writes what it has become.
+// shiftIndex reads the index of a function and writes the new one.
 func (r *rewriter) shiftIndex() {
 	at := r.At
 	i := r.Index("function", r.functions())
@@ -23,7 +23,7 @@ func (r *rewriter) shiftIndex() {
 	}
 }
 
-// size puts the number of bytes from start before them.
+// size inserts the number of bytes from start before them.
 func (r *rewriter) size(start int) {
 	n := len(r.out) - start
 	r.out = wasm.AppendU32(r.out, uint32(n))
@@ -34,7 +34,7 @@ func (r *rewriter) size(start int) {
 	copy(r.out[start:], size[:head])
 }
 
-// apply writes the rest of the body from a byte on, with its edits.
+// apply writes the rest of the body, starting at a byte, with its edits.
 func (r *rewriter) apply(from int, of signature) {
 	r.mark = from
 	r.code.result = of.result
@@ -48,7 +48,7 @@ func (r *rewriter) apply(from int, of signature) {
 	r.flush(r.End)
 }
 
-// put writes an edit. What is inserted leaves the stack as it was.
+// put writes an edit. Inserted code leaves the stack unchanged.
 func (r *rewriter) put(i int) {
 	e := r.code.edits[i]
 	switch e.kind {
@@ -92,7 +92,7 @@ func (r *rewriter) put(i int) {
 		r.out = append(r.out, opElse)
 		r.spend(deniedCost)
 		r.look()
-		r.ask() // with fuel left, which tells the host
+		r.ask() // with fuel left: that tells the host
 		r.out = append(r.out, opEnd)
 		r.scratch(opLocalGet, 1)
 	case putWrapper:
@@ -107,12 +107,12 @@ func (r *rewriter) put(i int) {
 		r.turn(i, func() { r.cache(opLocalGet) })
 		r.payCached(r.cost(e))
 	case putClose:
-		r.out = append(r.out, opElse, opBr, 2, opEnd, opEnd) // the last end is that of the loop
+		r.out = append(r.out, opElse, opBr, 2, opEnd, opEnd) // the last opEnd ends the loop
 		r.code.wrapped = r.code.wrapped[:len(r.code.wrapped)-1]
 	}
 }
 
-// cost returns that of the region for which an edit pays.
+// cost returns the cost of the region that an edit pays for.
 func (r *rewriter) cost(e edit) int64 { return r.code.regions.Regions[e.n].Cost }
 
 // enterFunction pays for the entry of a function.
@@ -121,12 +121,12 @@ func (r *rewriter) enterFunction(e edit) {
 	if r.code.looks.first {
 		r.look()
 	}
-	if r.code.looks.last { // the function's label becomes that of a block, behind which it looks
+	if r.code.looks.last { // the block takes over the function's label; the check comes after the block
 		r.out = append(r.out, opBlock, cmp.Or(r.code.result, blockEmpty))
 	}
 }
 
-// payRegion pays for a region within a function, where the counter is in a local in a wrapped loop.
+// payRegion pays for a region within a function. In some wrapped loops the counter is in a local.
 func (r *rewriter) payRegion(i int) {
 	of := &r.code.regions.Regions[r.code.edits[i].n]
 	switch {
@@ -140,7 +140,8 @@ func (r *rewriter) payRegion(i int) {
 	}
 }
 
-// deeper says by how much a label has to grow: by two for a wrapped loop that it leaves, by one for its own.
+// deeper returns how much a label grows: two for each wrapped loop that it leaves, one for a wrapped loop that it
+// targets.
 func (c *body) deeper(target int) (n uint32) {
 	for i := len(c.wrapped) - 1; i >= 0 && c.wrapped[i] >= target; i-- {
 		n += 2
@@ -151,7 +152,7 @@ func (c *body) deeper(target int) (n uint32) {
 	return n
 }
 
-// spend takes a number of ticks from the counter.
+// spend subtracts ticks from the counter.
 func (r *rewriter) spend(ticks int64) {
 	r.counter(opGlobalGet)
 	r.constant(ticks)
@@ -159,7 +160,7 @@ func (r *rewriter) spend(ticks int64) {
 	r.counter(opGlobalSet)
 }
 
-// payScratch pays for as many things as the first local of ours says, of which one or several make a tick.
+// payScratch charges for the number in the first scratch local, shifted by scale, and checks the fuel.
 func (r *rewriter) payScratch(scale int64) {
 	r.counter(opGlobalGet)
 	r.scratch(opLocalGet, 0)
@@ -176,7 +177,7 @@ func (r *rewriter) payScratch(scale int64) {
 	r.look()
 }
 
-// look asks for fuel if there is none left.
+// look checks the fuel, and asks for more if the counter is negative.
 func (r *rewriter) look() {
 	r.counter(opGlobalGet)
 	r.constant(0)
@@ -185,21 +186,21 @@ func (r *rewriter) look() {
 	r.out = append(r.out, opEnd)
 }
 
-// wrap writes what stands before a loop in which nothing changes the counter but the loop itself:
+// wrap writes what precedes a loop that is the only code to change the counter:
 //
-//	local = counter                      unless a loop around has done it
+//	local = counter                      unless an outer loop has done it
 //	loop
 //	  if local < 0 {
 //	    refuel()
-//	    local = counter                  which has to be 0 or above now
+//	    local = counter                  must be 0 or more now
 //	  }
-//	  loop                               the loop as it was
+//	  loop                               the original loop
 //	    if local >= 0 { counter = local = local - cost; body } else { continue the outer loop }
 //
-// Engines keep in memory, all the time, what is needed after a call; a call within the loop would make them
-// load and store the loop's variables in each turn. This form has the call outside, and the way on as the one
-// that does not jump. With it the tightest loop takes 1.0 to 1.4 times as long as unmetered, where it falls in the
-// engine's code; with the call inside, 2.3 times (BenchmarkForms). A loop that calls has the same form, without the local.
+// Engines keep values that are needed after a call in memory, all the time; with a call inside, the loop would load
+// and store its variables in each iteration. This form has the call outside, and falls through on the way on. The
+// tightest loop then takes 1.0 to 1.4 times as long as unmetered, depending on its position in the engine's code;
+// with the call inside, 2.3 times (BenchmarkForms). A loop with calls has the same form, without the local.
 func (r *rewriter) wrap(i int) {
 	e := r.code.edits[i]
 	if i >= r.code.until {
@@ -218,7 +219,7 @@ func (r *rewriter) wrap(i int) {
 	r.out = append(r.out, opI64LtS, opIf, blockEmpty, opUnreachable, opEnd, opEnd)
 }
 
-// turn writes the beginning of the body of a wrapped loop.
+// turn writes the beginning of the body of a wrapped loop. left writes the instruction that reads the counter.
 func (r *rewriter) turn(i int, left func()) {
 	left()
 	r.constant(0)
@@ -227,7 +228,7 @@ func (r *rewriter) turn(i int, left func()) {
 	r.code.wrapped = append(r.code.wrapped, r.code.edits[i].target)
 }
 
-// payCached takes ticks from the counter that a local has, too.
+// payCached subtracts ticks from the counter and its copy in the local.
 func (r *rewriter) payCached(ticks int64) {
 	r.cache(opLocalGet)
 	r.constant(ticks)
@@ -236,29 +237,29 @@ func (r *rewriter) payCached(ticks int64) {
 	r.counter(opGlobalSet)
 }
 
-// blockLike begins a block of the type of the loop before which an edit stands.
+// blockLike begins a block of the same type as the loop that follows the edit before.
 func (r *rewriter) blockLike(op byte, before int) {
 	edits := r.code.edits
 	r.out = append(append(r.out, op), r.Module[edits[before].at+1:edits[before+1].at]...)
 }
 
-// ask calls for fuel.
+// ask writes a call for fuel.
 func (r *rewriter) ask() { r.out = wasm.AppendU32(append(r.out, opCall), r.refuel()) }
 
 func (r *rewriter) constant(v int64) { r.out = wasm.AppendS64(append(r.out, opI64Const), v) }
 
-// counter writes an instruction about the counter of fuel, the last global.
+// counter writes an instruction with the index of the counter of fuel, the last global.
 func (r *rewriter) counter(op byte) { r.out = wasm.AppendU32(append(r.out, op), uint32(r.globals)) }
 
-// scratch writes an instruction about one of our own locals, which stand behind the function's.
+// scratch writes an instruction with the index of an extra local, which come after the function's own.
 func (r *rewriter) scratch(op byte, i int) {
 	r.out = wasm.AppendU32(append(r.out, op), uint32(r.code.locals+i))
 }
 
-// cache writes an instruction about the local that has the counter in some loops.
+// cache writes an instruction with the index of the local that holds the counter in some loops.
 func (r *rewriter) cache(op byte) { r.scratch(op, r.code.scratch+r.code.nans.Len()) }
 
-// putLocals writes the locals of a function and ours.
+// putLocals writes the declarations of the function's locals and of the extra ones.
 func (r *rewriter) putLocals(groups int, declared []byte) {
 	c := &r.code
 	if c.scratch > 0 {

@@ -31,7 +31,7 @@ func (s *scanner) function() error {
 	return s.sums.add(&s.reader, &b)
 }
 
-// instructions walks to the end of an expression or function.
+// instructions scans to the end of an expression or function.
 func (s *scanner) instructions(what string, b *body) error {
 	for nesting := 1; nesting > 0; {
 		op, err := s.byte(what)
@@ -63,8 +63,8 @@ func (s *scanner) instructions(what string, b *body) error {
 	return nil
 }
 
-// blockType reads none, the type of a value, or the index of a type (5.4.1): a signed number of 33 bits, of which the engine
-// knows more negative ones, which are followed by others.
+// blockType reads a block type: none, a value type, or the index of a type (5.4.1), as a signed number of 33 bits. It
+// refuses the further negative numbers that the engine knows, which are followed by more bytes.
 func (s *scanner) blockType(op byte, b *body) error {
 	const what = "a block"
 	if s.left() > 0 && s.b[s.at] == blockEmpty {
@@ -84,7 +84,7 @@ func (s *scanner) blockType(op byte, b *body) error {
 	if err == nil && int64(i) >= maxTypes {
 		return s.over("the type of a block", maxTypes, int64(i))
 	}
-	if err == nil && int(i) < len(s.types) { // or the engine says so
+	if err == nil && int(i) < len(s.types) { // otherwise the engine refuses it
 		b.begin(op, &s.types[i])
 	}
 	return err
@@ -93,7 +93,7 @@ func (s *scanner) blockType(op byte, b *body) error {
 // blockEmpty is the block type () -> ().
 const blockEmpty = 0x40
 
-// Opcodes with a meaning here (WebAssembly core 2.0, 5.4).
+// Opcodes that the scanner tells apart (WebAssembly core 2.0, 5.4).
 const (
 	opUnreachable  = 0x00
 	opNop          = 0x01
@@ -122,7 +122,7 @@ const (
 	opPrefixFD     = 0xfd
 )
 
-// immediate skips what follows an opcode of one byte.
+// immediate skips the operands of a one-byte opcode.
 func (s *scanner) immediate(op byte, what string, b *body) error {
 	switch {
 	case op == opUnreachable, op == opReturn:

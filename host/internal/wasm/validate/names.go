@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// notUTF8 is the rule that names are UTF-8 (5.2.4).
+// notUTF8 is the rule that names must be UTF-8 (5.2.4).
 const notUTF8 = "a name is not UTF-8"
 
 // text reads a name of any length.
@@ -25,8 +25,9 @@ func (r *reader) text(what string) (string, error) {
 	return string(s), nil
 }
 
-// checkCustom checks a custom section. Most are dropped before an engine sees the module, so that nobody else would notice
-// that their names, or those in a section of names, are not UTF-8. What else is wrong in a section of names is no error (7.4.1).
+// checkCustom checks that the name of a custom section, and the names in a name section, are UTF-8. Most custom
+// sections are dropped before an engine sees the module, so no later check would notice. Other defects of a name
+// section are no errors (7.4.1).
 func checkCustom(r reader) error {
 	name, err := r.text("the name of a custom section")
 	if err != nil || name != "name" {
@@ -80,7 +81,7 @@ func (r *reader) names(id byte) error {
 	return nil
 }
 
-// nameMap reads indexes with their names.
+// nameMap reads pairs of an index and a name.
 func (r *reader) nameMap(what string) error {
 	n, err := r.u32("names")
 	for ; n > 0 && err == nil; n-- {

@@ -2,11 +2,11 @@ package validate
 
 import "unicode/utf8"
 
-// reader reads a module from front to back. It never allocates by what the bytes claim.
+// reader reads a module from front to back. Its allocations never depend on the sizes that the bytes claim.
 type reader struct {
 	b   []byte
 	at  int
-	end int // of the section or body that is being read
+	end int // of the current section or body
 }
 
 func (r *reader) left() int { return r.end - r.at }
@@ -42,7 +42,7 @@ func (r *reader) u32(what string) (uint32, error) {
 	}
 }
 
-// skipLEB skips a signed number of at most so many bits.
+// skipLEB skips a signed number of at most the given bits.
 func (r *reader) skipLEB(what string, bits int) error {
 	for range (bits + 6) / 7 {
 		c, err := r.byte(what)
@@ -61,7 +61,7 @@ func (r *reader) skip(n int, what string) error {
 	return nil
 }
 
-// count reads how many things follow, each of which has at least so many bytes.
+// count reads a number of elements, each at least least bytes long.
 func (r *reader) count(what string, limit, least int) (int, error) {
 	n, err := r.u32("the number of " + what)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package validate bounds a module before any engine sees it. Engines trust the counts that a module declares: a
-// file of 14 bytes can take all memory of the process, and one of 5 kB can keep a compiler busy for ten seconds.
-// The scanner reads a module once, front to back, allocates nothing by what the bytes claim, and refuses what
-// cannot be a workflow with a sentence that names the rule, the limit and the byte. It does not check types:
+// Package validate bounds a module before any engine sees it. Engines trust the counts that a module declares: a file
+// of 14 bytes can exhaust the memory of the process, and a file of 5 kB can occupy a compiler for ten seconds. The
+// scanner reads a module once, from front to back. Its allocations never depend on claimed sizes. It refuses modules
+// that cannot be workflows with a sentence that names the rule, the limit and the offset. It does not check types:
 // the engine does.
 //
-// The format is that of the WebAssembly Core Specification 2.0, chapter 5.
+// The format is described in the WebAssembly Core Specification 2.0, chapter 5.
 package validate
 
 import (
@@ -14,25 +14,25 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// Module is what a scan found.
+// Module describes a scanned module.
 type Module struct {
-	EntryPoint    string // export that is called: workflow_run, run or _start
+	EntryPoint    string // exported function to call: workflow_run, run or _start
 	HasInitialize bool
 	HasStart      bool // has a start section
 	HasStep       bool
 	HasDescribe   bool
 	HasThaw       bool
 	ImportsWASI   bool
-	MemoryPages   uint32 // at the start
+	MemoryPages   uint32 // initial size
 	Functions     int    // defined, without imports
 	Bytes         int
 }
 
-// Sections in their order, which data count breaks.
+// Section names by id, which is also their order, except for data count.
 var sectionNames = [...]string{"custom", "type", "import", "function", "table", "memory", "global", "export", "start",
 	"element", "code", "data", "data count"}
 
-// order gives each section's place; data count stands between element and code.
+// order is the position of each section; data count comes between element and code.
 var order = [...]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 10}
 
 type scanner struct {
@@ -47,10 +47,10 @@ type scanner struct {
 	bodies   int
 	custom   int
 	segments int     // of data
-	promised int     // data segments that the data count section announces
-	sums     sums    // of the functions so far
-	open     []block // of the function before, to be used again
-	elements int     // of all segments
+	promised int     // the number in the data count section
+	sums     sums    // over the functions so far
+	open     []block // of the previous function, for reuse
+	elements int     // in all segments
 	exports  map[string]export
 }
 
@@ -98,7 +98,7 @@ func (s *scanner) scan() (*Module, error) {
 	return &s.m, s.check()
 }
 
-// header checks the magic number and the version, and says what else the bytes may be.
+// header checks the magic number and the version. The error suggests what else the bytes may be.
 func (s *scanner) header() error {
 	b := s.b
 	if len(b) > abi.MaxModuleBytes {
@@ -195,7 +195,7 @@ func (s *scanner) section(id byte) error {
 	return nil
 }
 
-// check says whether what was found can be a workflow.
+// check checks that the module can be a workflow.
 func (s *scanner) check() error {
 	if s.memories == 0 {
 		return s.bad("the module has no memory", "a workflow defines one memory and exports it as %q", abi.ExportMemory)
@@ -237,7 +237,8 @@ func (s *scanner) check() error {
 	return s.checkCommand()
 }
 
-// checkCommand refuses a command that is something else, too: nobody would call its _start, which sets up the program.
+// checkCommand refuses a command that has another entry point or _initialize: the host would never call its _start,
+// which sets up the program.
 func (s *scanner) checkCommand() error {
 	_, command := s.exports[abi.ExportStart]
 	switch {
@@ -250,7 +251,7 @@ func (s *scanner) checkCommand() error {
 	return nil
 }
 
-// signature gives the type of an exported function.
+// signature returns the type of an exported function.
 func (s *scanner) signature(e export) (abi.Signature, bool) {
 	if e.kind != kindFunction {
 		return abi.Signature{}, false

@@ -16,7 +16,7 @@ const (
 	kindGlobal   = 3
 )
 
-// Value types beside the two of the ABI.
+// Value types besides i32 and i64 of package abi.
 const (
 	typeF32       = 0x7d
 	typeF64       = 0x7c
@@ -133,8 +133,8 @@ func (s *scanner) functionSection() error {
 	return err
 }
 
-// limits reads the limits of a table or memory. Flag bits other than that of a maximum are shared and 64-bit
-// memories.
+// limits reads the limits of a table or memory and returns the minimum. Flag bits other than the one for a maximum
+// mean shared and 64-bit memories.
 func (s *scanner) limits(what string) (low uint32, err error) {
 	flag, err := s.byte(what)
 	if err != nil {
@@ -248,8 +248,8 @@ func (s *scanner) elementSection() error {
 	return err
 }
 
-// element skips one segment: bit 0 of the flags is passive or declarative, bit 1 a table index (or declarative),
-// bit 2 expressions in place of function indexes.
+// element skips one segment. Flags: bit 0 is passive or declarative, bit 1 an explicit table index (or declarative),
+// bit 2 expressions instead of function indexes.
 func (s *scanner) element() error {
 	const what = "an element segment"
 	flags, err := s.u32(what)

@@ -5,42 +5,43 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm"
 )
 
-// body counts what makes a function dear to compile. A compiler has a block of its own for each place where control flow
-// divides or joins. It may have to merge every parameter and local there. And for each branch it walks up the tree of
-// dominators, the places that are always passed before: many ifs in a row are a long way, the cases of a switch are not.
+// body counts what makes a function expensive to compile. A compiler has a basic block for each place where control
+// flow divides or joins, and may have to merge every parameter and local there. For each branch it walks up the
+// dominator tree, the places that control flow always passes before: that is a long way after many consecutive ifs,
+// but not in the cases of a switch.
 type body struct {
 	locals     int64 // declared
-	values     int64 // parameters and locals; a vector is two
-	joins      int64 // places where control flow divides or joins, in the module as it is compiled: metering adds some
+	values     int64 // parameters and locals; a vector counts twice
+	joins      int64 // places where control flow divides or joins, including those that metering adds
 	loops      int64
-	loopParams int64 // that loops take from the stack
-	blockTypes int64 // parameters and results of blocks that have a type of functions
-	ways       int64 // dominators, summed over all branches, about
-	nans       int64 // instructions whose NaNs are made canonical, which takes four more; those of vectors are two
+	loopParams int64 // parameters of loops
+	blockTypes int64 // parameters and results of blocks with a function type
+	ways       int64 // estimated dominators, summed over all branches
+	nans       int64 // instructions whose NaNs are made canonical by four more instructions; vectors count twice
 
 	open  []block
-	depth int64 // dominators of what is being read, about
-	dead  bool  // what is being read is never executed
+	depth int64 // estimated dominators of the current instruction
+	dead  bool  // the current instruction is unreachable
 }
 
-// block is a block that is open.
+// block is an open block.
 type block struct {
 	op       byte
-	dead     bool  // it is in dead code
-	targeted bool  // something branches to its end
-	start    int64 // dominators where it begins
-	join     int64 // if targeted: where the ways to its end have last been one
+	dead     bool  // it begins in unreachable code
+	targeted bool  // a branch leads to its end
+	start    int64 // dominators of its beginning
+	join     int64 // if targeted: dominators of the last place that all ways to its end share
 }
 
-// What metering adds to instructions (package instrument).
+// Joins that metering (package instrument) adds to instructions.
 const (
-	joinsOfFunction = 3 // it asks for fuel where it begins, and behind a block where it ends
-	joinsOfLoop     = 4 // a loop around it, and what asks for fuel
+	joinsOfFunction = 3 // fuel checks where it begins, and after a block where it ends
+	joinsOfLoop     = 4 // an outer loop, and the fuel check
 	joinsOfBulk     = 1
-	joinsOfGrow     = 4 // one of which is the look before the host is told
+	joinsOfGrow     = 4 // including the check before it reports to the host
 )
 
-// weigh returns how many values some of a type are for the compiler.
+// weigh returns how many values n values of a type count for.
 func weigh(t abi.Type, n int64) int64 {
 	if t == typeV128 {
 		return 2 * n
@@ -55,7 +56,7 @@ func weighAll(types []abi.Type) (n int64) {
 	return n
 }
 
-// join counts places after each other where control flow divides or joins.
+// join counts n consecutive places where control flow divides or joins.
 func (b *body) join(n int64) {
 	b.joins += n
 	for ; n > 0 && !b.dead; n-- {
@@ -64,7 +65,7 @@ func (b *body) join(n int64) {
 	}
 }
 
-// begin opens a block, of a type of functions or none.
+// begin opens a block. t is its function type, or nil.
 func (b *body) begin(op byte, t *abi.Signature) {
 	b.join(1)
 	if op == opLoop {
@@ -81,7 +82,7 @@ func (b *body) begin(op byte, t *abi.Signature) {
 	b.open = append(b.open, block{op: op, dead: b.dead, start: b.depth})
 }
 
-// otherwise begins the other branch of an if.
+// otherwise begins the else of an if.
 func (b *body) otherwise() {
 	if n := len(b.open); n > 0 {
 		b.depth, b.dead = b.open[n-1].start, b.open[n-1].dead
@@ -109,7 +110,7 @@ func (b *body) end() {
 	}
 }
 
-// computes counts an instruction that may compute a NaN, weight times.
+// computes counts an instruction that may compute a NaN, with a weight.
 func (b *body) computes(k wasm.Kind, weight int64) {
 	if k != wasm.None {
 		b.nans += weight
@@ -127,15 +128,15 @@ func (b *body) branch(label uint32) {
 		return
 	}
 	b.open[at].targeted, b.open[at].join = true, b.depth
-	if at+1 < len(b.open) { // what is behind the block within can be reached without it
+	if at+1 < len(b.open) { // code after the inner block can be reached without passing through it
 		b.open[at].join = b.open[at+1].start
 	}
 }
 
-// sums are what the functions of a module have together.
+// sums are totals over the functions of a module.
 type sums struct{ values, loops, ways, nans int64 }
 
-// add checks a function, and the module as far as it has been read.
+// add adds a function, and checks the limits of the function and of the module so far.
 func (s *sums) add(r *reader, b *body) error {
 	loops := b.loops * max(b.values+b.loopParams, 1)
 	s.values += b.values
