@@ -133,8 +133,8 @@ func (s *Store) compactDeletions(ctx context.Context) error {
 	}
 }
 
-// compactionsAtATime returns how many compactions may run at a time: one, and a second one while much waits to be compacted. While
-// Reclaim compacts, only one: each needs room on a disk that has little.
+// compactionsAtATime returns how many compactions may run at a time: one, and a second one while much waits to be compacted. Only
+// one may run while Reclaim compacts: each needs room on a disk that has little.
 func (s *Store) compactionsAtATime() (lower, upper int) {
 	if s.reclaims.Load() {
 		return 1, 1

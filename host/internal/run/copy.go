@@ -25,7 +25,7 @@ func (c *Copy) begin(started *journal.Started, now int64) int64 {
 	if len(c.Entries) > 0 && o.Signalled { // the signal is the first copied entry
 		started.Signalled = true
 	}
-	if len(c.Entries) > 0 {                                                    // the copy begins when the original did, and with its version
+	if len(c.Entries) > 0 { // the copy begins when the original did, and with its version
 		started.Version, started.Module, started.Rules = o.Version, o.Module, o.Rules
 		return c.Entries[0].UnixMs
 	}
