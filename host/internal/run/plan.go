@@ -127,6 +127,9 @@ func SignalOfStart(j *journal.Journal) *Signal {
 		return nil
 	}
 	e := &j.Entries()[1]
+	if e.Kind != store.KindSignalAccepted { // of an archive that somebody made
+		return nil
+	}
 	return &Signal{Name: e.Name, Data: e.Data, Key: e.Target}
 }
 
