@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Cancel asks a run to end: its workflow is told and may tidy up; one that takes no cancel ends as cancelled. It
-// reports whether that is new, which it is not if the run was asked before.
+// Cancel asks a run to end. Its workflow is told and may clean up; a workflow that does not handle the cancel ends as
+// cancelled. Cancel reports false if the run was asked before.
 func (c *Client) Cancel(ctx context.Context, id string) (changed bool, err error) {
 	return c.act(ctx, id, "cancel", nil, true)
 }
@@ -19,18 +19,18 @@ func (c *Client) Terminate(ctx context.Context, id string) error {
 	return err
 }
 
-// Pause stops a run where it waits next, until Unpause. It reports whether that is new.
+// Pause stops a run at its next wait, until Unpause. It reports false if the run was already paused.
 func (c *Client) Pause(ctx context.Context, id string) (changed bool, err error) {
 	return c.act(ctx, id, "pause", nil, true)
 }
 
-// Unpause lets a paused run continue. It reports whether it was paused.
+// Unpause resumes a paused run. It reports whether the run was paused.
 func (c *Client) Unpause(ctx context.Context, id string) (changed bool, err error) {
 	return c.act(ctx, id, "unpause", nil, true)
 }
 
-// Wake ends the sleeps of a name before their time; all of them, and the delay of a start, for an empty name. It
-// returns how many there were.
+// Wake ends the sleeps with a name early. An empty name means all sleeps, and the delay of the start. It returns the number
+// of sleeps.
 func (c *Client) Wake(ctx context.Context, id, name string) (count int, err error) {
 	v := url.Values{}
 	if name != "" {
@@ -40,8 +40,8 @@ func (c *Client) Wake(ctx context.Context, id, name string) (count int, err erro
 	return a.Count, err
 }
 
-// Retry lets a failed or stuck run continue from the failure that ended it, under a version of its workflow; under its
-// own for 0.
+// Retry resumes a failed or stuck run from the failure that ended it, under the given version of its workflow, or its
+// own version for 0.
 func (c *Client) Retry(ctx context.Context, id string, version uint32) error {
 	v := url.Values{}
 	if version != 0 {
@@ -51,12 +51,12 @@ func (c *Client) Retry(ctx context.Context, id string, version uint32) error {
 	return err
 }
 
-// Delete deletes a run that has ended, with all that it has recorded.
+// Delete deletes an ended run with all its records.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	return c.call(ctx, Request{Method: http.MethodDelete, Path: runPath(id, "")}, nil)
 }
 
-// changed is the answer of an action.
+// changed is the answer to an action.
 type changed struct {
 	Run   Run `json:"run"`
 	Count int `json:"count"`
@@ -72,23 +72,23 @@ func (c *Client) act(ctx context.Context, id, action string, query url.Values, r
 	return a.Count > 0, err
 }
 
-// Bulk asks for one action on many runs.
+// Bulk is a request for one action on many runs.
 type Bulk struct {
 	Action     string            `json:"action"` // cancel, terminate, pause, unpause, retry or delete
 	Workflow   string            `json:"workflow,omitempty"`
 	Status     string            `json:"status,omitempty"` // one or more, separated by commas
 	Attributes map[string]string `json:"attributes,omitempty"`
 	Where      []string          `json:"where,omitempty"`   // as in Query
-	All        bool              `json:"all,omitempty"`     // needed where nothing else selects
-	DryRun     bool              `json:"dry_run,omitempty"` // only say which runs it would be
-	Limit      int               `json:"limit,omitempty"`   // 10,000 for 0, which is the most
+	All        bool              `json:"all,omitempty"`     // required without any other filter
+	DryRun     bool              `json:"dry_run,omitempty"` // only list the runs
+	Limit      int               `json:"limit,omitempty"`   // at most 10,000, which is the default for 0
 }
 
-// BulkAnswer says what became of it.
+// BulkAnswer is the result of a bulk action.
 type BulkAnswer struct {
 	Matched int           `json:"matched"`
 	Changed int           `json:"changed"`
-	Runs    []string      `json:"runs"` // the ids that were changed, or would be
+	Runs    []string      `json:"runs"` // ids of the runs that were changed, or would be
 	Errors  []BulkRefusal `json:"errors"`
 	More    bool          `json:"more"` // the limit was reached
 }
@@ -99,7 +99,7 @@ type BulkRefusal struct {
 	Detail string `json:"detail"`
 }
 
-// Bulk does one thing to all runs that a filter selects.
+// Bulk performs one action on all runs that a filter selects.
 func (c *Client) Bulk(ctx context.Context, b Bulk) (BulkAnswer, error) {
 	return send[BulkAnswer](ctx, c, Request{Method: http.MethodPost, Path: "/v1/runs:bulk", Repeatable: b.DryRun}, b)
 }

@@ -7,13 +7,13 @@ import (
 	"net/url"
 )
 
-// Export returns a run with its module and its journal as one file, which the caller closes: a tar archive that Import
-// takes. One that ends without io.EOF is not whole.
+// Export returns a run with its module and journal as a tar archive for Import. The caller closes it. The archive is complete
+// only if reading it ends with io.EOF.
 func (c *Client) Export(ctx context.Context, id string) (io.ReadCloser, error) {
 	return c.export(ctx, id, nil)
 }
 
-// ExportNewest is Export without the journals of the iterations before the newest one, of a run that has continued as new.
+// ExportNewest is like Export, but includes only the journal of the newest iteration.
 func (c *Client) ExportNewest(ctx context.Context, id string) (io.ReadCloser, error) {
 	return c.export(ctx, id, url.Values{"newest_iteration": {"true"}})
 }
@@ -26,16 +26,16 @@ func (c *Client) export(ctx context.Context, id string, q url.Values) (io.ReadCl
 	return res.Body, nil
 }
 
-// ImportOptions are options of Import. Without Adopt the run is a copy, to be looked at.
+// ImportOptions are options of Import. Without Adopt, the imported run is a copy for inspection.
 type ImportOptions struct {
-	Adopt  bool  // the run continues here
-	Paused bool  // once it is unpaused
-	Force  bool  // though it was not moved away where it came from, so that it may continue there, too
-	Length int64 // bytes of the archive; 0 if that is not known
+	Adopt  bool  // the run continues on this server
+	Paused bool  // with Adopt: the run stays paused until Unpause
+	Force  bool  // adopt the run even if its origin did not move it away, so it may continue there as well
+	Length int64 // bytes of the archive; 0 if unknown
 }
 
-// Import stores an exported run. The request is made once; the same archive may be imported again, and then Run.Existed
-// says so.
+// Import stores an exported run. The request is not retried. Importing the same archive again is allowed and sets
+// Run.Existed.
 func (c *Client) Import(ctx context.Context, archive io.Reader, o ImportOptions) (Run, error) {
 	v := url.Values{}
 	for name, on := range map[string]bool{"adopt": o.Adopt, "paused": o.Paused, "force": o.Force} {

@@ -5,10 +5,10 @@ import (
 	"net/http"
 )
 
-// Build says which program a server is, and which formats it has.
+// Build describes the program of a server and its formats.
 type Build struct {
 	Version string `json:"version"`
-	Commit  string `json:"commit,omitempty"` // with + if there were changes that were not committed
+	Commit  string `json:"commit,omitempty"` // with a trailing + if it was built with uncommitted changes
 	ABI     string `json:"abi"`
 	Store   int    `json:"store_format"`
 	Journal int    `json:"journal_format"`
@@ -16,7 +16,7 @@ type Build struct {
 	System  string `json:"system"`
 }
 
-// Build returns what the server says that it is.
+// Build returns the server's description of itself.
 func (c *Client) Build(ctx context.Context) (b Build, err error) {
 	err = c.call(ctx, Request{Method: http.MethodGet, Path: "/v1/version"}, &b)
 	return b, err

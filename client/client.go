@@ -1,20 +1,19 @@
-// Package client is for programs in Go that talk to a wfhost server. It needs nothing of the host: no database and no
-// engine are linked into the program.
+// Package client is for Go programs that talk to a wfhost server. It does not depend on the host: it links neither a store
+// nor an engine into the program.
 //
 //	c, err := client.New("https://flows.example.com", client.WithToken(token))
 //	run, err := c.Start(ctx, "orders", Order{Customer: 17}, client.StartOptions{ID: "order-17"})
 //	receipt, err := client.Result[Receipt](ctx, c, run.ID)
 //
-// What has returned without an error is durable. An error is an *Error if the server has answered, and says with
-// errors.Is which of a few things it is: ErrNotFound, ErrConflict and so on. A run that has ended otherwise than
-// completed is a *RunError where its result is asked for.
+// When a call returns without an error, its effect is durable. An answer with an error is an *Error; errors.Is tells its
+// kind: ErrNotFound, ErrConflict and so on. Methods that return a result return a *RunError for a run that ended in any
+// other way than completed.
 //
-// A server that is starting again, or about to end, or busy, is retried for a while: see WithPatience. Requests of
-// which it is unknown whether the server has done them are only repeated where that is the same as doing them once.
-// Starts have an id, and signals, deliveries and updates have a key, which the client makes where the caller has none,
-// so that these are repeated, too.
+// The client retries while the server restarts, stops or is busy: see WithPatience. If it is unknown whether the server has
+// performed a request, the client repeats it only if it is idempotent. Starts have an id, and signals, deliveries and
+// updates have a key. The client generates these if the caller gives none, so that such requests can be repeated.
 //
-// The types are those of the HTTP API, field by field; its documentation is in docs/api.md.
+// The types match the HTTP API field by field; see docs/api.md.
 package client
 
 import (
@@ -33,17 +32,16 @@ import (
 // DefaultNamespace is the namespace of a client without WithNamespace.
 const DefaultNamespace = "default"
 
-// DefaultPatience is how long a request continues to try a server that is away, without WithPatience: a server that is
-// started again with some ten thousand runs is back within it.
+// DefaultPatience is how long a request is retried without WithPatience. A server with some ten thousand runs restarts
+// within that time.
 const DefaultPatience = 10 * time.Second
 
-// maxAnswerBytes bounds what is read of one answer, which is kept in memory: a page of a journal with the largest
-// payloads is less.
+// maxAnswerBytes bounds an answer, which is held in memory. A page of a journal with the largest payloads is smaller.
 const maxAnswerBytes = 64 << 20
 
-// Client talks to one server, for one namespace. It may be used by many goroutines.
+// Client talks to one server, for one namespace. It is safe for concurrent use.
 type Client struct {
-	base      string // without a slash at its end
+	base      string // without a trailing slash
 	namespace string
 	token     func() (string, error)
 	http      *http.Client
@@ -55,32 +53,32 @@ type Client struct {
 // Option is an option of New.
 type Option func(*Client)
 
-// WithToken sets the token of all requests. Without one, requests have none.
+// WithToken sets the token of all requests. The default is no token.
 func WithToken(token string) Option {
 	return WithTokenSource(func() (string, error) { return token, nil })
 }
 
-// WithTokenSource has the token asked for at each request, and each time it is repeated: a server may have another one
-// when it is back. No token is sent for an empty one. An error of the function is that of the request.
+// WithTokenSource sets a function that returns the token. It is called for each request and each retry, since a restarted
+// server may have another token. For an empty token none is sent. An error of the function is returned by the request.
 func WithTokenSource(token func() (string, error)) Option { return func(c *Client) { c.token = token } }
 
-// WithNamespace has all requests be for a namespace, in place of the default one.
+// WithNamespace sets the namespace of all requests.
 func WithNamespace(name string) Option { return func(c *Client) { c.namespace = name } }
 
-// WithHTTPClient has requests made by an HTTP client: with certificates of its own, or for a test. It must have no
-// Timeout, which would cut what waits for a run. The default is http.DefaultClient.
+// WithHTTPClient sets the HTTP client, for example with other certificates or for a test. It must have no Timeout, which
+// would cut off requests that wait for a run. The default is http.DefaultClient.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
-// WithPatience sets how long a request continues to try a server that cannot be reached, is about to end or is busy, in
-// place of DefaultPatience. 0 never tries again. What follows a run is retried for at least FollowPatience.
+// WithPatience sets how long a request is retried while the server is unreachable, stopping or busy, in place of
+// DefaultPatience. 0 disables retries. The Follow methods retry for at least FollowPatience.
 func WithPatience(d time.Duration) Option { return func(c *Client) { c.patience = d } }
 
-// WithAway has a function called when the server is away, with the error that a request met before it is retried for the
-// first time; and with nil when it has answered again.
+// WithAway sets a function that is called before the first retry of a request, with the error, and with nil when a retry has
+// succeeded.
 func WithAway(f func(error)) Option { return func(c *Client) { c.away = f } }
 
-// New returns a client of the server at an address, such as https://flows.example.com or http://127.0.0.1:7777; an API
-// that is mounted in a program has its prefix behind it. It makes no request.
+// New returns a client for the server at an address, such as https://flows.example.com or http://127.0.0.1:7777. If the API
+// is mounted in another program, the address includes its prefix. New makes no request.
 func New(address string, opts ...Option) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -101,26 +99,26 @@ func New(address string, opts ...Option) (*Client, error) {
 // Request is a request to the API.
 type Request struct {
 	Method string
-	// Path begins with /v1. Segments that are names or ids are escaped: see Segment.
+	// Path begins with /v1. Names and ids in it are escaped: see Segment.
 	Path  string
 	Query url.Values // the client adds the namespace
-	// Header is sent beside what the client sets: Authorization, and a Content-Type for a Body, unless it is given here.
+	// Header adds headers. The client sets Authorization, and Content-Type for a Body, unless they are given here.
 	Header http.Header
 	Body   []byte
-	// Reader is sent in place of Body, once, and never again. Length is how many bytes it has, 0 if that is not known.
+	// Reader is sent in place of Body and never retried. Length is its number of bytes, 0 if unknown.
 	Reader io.Reader
 	Length int64
-	// Repeatable says that doing the request twice is the same as doing it once. It is always so for GET.
+	// Repeatable says that the request is idempotent. GET always is.
 	Repeatable bool
 }
 
-// Do makes a request for which the client has no method, and returns the answer, whose body the caller closes. An
-// answer of 400 or more is an *Error in its place. The server is retried as WithPatience says.
+// Do makes a request that the client has no method for. The caller closes the body of the answer. An answer with status 400
+// or more is returned as an *Error. Requests are retried as WithPatience says.
 func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
 	return c.retry(ctx, &r, c.patience)
 }
 
-// once makes a request once.
+// once makes a request without retries.
 func (c *Client) once(ctx context.Context, r *Request) (*http.Response, error) {
 	body := io.Reader(bytes.NewReader(r.Body))
 	if r.Reader != nil {
@@ -133,7 +131,7 @@ func (c *Client) once(ctx context.Context, r *Request) (*http.Response, error) {
 	if r.Reader != nil {
 		req.ContentLength = r.Length
 	}
-	if r.Body != nil || r.Method == http.MethodPost { // which is refused without a type: pages of the web can post without
+	if r.Body != nil || r.Method == http.MethodPost { // the server refuses POST without a type, which web pages can send
 		req.Header.Set("Content-Type", "application/json")
 	}
 	maps.Copy(req.Header, r.Header)
@@ -151,7 +149,7 @@ func (c *Client) once(ctx context.Context, r *Request) (*http.Response, error) {
 	if res.StatusCode < http.StatusBadRequest {
 		return res, nil
 	}
-	defer func() { _ = res.Body.Close() }() // it has been read
+	defer func() { _ = res.Body.Close() }() // the body has been read
 	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
 	if err != nil {
 		return nil, &lostError{err, c.base}
@@ -175,14 +173,14 @@ func (c *Client) address(r *Request) string {
 	return address
 }
 
-// answer is an answer that is no error.
+// answer is an answer without an error.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// call makes a request, and decodes the answer, unless into is nil or there is none.
+// call makes a request and decodes the answer into into, unless that is nil or the answer is empty.
 func (c *Client) call(ctx context.Context, r Request, into any) error {
 	a, err := c.read(ctx, &r)
 	if err == nil && into != nil && len(a.body) > 0 {
@@ -194,14 +192,14 @@ func (c *Client) call(ctx context.Context, r Request, into any) error {
 	return err
 }
 
-// read makes a request, and reads the answer. One that breaks off is requested again.
+// read makes a request and reads the answer. It retries if the answer breaks off.
 func (c *Client) read(ctx context.Context, r *Request) (a answer, err error) {
 	err = c.patiently(ctx, r, c.patience, func() error {
 		res, err := c.once(ctx, r)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = res.Body.Close() }() // it has been read
+		defer func() { _ = res.Body.Close() }() // the body has been read
 		b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes+1))
 		switch {
 		case err != nil:
@@ -215,13 +213,13 @@ func (c *Client) read(ctx context.Context, r *Request) (a answer, err error) {
 	return a, err
 }
 
-// get decodes the answer to a GET.
+// get makes a GET request and decodes the answer.
 func get[T any](ctx context.Context, c *Client, path string, query url.Values) (v T, err error) {
 	err = c.call(ctx, Request{Method: http.MethodGet, Path: path, Query: query}, &v)
 	return v, err
 }
 
-// send makes a request with a body of JSON, none for nil, and decodes the answer.
+// send makes a request with a JSON body, or none if body is nil, and decodes the answer.
 func send[T any](ctx context.Context, c *Client, r Request, body any) (v T, err error) {
 	if body != nil {
 		r.Body, err = encode(body)
@@ -233,13 +231,13 @@ func send[T any](ctx context.Context, c *Client, r Request, body any) (v T, err 
 	return v, err
 }
 
-// items decodes the answer to a GET that is a list of one page.
+// items makes a GET request for a list of one page and decodes it.
 func items[T any](ctx context.Context, c *Client, path string, query url.Values) ([]T, error) {
 	l, err := get[Page[T]](ctx, c, path, query)
 	return l.Items, err
 }
 
-// encode returns the JSON of a value. The characters of HTML in it stay as they are.
+// encode returns the JSON of a value without HTML escapes.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -250,7 +248,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Payload is an input, a signal or a result as bytes, which are sent as they are: JSON, unless the workflow has another
+// Payload is an input, signal or result as bytes, which are sent unchanged. They are JSON unless the workflow has another
 // codec.
 type Payload []byte
 
@@ -262,8 +260,7 @@ func (p Payload) MarshalJSON() ([]byte, error) {
 	return p, nil
 }
 
-// payload returns what a caller hands over as bytes: nil means none, Payload and json.RawMessage as they are, all else
-// as JSON.
+// payload encodes the value of a caller: nil as no bytes, Payload and json.RawMessage unchanged, everything else as JSON.
 func payload(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
@@ -276,8 +273,8 @@ func payload(v any) ([]byte, error) {
 	return encode(v)
 }
 
-// Segment escapes a name or id as one segment of a path. "." and ".." are ids like others, and would be taken out of
-// the path on the way.
+// Segment escapes a name or id as one path segment. It escapes "." and "..", which are valid ids, because HTTP clients and
+// proxies would otherwise remove them from the path.
 func Segment(text string) string {
 	if text == "." || text == ".." {
 		return strings.ReplaceAll(text, ".", "%2E")

@@ -13,25 +13,25 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// What an error is, for errors.Is.
+// Kinds of errors, for errors.Is.
 var (
-	ErrNotFound = errors.New("not found")             // no such run, workflow or version in the namespace
-	ErrConflict = errors.New("conflict")              // an id is taken by another run, or a version is in use
-	ErrTerminal = errors.New("run has ended")         // and an end is final
+	ErrNotFound = errors.New("not found")             // the run, workflow or version does not exist in the namespace
+	ErrConflict = errors.New("conflict")              // another run has the id, or the version is in use
+	ErrTerminal = errors.New("run has ended")         // an ended run cannot change
 	ErrMismatch = errors.New("replay differs")        // the run is stuck
 	ErrInvalid  = errors.New("invalid argument")      // a name, id, input or parameter is not allowed
-	ErrLimit    = errors.New("limit exceeded")        // something is larger than allowed
-	ErrRejected = errors.New("module rejected")       // it cannot be a workflow
-	ErrDenied   = errors.New("denied")                // no token, or one that does not allow it
-	ErrBusy     = errors.New("busy")                  // a quota, or too much at once; try later
-	ErrDiskFull = errors.New("disk is nearly full")   // nothing new is accepted until there is room
+	ErrLimit    = errors.New("limit exceeded")        // a value is larger than allowed
+	ErrRejected = errors.New("module rejected")       // the module cannot be a workflow
+	ErrDenied   = errors.New("denied")                // the token is missing or insufficient
+	ErrBusy     = errors.New("busy")                  // a quota or too many requests; try again later
+	ErrDiskFull = errors.New("disk is nearly full")   // no new work is accepted until there is room
 	ErrCopy     = errors.New("data is a copy")        // nothing happens in it until it is released
-	ErrAway     = errors.New("the server is away")    // it does not answer, or is about to end
-	ErrRefused  = errors.New("the workflow refused")  // an update, before it began
-	ErrFailed   = errors.New("the workflow answered") // an update or a query, with an error
+	ErrAway     = errors.New("the server is away")    // the server does not answer or is stopping
+	ErrRefused  = errors.New("the workflow refused")  // the update, before it began
+	ErrFailed   = errors.New("the workflow answered") // the update or query with an error
 )
 
-// kinds maps the codes of errors to sentinels. The status decides for a code that is not listed.
+// kinds maps codes to errors. For other codes the HTTP status decides.
 var kinds = map[string]error{
 	"not_found": ErrNotFound, "conflict": ErrConflict, "terminal": ErrTerminal, "mismatch": ErrMismatch, "lease_lost": ErrConflict,
 	"invalid": ErrInvalid, "schema": ErrInvalid, "definition": ErrInvalid, "limit": ErrLimit, "rejected": ErrRejected,
@@ -40,32 +40,32 @@ var kinds = map[string]error{
 	"update_refused": ErrRefused, "update_failed": ErrFailed, "query_failed": ErrFailed, "stuck": ErrMismatch,
 }
 
-// Error is an answer of the server that is an error.
+// Error is an error answer of the server.
 type Error struct {
-	Status int    // of HTTP
-	Code   string // stable, such as "not_found"; empty if a proxy has answered
+	Status int    // HTTP status
+	Code   string // stable, such as "not_found"; empty if a proxy answered
 	Detail string // a sentence for people
-	// RetryAfter is after how long the server asks to be retried; 0 if it says nothing.
+	// RetryAfter is the delay the server asks for before a retry; 0 if none.
 	RetryAfter time.Duration
-	// Faults are what does not fit the workflow's schema, or what is wrong with a definition.
+	// Faults are violations of the workflow's schema, or mistakes in a definition.
 	Faults []Fault
-	// Failure is what the workflow has said of an update that failed; nil for all else.
+	// Failure is the workflow's error for an update that failed, otherwise nil.
 	Failure *abi.Error
-	// Body is the answer as it came.
+	// Body is the raw answer.
 	Body []byte
 }
 
-// Fault is one thing that is wrong with an input.
+// Fault is one mistake in an input.
 type Fault struct {
-	Pointer string `json:"pointer"`        // RFC 6901: where it is in the input
-	Line    int    `json:"line,omitempty"` // of the text of a definition, from 1
+	Pointer string `json:"pointer"`        // RFC 6901: the position in the input
+	Line    int    `json:"line,omitempty"` // line of a definition, from 1
 	Message string `json:"message"`
 }
 
-// Error returns the sentence.
+// Error returns Detail.
 func (e *Error) Error() string { return e.Detail }
 
-// Is says which of the errors of this package it is.
+// Is reports whether the error is of the kind target, one of the errors of this package.
 func (e *Error) Is(target error) bool {
 	kind, ok := kinds[e.Code]
 	if !ok {
@@ -73,7 +73,7 @@ func (e *Error) Is(target error) bool {
 			http.StatusTooManyRequests: ErrBusy, http.StatusServiceUnavailable: ErrAway, http.StatusBadGateway: ErrAway,
 			http.StatusGatewayTimeout: ErrAway, http.StatusRequestEntityTooLarge: ErrLimit}[e.Status]
 	}
-	if e.Code == "busy" && e.Status == http.StatusServiceUnavailable { // all of a server's streams are taken
+	if e.Code == "busy" && e.Status == http.StatusServiceUnavailable { // all streams of the server are in use
 		return target == ErrBusy || target == ErrAway
 	}
 	return kind != nil && target == kind || kind == ErrDiskFull && target == ErrBusy
@@ -88,7 +88,7 @@ type problem struct {
 	Failure *abi.Error `json:"failure"`
 }
 
-// errorOf makes an error of an answer: a *RunError if it says how a run has ended.
+// errorOf returns the error of an answer: a *RunError if it tells how a run ended.
 func errorOf(res *http.Response, b []byte) error {
 	var p problem
 	if err := json.Unmarshal(b, &p); err != nil || p.Detail == "" {
@@ -104,31 +104,31 @@ func errorOf(res *http.Response, b []byte) error {
 	return e
 }
 
-// maxRetryAfterSeconds bounds what a server may ask for, so that the product is a duration.
+// maxRetryAfterSeconds bounds the delay that a server may ask for, so that the conversion does not overflow.
 const maxRetryAfterSeconds = 24 * 3600
 
-// RunError says that a run has ended otherwise than completed, or is stuck.
+// RunError reports that a run is stuck, or ended in any other way than completed.
 type RunError struct {
-	Run Run // as it stands
-	// Failure is what the workflow, or the host, has said: code, message, the step and its attempts, and the cause in
-	// its details. nil for runs that were cancelled or terminated, and for failures of a form of the workflow's own,
-	// which Run.Error has.
+	Run Run // the current state
+	// Failure is the error of the workflow or the host: code, message, the step with its attempts, and the cause in its
+	// details. It is nil for cancelled and terminated runs, and for failures in a format of the workflow's own, which
+	// Run.Error contains.
 	Failure *abi.Error
 
 	detail string
 }
 
-// Error says how the run has ended.
+// Error returns how the run ended.
 func (e *RunError) Error() string { return e.detail }
 
-// Is reports whether the target is ErrMismatch, and the run is stuck.
+// Is reports whether target is ErrMismatch and the run is stuck.
 func (e *RunError) Is(target error) bool { return target == ErrMismatch && e.Run.Status == Stuck }
 
-// permanent reports whether an error of a connection is the same when it is retried.
+// permanent reports whether retrying a connection would fail in the same way.
 func permanent(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
 	}
-	_, ok := errors.AsType[tls.RecordHeaderError](err) // no TLS is spoken there
+	_, ok := errors.AsType[tls.RecordHeaderError](err) // the server does not speak TLS
 	return ok
 }

@@ -16,11 +16,10 @@ import (
 	"time"
 )
 
-// FollowPatience is how long what follows a run waits at least for a server that is away: longer than one takes to
-// start with a large store.
+// FollowPatience is the minimum time that the Follow methods retry: longer than a server with a large store takes to start.
 const FollowPatience = 10 * time.Minute
 
-// Entry is an entry of a journal. Payloads are JSON where they are, else a JSON string of base64, as Base64 says.
+// Entry is an entry of a journal. Payloads are JSON if they can be, otherwise base64 strings that are listed in Base64.
 type Entry struct {
 	Seq      uint64          `json:"seq"`
 	Kind     string          `json:"kind"`
@@ -33,11 +32,11 @@ type Entry struct {
 	Data     json.RawMessage `json:"data,omitempty"`
 	Due      *time.Time      `json:"due,omitempty"`
 	Attempt  uint32          `json:"attempt,omitempty"`
-	Refused  string          `json:"refused,omitempty"` // the name of a code
+	Refused  string          `json:"refused,omitempty"` // name of an error code
 	Code     int32           `json:"code,omitempty"`
 	Skipped  bool            `json:"skipped,omitempty"`
 	Consumed uint64          `json:"consumed,omitempty"`
-	Base64   []string        `json:"base64,omitempty"` // which of input, options and data are no JSON
+	Base64   []string        `json:"base64,omitempty"` // which of input, options and data are base64
 }
 
 // Log is one line of a run's log.
@@ -50,17 +49,17 @@ type Log struct {
 	Text    string    `json:"text"`
 }
 
-// Chunk is one chunk of a run's output.
+// Chunk is a chunk of a run's output.
 type Chunk struct {
 	Index uint64          `json:"index"`
 	Time  time.Time       `json:"time"`
 	Topic string          `json:"topic"`
-	Data  json.RawMessage `json:"data,omitempty"` // JSON where it is, else a string of base64
+	Data  json.RawMessage `json:"data,omitempty"` // JSON if it can be, otherwise a base64 string
 
-	Base64 []string `json:"base64,omitempty"` // ["data"] if Data is no JSON
+	Base64 []string `json:"base64,omitempty"` // ["data"] if Data is base64
 }
 
-// Bytes returns the data as the workflow has emitted it.
+// Bytes returns the data as the workflow emitted it.
 func (c *Chunk) Bytes() ([]byte, error) {
 	if !slices.Contains(c.Base64, "data") {
 		return c.Data, nil
@@ -70,21 +69,21 @@ func (c *Chunk) Bytes() ([]byte, error) {
 	return b, err
 }
 
-// Newest is the iteration that a run is in.
+// Newest selects the current iteration of a run.
 const Newest = -1
 
-// Journal returns the entries of an iteration of a run, from a seq on; Newest is that which it is in.
+// Journal returns the entries of an iteration of a run, starting at seq from. Newest selects the current iteration.
 func (c *Client) Journal(ctx context.Context, id string, iteration int64, from uint64) iter.Seq2[Entry, error] {
 	return listed[Entry](ctx, c, runPath(id, "/journal"), url.Values{"iteration": {strconv.FormatInt(iteration, 10)}}, int64(from))
 }
 
-// Logs returns the lines of a run's log, from an index on.
+// Logs returns the lines of a run's log, starting at index from.
 func (c *Client) Logs(ctx context.Context, id string, from uint64) iter.Seq2[Log, error] {
 	return listed[Log](ctx, c, runPath(id, "/logs"), url.Values{}, int64(from))
 }
 
-// Output returns the output of a run on a topic, on all of them for "", from an index on; a negative one counts from
-// the end.
+// Output returns the output of a run on a topic, or on all topics for "", starting at index from. A negative index counts
+// from the end.
 func (c *Client) Output(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
 	return listed[Chunk](ctx, c, runPath(id, "/output"), ofTopic(topic), from)
 }
@@ -97,7 +96,7 @@ func ofTopic(topic string) url.Values {
 	return v
 }
 
-// listed returns the items of a list that begins at an index.
+// listed returns the items of a list, starting at an index.
 func listed[T any](ctx context.Context, c *Client, path string, v url.Values, from int64) iter.Seq2[T, error] {
 	return pages(func(cursor string) (Page[T], error) {
 		if v.Del("from"); cursor == "" {
@@ -109,18 +108,18 @@ func listed[T any](ctx context.Context, c *Client, path string, v url.Values, fr
 	})
 }
 
-// FollowRun yields a run as it stands, and again whenever it has changed, until it has ended or ctx is done. It
-// reports changes in quick succession as one. A run that is stuck may still continue, when somebody mends it.
+// FollowRun yields a run, and again after each change, until the run has ended or ctx is done. It may merge changes in quick
+// succession. It continues while a run is stuck, since the run may be repaired.
 func (c *Client) FollowRun(ctx context.Context, id string) iter.Seq2[Run, error] {
 	return follow[Run](ctx, c, runPath(id, ""), nil, "run")
 }
 
-// FollowRuns yields the runs of the namespace, or of a workflow if it is not empty, whenever they have changed, as
-// they are then, until ctx is done.
+// FollowRuns yields each run of the namespace, or of a workflow if it is not empty, in its new state after a change, until
+// ctx is done.
 //
-// began, unless it is nil, is called when the server begins to report changes, so that a list that is read after it
-// misses nothing; and again after the server was away, when changes may have gone unreported. FollowRuns ends with
-// ErrBusy if runs change faster than the caller takes them, so that some are missing.
+// began, unless nil, is called when the server begins to report changes; a list that is read afterwards misses none. It is
+// called again after the server was away, when changes may have been missed. FollowRuns ends with ErrBusy if the caller
+// is too slow, so that changes were dropped.
 func (c *Client) FollowRuns(ctx context.Context, workflow string, began func()) iter.Seq2[Run, error] {
 	v := url.Values{}
 	if workflow != "" {
@@ -133,7 +132,7 @@ func (c *Client) FollowRuns(ctx context.Context, workflow string, began func()) 
 				err = json.Unmarshal(e, &r)
 			}
 			switch {
-			case err == nil && r.ID == "": // it is the beginning
+			case err == nil && r.ID == "": // the begin event
 				if began != nil {
 					began()
 				}
@@ -144,34 +143,33 @@ func (c *Client) FollowRuns(ctx context.Context, workflow string, began func()) 
 	}
 }
 
-// FollowJournal yields the entries of a journal from a seq of an iteration on, as they become durable, from iteration
-// to iteration, until the run has ended or is stuck. Like the other methods that follow, it continues behind the last
-// entry when the server comes back.
+// FollowJournal yields the entries of a journal from a seq of an iteration on, as they become durable. It continues through
+// later iterations until the run has ended or is stuck. Like all Follow methods, it resumes behind the last entry when the
+// server comes back.
 func (c *Client) FollowJournal(ctx context.Context, id string, iteration int64, from uint64) iter.Seq2[Entry, error] {
 	return follow[Entry](ctx, c, runPath(id, "/journal"), url.Values{"iteration": {strconv.FormatInt(iteration, 10)},
 		"from": {strconv.FormatUint(from, 10)}}, "entry")
 }
 
-// FollowLogs returns the lines of a run's log from an index on, until the run has ended or is stuck.
+// FollowLogs yields the lines of a run's log, starting at index from, until the run has ended or is stuck.
 func (c *Client) FollowLogs(ctx context.Context, id string, from uint64) iter.Seq2[Log, error] {
 	return follow[Log](ctx, c, runPath(id, "/logs"), url.Values{"from": {strconv.FormatUint(from, 10)}}, "log")
 }
 
-// FollowOutput is Output that continues until the run has ended or is stuck.
+// FollowOutput is like Output and continues until the run has ended or is stuck.
 func (c *Client) FollowOutput(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
 	v := ofTopic(topic)
 	v.Set("from", strconv.FormatInt(from, 10))
 	return follow[Chunk](ctx, c, runPath(id, "/output"), v, "output")
 }
 
-// Errors that end a loop over events.
+// Errors that end the loop over events.
 var (
 	errEnd     = errors.New("end")
 	errStopped = errors.New("stopped")
 )
 
-// follow returns the events of some names until the server says that there are no more, and connects again when they
-// break off.
+// follow yields the events with the given names until the server reports the end. It reconnects when the stream breaks off.
 func follow[T any](ctx context.Context, c *Client, path string, query url.Values, names ...string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		r := Request{Method: http.MethodGet, Path: path, Query: query, Header: http.Header{"Accept": {"text/event-stream"}}}
@@ -180,7 +178,7 @@ func follow[T any](ctx context.Context, c *Client, path string, query url.Values
 			var none T
 			yield(none, err)
 		}
-		waited, next := time.Duration(0), firstPause // since something came
+		waited, next := time.Duration(0), firstPause // since the last event
 		for {
 			res, err := c.retry(ctx, &r, patience)
 			if err != nil {
@@ -188,7 +186,7 @@ func follow[T any](ctx context.Context, c *Client, path string, query url.Values
 				return
 			}
 			if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
-				_ = res.Body.Close() // nobody reads it
+				_ = res.Body.Close() // the body is not needed
 				fail(fmt.Errorf("%s does not follow %s: it answers with %q", c.base, path, kind))
 				return
 			}
@@ -199,7 +197,7 @@ func follow[T any](ctx context.Context, c *Client, path string, query url.Values
 				}
 				return given(e, names, yield)
 			})
-			_ = res.Body.Close() // it is over
+			_ = res.Body.Close() // the stream is over
 			switch _, lost := errors.AsType[*lostError](err); {
 			case errors.Is(err, errEnd), errors.Is(err, errStopped):
 				return
@@ -210,13 +208,13 @@ func follow[T any](ctx context.Context, c *Client, path string, query url.Values
 				fail(err)
 				return
 			}
-			_ = c.wait(ctx, next) // the request says so, too
+			_ = c.wait(ctx, next) // the next request reports the end of ctx
 			waited, next = waited+next, min(2*next, mostPause)
 		}
 	}
 }
 
-// given hands an event over.
+// given passes an event to the caller.
 func given[T any](e *event, names []string, yield func(T, error) bool) error {
 	if slices.Contains(names, e.name) {
 		var v T
@@ -231,7 +229,7 @@ func given[T any](e *event, names []string, yield func(T, error) bool) error {
 	switch e.name {
 	case "end":
 		return errEnd
-	case "stuck": // a run is given as it is; there will be no entries, lines or chunks for now
+	case "stuck": // FollowRun continues; there are no more entries, lines or chunks for now
 		if !slices.Contains(names, "run") {
 			return errEnd
 		}
@@ -247,7 +245,7 @@ type event struct {
 	data     []byte
 }
 
-// events hands the events of a stream over, until that ends, which is a lostError.
+// events passes the events of a stream to take. The end of the stream is a lostError.
 func (c *Client) events(r io.Reader, take func(*event) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxAnswerBytes)

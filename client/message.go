@@ -10,8 +10,8 @@ import (
 
 // SignalOptions are options of Signal and Deliver.
 type SignalOptions struct {
-	// IdempotencyKey is remembered by the run: a signal with a key and the bytes of one before is that one. Without it
-	// the client makes one, with which the request can be repeated.
+	// IdempotencyKey is remembered by the run: a signal with the same key and bytes as an earlier one is ignored. Without it
+	// the client generates a key, so that the request can be repeated.
 	IdempotencyKey string
 }
 
@@ -23,8 +23,8 @@ func (o *SignalOptions) header() http.Header {
 	return http.Header{"Idempotency-Key": {key}}
 }
 
-// Signal sends a signal to a run. The payload is encoded as Start does. It is durable on return, whether or not the workflow
-// waits for it. ErrTerminal if the run has ended, ErrBusy if too many wait for it.
+// Signal sends a signal to a run. The payload is encoded as by Start. It is durable on return, whether or not the workflow
+// waits for it. Signal returns ErrTerminal if the run has ended and ErrBusy if too many signals are pending.
 func (c *Client) Signal(ctx context.Context, id, name string, p any, o SignalOptions) error {
 	b, err := payload(p)
 	if err != nil {
@@ -34,14 +34,14 @@ func (c *Client) Signal(ctx context.Context, id, name string, p any, o SignalOpt
 		Repeatable: true}, nil)
 }
 
-// HookReply is what a workflow has a delivery answered with.
+// HookReply is the reply of a workflow to a delivery.
 type HookReply struct {
 	Status      int
 	ContentType string
 	Body        []byte
 }
 
-// Deliver delivers to the run that holds a token of a hook. It needs no token of the API.
+// Deliver sends a delivery to the run that holds a hook token. It requires no API token.
 func (c *Client) Deliver(ctx context.Context, token string, p any, o SignalOptions) (HookReply, error) {
 	b, err := payload(p)
 	if err != nil {
@@ -52,9 +52,8 @@ func (c *Client) Deliver(ctx context.Context, token string, p any, o SignalOptio
 	return HookReply{a.status, a.header.Get("Content-Type"), a.body}, err
 }
 
-// Ask asks a run a question that its workflow offers, and decodes the answer from JSON into answer, unless that is nil;
-// a *[]byte gets it as it is. Nothing of it is recorded. ErrFailed, with what it says, if the workflow answers with an
-// error.
+// Ask sends a query to a run and decodes the answer from JSON into answer, unless that is nil. A *[]byte receives the raw
+// answer. Nothing is recorded. If the workflow answers with an error, Ask returns ErrFailed with its text.
 func (c *Client) Ask(ctx context.Context, id, query string, input, answer any) error {
 	b, err := payload(input)
 	if err != nil {
@@ -86,7 +85,7 @@ func decode(b []byte, into any) error {
 	return json.Unmarshal(b, into)
 }
 
-// UpdateStatus is where an update stands.
+// UpdateStatus is the status of an update.
 type UpdateStatus string
 
 // The statuses of updates.
@@ -95,11 +94,11 @@ const (
 	UpdateCompleted UpdateStatus = "completed"
 )
 
-// Update asks a run to do something, waits for its answer and decodes it as Ask does. It can be asked for again, by another
-// process, too, with UpdateResult and the id; for an empty one the client makes one.
+// Update sends an update to a run, waits for the answer and decodes it as Ask does. Any process can get the answer again by
+// UpdateResult and the id. For an empty id the client generates one.
 //
-// ErrRefused if the workflow does not accept it. ErrFailed, as an *Error with the Failure, if the workflow answers with
-// an error. If ctx ends before the answer, the update may have been accepted.
+// It returns ErrRefused if the workflow does not accept the update. If the workflow answers with an error, it returns
+// ErrFailed, an *Error with the Failure. If ctx ends first, the update may have been accepted.
 func (c *Client) Update(ctx context.Context, run, name, id string, input, answer any) error {
 	if id == "" {
 		id = rand.Text()
@@ -114,8 +113,8 @@ func (c *Client) Update(ctx context.Context, run, name, id string, input, answer
 	return decode(a.body, answer)
 }
 
-// BeginUpdate is Update that waits until the update is accepted, and not for its answer. The status is UpdateCompleted
-// if it has been answered by then.
+// BeginUpdate is like Update, but waits only until the update is accepted. It returns UpdateCompleted if the workflow has
+// answered by then.
 func (c *Client) BeginUpdate(ctx context.Context, run, name, id string, input any) (UpdateStatus, error) {
 	a, err := c.update(ctx, run, name, id, "0s", input)
 	if err != nil {
@@ -136,8 +135,8 @@ func (c *Client) update(ctx context.Context, run, name, id, wait string, input a
 		Header: http.Header{"Idempotency-Key": {id}}, Body: b, Repeatable: true})
 }
 
-// UpdateResult waits for the answer to an update that was accepted, and decodes it as Ask does. ErrNotFound if the run
-// knows no update of that id.
+// UpdateResult waits for the answer to an accepted update and decodes it as Ask does. It returns ErrNotFound if the run has
+// no update with the id.
 func (c *Client) UpdateResult(ctx context.Context, run, name, id string, answer any) error {
 	r := Request{Method: http.MethodGet, Path: updatePath(run, name) + "/" + Segment(id), Query: url.Values{"wait": {held}}}
 	for {

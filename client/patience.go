@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// A server that is away is retried after the first of these, then after twice as long each time, up to the second.
+// The first and the longest pause between retries. Pauses double.
 const (
 	firstPause = 100 * time.Millisecond
 	mostPause  = 5 * time.Second
 )
 
-// lostError is an error of the connection to a server: the request has not been answered, or not to its end.
+// lostError is an error of the connection: the request was not answered, or not completely.
 type lostError struct {
 	cause  error
 	server string
@@ -23,7 +23,7 @@ type lostError struct {
 
 func (e *lostError) Error() string {
 	cause := e.cause
-	if u, ok := errors.AsType[*url.Error](cause); ok { // which names the whole address
+	if u, ok := errors.AsType[*url.Error](cause); ok { // the URL error repeats the whole address
 		cause = u.Err
 	}
 	return "no answer from " + e.server + ": " + cause.Error()
@@ -31,13 +31,13 @@ func (e *lostError) Error() string {
 
 func (e *lostError) Unwrap() []error { return []error{e.cause, ErrAway} }
 
-// sent reports whether the server may have got the request.
+// sent reports whether the server may have received the request.
 func (e *lostError) sent() bool {
 	dial, ok := errors.AsType[*net.OpError](e.cause)
 	return !ok || dial.Op != "dial"
 }
 
-// passes reports whether a request that met an error is to be made again, and after how long the server asks for at least.
+// passes reports whether to retry a request after an error, and the minimum delay that the server asks for.
 func passes(r *Request, err error) (after time.Duration, ok bool) {
 	if r.Reader != nil {
 		return 0, false
@@ -53,7 +53,7 @@ func passes(r *Request, err error) (after time.Duration, ok bool) {
 	case http.StatusTooManyRequests: // nothing was done
 		return e.RetryAfter, true
 	case http.StatusServiceUnavailable:
-		// A server that has nothing to do with it any more has done nothing; of one that has failed, or a proxy, nobody knows.
+		// With these codes the server has done nothing. After a failed store, or behind a proxy, that is unknown.
 		done := e.Code != "draining" && e.Code != "closed" && e.Code != "fenced" && e.Code != "busy"
 		return e.RetryAfter, !done || r.Repeatable || r.Method == http.MethodGet
 	case http.StatusBadGateway, http.StatusGatewayTimeout:
@@ -62,7 +62,7 @@ func passes(r *Request, err error) (after time.Duration, ok bool) {
 	return 0, false
 }
 
-// patiently does something again and again while it meets errors that pass, for as long as the patience lasts.
+// patiently calls do until it succeeds, fails with an error that cannot be retried, or the patience is used up.
 func (c *Client) patiently(ctx context.Context, r *Request, patience time.Duration, do func() error) error {
 	var waited time.Duration
 	for next := firstPause; ; next = min(2*next, mostPause) {
@@ -98,7 +98,7 @@ func (c *Client) retry(ctx context.Context, r *Request, patience time.Duration) 
 	return res, err
 }
 
-// pause waits, or returns the error of ctx when that is done before.
+// pause waits, and returns the error of ctx if that ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	over, cancel := context.WithTimeout(ctx, d)
 	defer cancel()

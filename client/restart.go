@@ -7,13 +7,14 @@ import (
 	"strconv"
 )
 
-// RestartOptions says what of a run a new run repeats. The zero value repeats all of it, under an id of the server.
+// RestartOptions say which part of a run a new run repeats. The zero value repeats all of it, under an id that the server
+// generates.
 type RestartOptions struct {
 	NewID      string  // of the new run
-	From       string  // name of the first step, sleep or child that is done again; what came before is kept
-	Iteration  *uint32 // of a run that has continued as new; nil: the newest one that has From, or the first one
-	Version    uint32  // under which the new run goes on; 0: that of the run
-	KeepUndone bool    // keeps what was undone since, and children that were cancelled, where a restart is refused otherwise
+	From       string  // name of the first step, sleep or child to repeat; everything before is kept
+	Iteration  *uint32 // of a run that has continued as new; nil: the newest iteration that has From, or the first
+	Version    uint32  // of the new run; 0: the version of the old run
+	KeepUndone bool    // keep steps that were undone later, and cancelled children; otherwise they prevent the restart
 }
 
 func (o *RestartOptions) query() url.Values {
@@ -33,39 +34,39 @@ func (o *RestartOptions) query() url.Values {
 	return v
 }
 
-// RestartPlan says what a restart does.
+// RestartPlan describes the effect of a restart.
 type RestartPlan struct {
 	Run       string        `json:"run"`
 	From      string        `json:"from"`
 	Iteration uint32        `json:"iteration"`
 	Version   uint32        `json:"version"`  // of the new run
-	Refused   string        `json:"refused"`  // why the restart is refused; empty if it is not
-	Signal    string        `json:"signal"`   // that the run was started with, if the new run is, too; empty if there is none
-	Kept      []RestartCall `json:"kept"`     // calls whose outcomes the new run has
-	Repeated  []RestartCall `json:"repeated"` // those that it makes again, if it does what the run did
+	Refused   string        `json:"refused"`  // why the restart is refused; empty if it is allowed
+	Signal    string        `json:"signal"`   // signal that the run was started with, if the new run gets it too; otherwise empty
+	Kept      []RestartCall `json:"kept"`     // calls whose outcomes the new run keeps
+	Repeated  []RestartCall `json:"repeated"` // calls that it makes again, if it behaves like the old run
 }
 
-// RestartCall is a call of the run that is repeated.
+// RestartCall is a call of the old run.
 type RestartCall struct {
 	Seq    uint64 `json:"seq"`    // of its entry
 	Kind   string `json:"kind"`   // as in the journal, such as step
-	Name   string `json:"name"`   // some calls have none
+	Name   string `json:"name"`   // empty for some calls
 	Target string `json:"target"` // handler, workflow, run, or token of a hook
-	Note   string `json:"note"`   // what is worth knowing
+	Note   string `json:"note"`   // remark for people
 }
 
-// Restart starts a run like another one: from its beginning, or so that all before the first step, sleep or child of
-// the name from is as it was. The new run has an id of the server for an empty newID.
+// Restart starts a run as a repetition of another one: from the beginning, or keeping everything before the first step,
+// sleep or child named from. For an empty newID the server generates the id.
 func (c *Client) Restart(ctx context.Context, id, newID, from string) (Run, error) {
 	return c.RestartWith(ctx, id, RestartOptions{NewID: newID, From: from})
 }
 
-// RestartWith is Restart with more to say. A restart that is refused is an *Error of the code conflict, with a sentence.
+// RestartWith is like Restart, with more options. A refused restart is an *Error with code conflict.
 func (c *Client) RestartWith(ctx context.Context, id string, o RestartOptions) (Run, error) {
 	return send[Run](ctx, c, Request{Method: http.MethodPost, Path: runPath(id, "/restart"), Query: o.query()}, nil)
 }
 
-// PlanRestart says what RestartWith would do, and does nothing. A restart that would be refused is no error.
+// PlanRestart returns what RestartWith would do, without doing it. A refusal is reported in the plan, not as an error.
 func (c *Client) PlanRestart(ctx context.Context, id string, o RestartOptions) (RestartPlan, error) {
 	q := o.query()
 	q.Set("dry_run", "true")

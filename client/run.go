@@ -16,7 +16,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// Status is where a run stands.
+// Status is the status of a run.
 type Status string
 
 // The statuses.
@@ -26,7 +26,7 @@ const (
 	Sleeping   Status = "sleeping"
 	Waiting    Status = "waiting"
 	Paused     Status = "paused"
-	Stuck      Status = "stuck" // its workflow differs from its journal, or the module has broken down: it needs a person
+	Stuck      Status = "stuck" // the code differs from the journal, or the module broke down: a person must act
 	Completed  Status = "completed"
 	Failed     Status = "failed"
 	Cancelled  Status = "cancelled"
@@ -38,7 +38,7 @@ func (s Status) Terminal() bool {
 	return s == Completed || s == Failed || s == Cancelled || s == Terminated
 }
 
-// Run is what is known of a run. Instants are zero where there is none.
+// Run is the state of a run. Instants that do not apply are zero.
 type Run struct {
 	Namespace string    `json:"namespace,omitempty"` // empty in the default namespace
 	ID        string    `json:"id"`
@@ -51,10 +51,10 @@ type Run struct {
 	Started   time.Time `json:"started,omitzero"` // when its workflow began to run
 	Updated   time.Time `json:"updated"`
 	Ended     time.Time `json:"ended,omitzero"`
-	Wake      time.Time `json:"wake,omitzero"`       // when it wakes by itself
+	Wake      time.Time `json:"wake,omitzero"`       // when the run wakes by itself
 	Entries   uint64    `json:"entries"`             // of its journal
-	Existed   bool      `json:"existed,omitempty"`   // of a start: the run was there already
-	Iteration uint32    `json:"iteration,omitempty"` // how often the run has continued as new
+	Existed   bool      `json:"existed,omitempty"`   // of a start: the run existed already
+	Iteration uint32    `json:"iteration,omitempty"` // from 0; each continue-as-new adds one
 	// FirstIteration is the first iteration whose journal is kept.
 	FirstIteration uint32            `json:"first_iteration,omitempty"`
 	Attributes     map[string]string `json:"attributes,omitempty"`
@@ -62,31 +62,31 @@ type Run struct {
 	Parent         string            `json:"parent,omitempty"` // id of the run that started it
 	Output         uint64            `json:"output,omitempty"` // chunks of output
 	Schedule       string            `json:"schedule,omitempty"`
-	Nominal        time.Time         `json:"nominal,omitzero"` // the instant for which the schedule started it
-	// Aside says why nothing happens to the run here: "copy" or "moved"; empty for all others.
+	Nominal        time.Time         `json:"nominal,omitzero"` // the instant that the schedule started it for
+	// Aside says why the run does not execute here: "copy" or "moved". It is empty for all other runs.
 	Aside    string    `json:"aside,omitempty"`
 	Imported time.Time `json:"imported,omitzero"`
-	// Place is where the run stands that waits for a slot. Only Get has it.
+	// Place is the position in the queue for a slot. Only Get returns it.
 	Place *Place `json:"place,omitempty"`
-	// Throttled is until when other starts of the same key return this run. Only such a start has it.
+	// Throttled is until when starts with the same key return this run. Only such a start returns it.
 	Throttled time.Time `json:"throttled,omitzero"`
-	// Error is the message with which a failed run has failed: 300 characters of it in lists.
+	// Error is the message of a failed run. Lists shorten it to 300 characters.
 	Error string `json:"error,omitempty"`
-	// Failure is all that was recorded of it. Only Get has it.
+	// Failure is the complete recorded failure. Only Get returns it.
 	Failure *abi.Error `json:"failure,omitempty"`
-	Help    string     `json:"help,omitempty"`     // what helps a run that is stuck
+	Help    string     `json:"help,omitempty"`     // advice for a stuck run
 	TraceID string     `json:"trace_id,omitempty"` // of W3C Trace Context; only Get has it
 }
 
-// Place is where a run stands that waits for a slot.
+// Place is the position of a run in the queue for a slot.
 type Place struct {
 	Place   int    `json:"place"`   // among the runs with the same keys, from 1
-	Same    int64  `json:"same"`    // runs with the same keys that wait
-	Waiting int64  `json:"waiting"` // runs of the workflow that wait
+	Same    int64  `json:"same"`    // waiting runs with the same keys
+	Waiting int64  `json:"waiting"` // waiting runs of the workflow
 	Limit   string `json:"limit,omitempty"`
 }
 
-// Page is a page of a list.
+// Page is one page of a list.
 type Page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next,omitempty"` // the cursor of the next page; empty on the last one
@@ -96,13 +96,13 @@ type Page[T any] struct {
 type Query struct {
 	Workflow      string
 	Statuses      []Status
-	CreatedFrom   time.Time         // at this instant or after it
-	CreatedBefore time.Time         // before this instant
+	CreatedFrom   time.Time         // created at this instant or later
+	CreatedBefore time.Time         // created before this instant
 	Attributes    map[string]string // equal to
-	Where         []string          // conditions of attributes, such as "amount>=100"; all must hold
+	Where         []string          // conditions on attributes, such as "amount>=100"; all must hold
 	Oldest        bool              // oldest first
 	Limit         int               // of a page, at most 1,000; 100 for 0
-	Cursor        string            // Next of the page before
+	Cursor        string            // Next of the previous page
 }
 
 func (q *Query) values() url.Values {
@@ -145,7 +145,7 @@ func instant(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// Get returns a run as it stands.
+// Get returns the current state of a run.
 func (c *Client) Get(ctx context.Context, id string) (Run, error) {
 	return get[Run](ctx, c, runPath(id, ""), nil)
 }
@@ -155,7 +155,7 @@ func (c *Client) RunPage(ctx context.Context, q Query) (Page[Run], error) {
 	return get[Page[Run]](ctx, c, "/v1/runs", q.values())
 }
 
-// Runs returns all runs that a query selects, page by page, from its cursor on. It ends with the first error.
+// Runs yields all runs that a query selects, starting at its cursor, and reads them page by page. It ends with the first error.
 func (c *Client) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 	return pages(func(cursor string) (Page[Run], error) {
 		if cursor != "" {
@@ -165,7 +165,7 @@ func (c *Client) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 	})
 }
 
-// pages returns the items of all pages.
+// pages yields the items of all pages.
 func pages[T any](page func(cursor string) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for cursor := ""; ; {
@@ -194,7 +194,7 @@ type Counts struct {
 	Statuses map[Status]int64 `json:"statuses"`
 }
 
-// Count counts the runs of a workflow by status; those of all workflows for "".
+// Count counts the runs of a workflow by status, or the runs of all workflows for "".
 func (c *Client) Count(ctx context.Context, workflow string) (Counts, error) {
 	v := url.Values{}
 	if workflow != "" {
@@ -203,10 +203,10 @@ func (c *Client) Count(ctx context.Context, workflow string) (Counts, error) {
 	return get[Counts](ctx, c, "/v1/runs:count", v)
 }
 
-// held is how long one request waits for a run.
+// held is how long the server holds a request that waits for a run.
 const held = "30s"
 
-// Wait waits until a run has ended or is stuck, or ctx is done. That it failed is no error.
+// Wait waits until a run has ended or is stuck, or ctx is done. A failed run is not an error.
 func (c *Client) Wait(ctx context.Context, id string) (Run, error) {
 	_, err := c.ResultRaw(ctx, id)
 	if _, ok := errors.AsType[*RunError](err); err != nil && !ok && !errors.Is(err, ErrMismatch) {
@@ -215,8 +215,8 @@ func (c *Client) Wait(ctx context.Context, id string) (Run, error) {
 	return c.Get(ctx, id)
 }
 
-// ResultRaw waits until a run has ended and returns its result as bytes. A run that ended otherwise than completed is a
-// *RunError; errors.Is(err, ErrMismatch) for one that is stuck.
+// ResultRaw waits until a run has ended and returns its result as bytes. For a run that did not complete it returns a
+// *RunError; if the run is stuck, errors.Is(err, ErrMismatch) is true.
 func (c *Client) ResultRaw(ctx context.Context, id string) ([]byte, error) {
 	r := Request{Method: http.MethodGet, Path: runPath(id, "/result"), Query: url.Values{"wait": {held}}}
 	for {
@@ -227,7 +227,7 @@ func (c *Client) ResultRaw(ctx context.Context, id string) ([]byte, error) {
 	}
 }
 
-// Result is ResultRaw with the result decoded from JSON. For a run without a result it is the zero value.
+// Result is like ResultRaw and decodes the result from JSON. Without a result it returns the zero value.
 func Result[T any](ctx context.Context, c *Client, id string) (v T, err error) {
 	b, err := c.ResultRaw(ctx, id)
 	if err != nil || len(b) == 0 {
@@ -239,14 +239,14 @@ func Result[T any](ctx context.Context, c *Client, id string) (v T, err error) {
 	return v, nil
 }
 
-// Timer says when a run wakes.
+// Timer is a run and the instant at which it wakes.
 type Timer struct {
 	RunID    string    `json:"run"`
 	Workflow string    `json:"workflow"`
 	Due      time.Time `json:"due"`
 }
 
-// Timers returns what wakes within a time, soonest first; all for 0.
+// Timers yields the wakes due within a duration, soonest first; all of them for 0.
 func (c *Client) Timers(ctx context.Context, within time.Duration) iter.Seq2[Timer, error] {
 	v := url.Values{}
 	if within > 0 {

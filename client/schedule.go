@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// ScheduleSpec says what a schedule starts when. Durations are duration text.
+// ScheduleSpec defines a schedule: what it starts and when. Durations are duration text.
 type ScheduleSpec struct {
 	Workflow   string            `json:"workflow"`
 	Version    uint32            `json:"version,omitempty"` // 0: the newest at each start
 	Input      json.RawMessage   `json:"input,omitempty"`
-	Bytes      string            `json:"input_base64,omitempty"` // in place of Input: bytes that are no JSON
+	Bytes      string            `json:"input_base64,omitempty"` // in place of Input: bytes that are not JSON, in base64
 	Attributes map[string]string `json:"attributes,omitempty"`
 	Memo       json.RawMessage   `json:"memo,omitempty"`
 	Timeout    string            `json:"timeout,omitempty"` // of each run
 	When       string            `json:"when"`              // a cron expression, @every, an instant, or ISO 8601
 	Zone       string            `json:"zone,omitempty"`    // such as Europe/Berlin; UTC for ""
 	Jitter     string            `json:"jitter,omitempty"`
-	// Overlap is what becomes of an instant while a run is in progress: skip (""), buffer-one, buffer-all, allow,
+	// Overlap says what happens to an instant while a run is in progress: skip (""), buffer-one, buffer-all, allow,
 	// cancel-other or terminate-other.
 	Overlap  string    `json:"overlap,omitempty"`
-	CatchUp  string    `json:"catch_up,omitempty"` // how late an instant is started at most; 1d for ""
+	CatchUp  string    `json:"catch_up,omitempty"` // the longest delay after which an instant is still started; 1d for ""
 	From     time.Time `json:"from,omitzero"`
 	Until    time.Time `json:"until,omitzero"`
-	Runs     int64     `json:"runs,omitempty"` // so many instants are started; any number for 0
+	Runs     int64     `json:"runs,omitempty"` // the number of instants to start; no limit for 0
 	Priority int       `json:"priority,omitempty"`
-	// Revision is that of the spec. Where one is replaced, it must be this one; any for 0.
+	// Revision is the revision of the spec. An update with a Revision requires it to be current; 0 skips the check.
 	Revision uint64 `json:"revision,omitempty"`
 }
 
-// Schedule is a schedule as it stands.
+// Schedule is the current state of a schedule.
 type Schedule struct {
 	ID string `json:"id"`
 	ScheduleSpec
@@ -43,54 +43,54 @@ type Schedule struct {
 	Updated    time.Time          `json:"updated"`
 	Paused     bool               `json:"paused"`
 	Note       string             `json:"note,omitempty"` // why it is paused
-	Ended      bool               `json:"ended"`          // nothing is due any more
+	Ended      bool               `json:"ended"`          // nothing more is due
 	Next       time.Time          `json:"next,omitzero"`
 	Wake       time.Time          `json:"wake,omitzero"` // Next with its jitter
 	Started    int64              `json:"started"`
 	Skipped    int64              `json:"skipped"`
 	Missed     int64              `json:"missed"`
 	Running    []string           `json:"running,omitempty"` // ids of runs in progress
-	Waiting    []time.Time        `json:"waiting,omitempty"` // instants that wait for the end of a run
+	Waiting    []time.Time        `json:"waiting,omitempty"` // instants that wait for a run to end
 	Recent     []ScheduledRun     `json:"recent,omitempty"`
 	NotStarted []ScheduleMiss     `json:"not_started,omitempty"`
 	Backfills  []ScheduleBackfill `json:"backfills,omitempty"`
-	Error      string             `json:"error,omitempty"` // of the newest start that was refused
+	Error      string             `json:"error,omitempty"` // of the newest refused start
 }
 
-// ScheduledRun is a run that a schedule has started.
+// ScheduledRun is a run that a schedule started.
 type ScheduledRun struct {
-	Nominal time.Time `json:"nominal"`        // the instant for which it was started
-	Kind    string    `json:"kind,omitempty"` // trigger or backfill; empty for the others
+	Nominal time.Time `json:"nominal"`        // the instant that it was started for
+	Kind    string    `json:"kind,omitempty"` // trigger or backfill; empty for a regular instant
 	Run     string    `json:"run"`
 	Started time.Time `json:"started"`
 }
 
-// ScheduleMiss are instants that were not started.
+// ScheduleMiss is one or more instants that were not started.
 type ScheduleMiss struct {
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
 	Count  int64     `json:"count"`
-	More   bool      `json:"more,omitempty"` // there were more than were counted
+	More   bool      `json:"more,omitempty"` // there were more instants than Count
 	Reason string    `json:"reason"`
-	Policy bool      `json:"policy,omitempty"` // they were skipped by the overlap policy
+	Policy bool      `json:"policy,omitempty"` // the overlap policy skipped them
 }
 
-// ScheduleBackfill is a range of instants that are being started.
+// ScheduleBackfill is a backfill in progress.
 type ScheduleBackfill struct {
 	After time.Time `json:"after"`
 	To    time.Time `json:"to"`
 	All   bool      `json:"all,omitempty"`
 }
 
-// ScheduleInstant is an instant at which a schedule will start a run.
+// ScheduleInstant is an instant for which a schedule will start a run.
 type ScheduleInstant struct {
 	Nominal time.Time `json:"nominal"`
-	Start   time.Time `json:"start"` // later by the jitter
+	Start   time.Time `json:"start"` // Nominal plus jitter
 }
 
 func schedulePath(id, rest string) string { return "/v1/schedules/" + Segment(id) + rest }
 
-// CreateSchedule creates a schedule. ErrConflict if there is one with the id.
+// CreateSchedule creates a schedule. It returns ErrConflict if the id is taken.
 func (c *Client) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
 	return send[Schedule](ctx, c, Request{Method: http.MethodPost, Path: "/v1/schedules"}, struct {
 		ID string `json:"id"`
@@ -98,17 +98,17 @@ func (c *Client) CreateSchedule(ctx context.Context, id string, spec ScheduleSpe
 	}{id, spec})
 }
 
-// UpdateSchedule replaces what a schedule starts when. ErrConflict if the spec has another Revision by now.
+// UpdateSchedule replaces the spec of a schedule. It returns ErrConflict if spec.Revision is set and no longer current.
 func (c *Client) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
 	return send[Schedule](ctx, c, Request{Method: http.MethodPut, Path: schedulePath(id, ""), Repeatable: spec.Revision == 0}, spec)
 }
 
-// Schedule returns a schedule as it stands.
+// Schedule returns the current state of a schedule.
 func (c *Client) Schedule(ctx context.Context, id string) (Schedule, error) {
 	return get[Schedule](ctx, c, schedulePath(id, ""), nil)
 }
 
-// Schedules returns all schedules, by id.
+// Schedules yields all schedules, ordered by id.
 func (c *Client) Schedules(ctx context.Context) iter.Seq2[Schedule, error] {
 	return pages(func(cursor string) (Page[Schedule], error) {
 		v := url.Values{}
@@ -119,17 +119,18 @@ func (c *Client) Schedules(ctx context.Context) iter.Seq2[Schedule, error] {
 	})
 }
 
-// ScheduleNext lists the next instants of a schedule, at most 1,000.
+// ScheduleNext returns the next instants of a schedule, at most limit, which is at most 1,000.
 func (c *Client) ScheduleNext(ctx context.Context, id string, limit int) ([]ScheduleInstant, error) {
 	return items[ScheduleInstant](ctx, c, schedulePath(id, "/next"), url.Values{"limit": {strconv.Itoa(limit)}})
 }
 
-// PauseSchedule has nothing started until ResumeSchedule. What is due meanwhile is left out. The note says why, for people.
+// PauseSchedule pauses a schedule until ResumeSchedule. Instants that are due in the meantime are skipped. The note is for
+// people.
 func (c *Client) PauseSchedule(ctx context.Context, id, note string) (Schedule, error) {
 	return c.noted(ctx, id, "/pause", note)
 }
 
-// ResumeSchedule lets a schedule continue with what is due from now on.
+// ResumeSchedule resumes a paused schedule with the instants that are due from now on.
 func (c *Client) ResumeSchedule(ctx context.Context, id, note string) (Schedule, error) {
 	return c.noted(ctx, id, "/resume", note)
 }
@@ -140,8 +141,8 @@ func (c *Client) noted(ctx context.Context, id, action, note string) (Schedule, 
 	}{note})
 }
 
-// TriggerSchedule starts a run of a schedule now, by an overlap policy, or that of the schedule for "". It returns the id of
-// the run; "" if it waits for the end of another one.
+// TriggerSchedule starts a run of a schedule now, under an overlap policy, or the schedule's own for "". It returns the id of
+// the run, or "" if the start waits for another run to end.
 func (c *Client) TriggerSchedule(ctx context.Context, id, overlap string) (run string, err error) {
 	t, err := send[struct {
 		Run string `json:"run"`
@@ -151,7 +152,7 @@ func (c *Client) TriggerSchedule(ctx context.Context, id, overlap string) (run s
 	return t.Run, err
 }
 
-// BackfillSchedule starts the instants of a range that has passed: one after the other, or all beside each other.
+// BackfillSchedule starts the instants of a past range: one after the other, or all of them concurrently.
 func (c *Client) BackfillSchedule(ctx context.Context, id string, from, to time.Time, all bool) (Schedule, error) {
 	return send[Schedule](ctx, c, Request{Method: http.MethodPost, Path: schedulePath(id, "/backfill")}, struct {
 		From time.Time `json:"from"`

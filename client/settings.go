@@ -7,41 +7,41 @@ import (
 	"time"
 )
 
-// Limits say how many runs of a workflow are in progress at a time, or begin within a window.
+// Limits bound how many runs of a workflow are in progress at a time, or begin within a window.
 type Limits struct {
 	Workflow    string   `json:"workflow"`
 	Concurrency []string `json:"concurrency,omitempty"` // such as "5", or "5 per input.customer"
 	Rate        []string `json:"rate,omitempty"`        // such as "100/1m", or "100/1m per input.tenant"
 	Holding     int64    `json:"holding"`               // runs that hold a slot
-	Waiting     int64    `json:"waiting"`               // runs that wait for one
+	Waiting     int64    `json:"waiting"`               // runs that wait for a slot
 }
 
-// HandlerLimits say how many attempts of a handler are in flight at a time, or begin within a window.
+// HandlerLimits bound how many attempts of a handler are in flight at a time, or begin within a window.
 type HandlerLimits struct {
 	Handler     string   `json:"handler"`
 	Concurrency []string `json:"concurrency,omitempty"`
 	Rate        []string `json:"rate,omitempty"`
 	Holding     int      `json:"holding"` // attempts that hold a slot on the server
-	Waiting     int      `json:"waiting"` // attempts that wait for one
+	Waiting     int      `json:"waiting"` // attempts that wait for a slot
 }
 
-// ruled is what is set of limits.
+// ruled is the body of a request that sets limits.
 type ruled struct {
 	Concurrency []string `json:"concurrency,omitempty"`
 	Rate        []string `json:"rate,omitempty"`
 }
 
-// Limits lists the limits of all workflows that have some.
+// Limits returns the limits of all workflows that have any.
 func (c *Client) Limits(ctx context.Context) ([]Limits, error) {
 	return items[Limits](ctx, c, "/v1/limits", nil)
 }
 
-// LimitsOf returns the limits of a workflow; ErrNotFound if it has none.
+// LimitsOf returns the limits of a workflow, or ErrNotFound if it has none.
 func (c *Client) LimitsOf(ctx context.Context, workflow string) (Limits, error) {
 	return get[Limits](ctx, c, "/v1/limits/"+Segment(workflow), nil)
 }
 
-// SetLimits sets the limits of l.Workflow in place of those that it had. Runs that have begun continue.
+// SetLimits replaces the limits of l.Workflow. Runs that have begun continue.
 func (c *Client) SetLimits(ctx context.Context, l Limits) (Limits, error) {
 	return put[Limits](ctx, c, "/v1/limits/"+Segment(l.Workflow), ruled{l.Concurrency, l.Rate})
 }
@@ -51,12 +51,12 @@ func (c *Client) DeleteLimits(ctx context.Context, workflow string) error {
 	return c.remove(ctx, "/v1/limits/"+Segment(workflow))
 }
 
-// HandlerLimits lists the limits of all handlers that have some.
+// HandlerLimits returns the limits of all handlers that have any.
 func (c *Client) HandlerLimits(ctx context.Context) ([]HandlerLimits, error) {
 	return items[HandlerLimits](ctx, c, "/v1/handler-limits", nil)
 }
 
-// SetHandlerLimits sets the limits of l.Handler in place of those that it had.
+// SetHandlerLimits replaces the limits of l.Handler.
 func (c *Client) SetHandlerLimits(ctx context.Context, l HandlerLimits) (HandlerLimits, error) {
 	return put[HandlerLimits](ctx, c, "/v1/handler-limits/"+Segment(l.Handler), ruled{l.Concurrency, l.Rate})
 }
@@ -66,15 +66,15 @@ func (c *Client) DeleteHandlerLimits(ctx context.Context, handler string) error 
 	return c.remove(ctx, "/v1/handler-limits/"+Segment(handler))
 }
 
-// StartWindow says which starts of a workflow are one run: by a debounce or by a throttle.
+// StartWindow says which starts of a workflow become one run: by a debounce or by a throttle.
 type StartWindow struct {
 	Workflow string `json:"workflow"`
 	Debounce string `json:"debounce,omitempty"` // a quiet time: "10s", or "10s per input.customer"
-	Longest  string `json:"longest,omitempty"`  // of a debounce: how long after the first start its run begins at the latest
+	Longest  string `json:"longest,omitempty"`  // of a debounce: longest delay from the first start to the run
 	Throttle string `json:"throttle,omitempty"` // in place of a debounce: one start within "1h", or "1h per input.customer"
 }
 
-// StartWindows lists the windows of all workflows that have one.
+// StartWindows returns the windows of all workflows that have one.
 func (c *Client) StartWindows(ctx context.Context) ([]StartWindow, error) {
 	return items[StartWindow](ctx, c, "/v1/start-windows", nil)
 }
@@ -89,71 +89,71 @@ func (c *Client) SetStartWindow(ctx context.Context, w StartWindow) (StartWindow
 	}{w.Debounce, w.Longest, w.Throttle})
 }
 
-// DeleteStartWindow has each start of a workflow be a run of its own again.
+// DeleteStartWindow removes the window of a workflow: every start is a run of its own again.
 func (c *Client) DeleteStartWindow(ctx context.Context, workflow string) error {
 	return c.remove(ctx, "/v1/start-windows/"+Segment(workflow))
 }
 
-// OthersRetention is the workflow of a retention for all that have none of their own.
+// OthersRetention is the workflow name of the retention for all workflows without their own.
 const OthersRetention = "-"
 
-// Retention is how long ended runs of a workflow are kept, as duration text; for ever for "".
+// Retention says how long the ended runs of a workflow are kept, as duration text. Runs are kept for ever for "".
 type Retention struct {
 	Workflow   string `json:"workflow,omitempty"`
 	Completed  string `json:"completed,omitempty"`
 	Failed     string `json:"failed,omitempty"`
 	Cancelled  string `json:"cancelled,omitempty"`
 	Terminated string `json:"terminated,omitempty"`
-	Keep       int    `json:"keep,omitempty"` // so many ended runs at most, whatever their status; any number for 0
+	Keep       int    `json:"keep,omitempty"` // maximum number of ended runs of any status; no limit for 0
 
-	KeepCompleted  int `json:"keep_completed,omitempty"` // so many completed runs at most; any number for 0
+	KeepCompleted  int `json:"keep_completed,omitempty"` // maximum number of completed runs; no limit for 0
 	KeepFailed     int `json:"keep_failed,omitempty"`
 	KeepCancelled  int `json:"keep_cancelled,omitempty"`
 	KeepTerminated int `json:"keep_terminated,omitempty"`
 
-	// KeepIterations is how many iterations before the current one a run that continues as new keeps; 10 for 0, all for -1.
+	// KeepIterations is how many past iterations of a run that continues as new are kept; 10 for 0, all for -1.
 	KeepIterations    int    `json:"keep_iterations,omitempty"`
-	KeepIterationsFor string `json:"keep_iterations_for,omitempty"` // and for how long after their end
+	KeepIterationsFor string `json:"keep_iterations_for,omitempty"` // how long after their end they are kept
 
-	// KeepIDsFor is how long the id of a deleted run stays taken, in the whole namespace: of OthersRetention only. 30 days for "".
+	// KeepIDsFor is how long ids of deleted runs stay taken, in the whole namespace. Only OthersRetention has it. 30 days for "".
 	KeepIDsFor string `json:"keep_ids_for,omitempty"`
 }
 
-// Retentions lists how long ended runs are kept.
+// Retentions returns the retentions of the namespace.
 func (c *Client) Retentions(ctx context.Context) ([]Retention, error) {
 	return items[Retention](ctx, c, "/v1/retention", nil)
 }
 
-// SetRetention sets how long ended runs of r.Workflow are kept. Those that are older are deleted from now on.
+// SetRetention sets the retention of r.Workflow. Older runs are deleted from now on.
 func (c *Client) SetRetention(ctx context.Context, r Retention) (Retention, error) {
 	return put[Retention](ctx, c, "/v1/retention/"+Segment(r.Workflow), r)
 }
 
-// DeleteRetention removes what was set for a workflow.
+// DeleteRetention removes the retention of a workflow.
 func (c *Client) DeleteRetention(ctx context.Context, workflow string) error {
 	return c.remove(ctx, "/v1/retention/"+Segment(workflow))
 }
 
 // Token is a token without its text.
 type Token struct {
-	ID        string    `json:"id"` // it is no secret
+	ID        string    `json:"id"` // not secret
 	Name      string    `json:"name,omitempty"`
-	Namespace string    `json:"namespace,omitempty"` // empty: all of them
+	Namespace string    `json:"namespace,omitempty"` // empty: all namespaces
 	Scopes    []string  `json:"scopes"`
 	Created   time.Time `json:"created"`
 	Expires   time.Time `json:"expires,omitzero"` // zero: never
 }
 
-// TokenRequest asks for a token.
+// TokenRequest is a request for a token.
 type TokenRequest struct {
 	Name      string   `json:"name,omitempty"`           // for people
-	Namespace string   `json:"namespace,omitempty"`      // without it, that of the client
+	Namespace string   `json:"namespace,omitempty"`      // the client's namespace if empty
 	All       bool     `json:"all_namespaces,omitempty"` // the token is for all namespaces
 	Scopes    []string `json:"scopes"`                   // read, work, run, operate, upload, admin
 	Expires   string   `json:"expires,omitempty"`        // duration text; never for ""
 }
 
-// CreateToken makes a token, and returns its text, too, which nobody can ask for again.
+// CreateToken creates a token and returns it with its text. The text cannot be read again.
 func (c *Client) CreateToken(ctx context.Context, t TokenRequest) (made Token, text string, err error) {
 	n, err := send[struct {
 		Token
@@ -162,32 +162,32 @@ func (c *Client) CreateToken(ctx context.Context, t TokenRequest) (made Token, t
 	return n.Token, n.Text, err
 }
 
-// Tokens lists the tokens that the caller may see.
+// Tokens returns the tokens that the caller may see.
 func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
 	return items[Token](ctx, c, "/v1/tokens", nil)
 }
 
-// RevokeToken revokes a token by its id: no request is accepted with it any more.
+// RevokeToken revokes a token by its id. Requests with the token are refused from then on.
 func (c *Client) RevokeToken(ctx context.Context, id string) error {
 	return c.remove(ctx, "/v1/tokens/"+Segment(id))
 }
 
-// Quota is what a namespace may use; 0 is no limit.
+// Quota is what a namespace may use; 0 = no limit.
 type Quota struct {
-	MaxRuns           int64 `json:"max_runs,omitempty"` // that have not ended
+	MaxRuns           int64 `json:"max_runs,omitempty"` // runs that have not ended
 	MaxBytes          int64 `json:"max_bytes,omitempty"`
-	MaxInstances      int64 `json:"max_instances,omitempty"` // guests that compute at a time
+	MaxInstances      int64 `json:"max_instances,omitempty"` // guests that compute at the same time
 	StartsPerSecond   int64 `json:"starts_per_second,omitempty"`
 	RequestsPerSecond int64 `json:"requests_per_second,omitempty"`
 	WakesPerSecond    int64 `json:"wakes_per_second,omitempty"`
-	BytesPerSecond    int64 `json:"bytes_per_second,omitempty"` // that its runs write
+	BytesPerSecond    int64 `json:"bytes_per_second,omitempty"` // bytes that its runs write
 	MaxSchedules      int64 `json:"max_schedules,omitempty"`
 	MaxVersions       int64 `json:"max_versions,omitempty"`
 }
 
 // Usage is what a namespace uses.
 type Usage struct {
-	Runs      int64 `json:"runs"` // that have not ended
+	Runs      int64 `json:"runs"` // runs that have not ended
 	Bytes     int64 `json:"bytes"`
 	Instances int   `json:"instances"`
 }
@@ -200,22 +200,22 @@ type Namespace struct {
 	Usage   Usage     `json:"usage"`
 }
 
-// Namespaces lists the namespaces that the caller may see.
+// Namespaces returns the namespaces that the caller may see.
 func (c *Client) Namespaces(ctx context.Context) ([]Namespace, error) {
 	return items[Namespace](ctx, c, "/v1/namespaces", nil)
 }
 
-// SetQuota sets the quota of a namespace, which is made if there is none of the name.
+// SetQuota sets the quota of a namespace. It creates the namespace if necessary.
 func (c *Client) SetQuota(ctx context.Context, namespace string, q Quota) (Namespace, error) {
 	return put[Namespace](ctx, c, "/v1/namespaces/"+Segment(namespace), q)
 }
 
-// put replaces something by a body.
+// put makes a PUT request with a body.
 func put[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
 	return send[T](ctx, c, Request{Method: http.MethodPut, Path: path, Repeatable: true}, body)
 }
 
-// remove deletes something.
+// remove makes a DELETE request.
 func (c *Client) remove(ctx context.Context, path string) error {
 	return c.call(ctx, Request{Method: http.MethodDelete, Path: path, Query: url.Values{}}, nil)
 }

@@ -9,46 +9,46 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// OnConflict says what a start does whose id a run has.
+// OnConflict says what a start does if a run has the id.
 type OnConflict string
 
 // The policies.
 const (
-	// ConflictExisting returns the run that has the id, if its input is the same, and is ErrConflict if it is not.
+	// ConflictExisting returns the existing run if its input is the same, otherwise ErrConflict.
 	ConflictExisting OnConflict = "existing"
-	// ConflictFail is ErrConflict.
+	// ConflictFail returns ErrConflict.
 	ConflictFail OnConflict = "fail"
-	// ConflictTerminate ends the run, and starts a new one.
+	// ConflictTerminate terminates the existing run and starts a new one.
 	ConflictTerminate OnConflict = "terminate"
-	// ConflictReplace takes the place of a run that has ended, and is ErrConflict for one that lives.
+	// ConflictReplace replaces an ended run, and returns ErrConflict if the run has not ended.
 	ConflictReplace OnConflict = "replace"
 )
 
 // StartOptions are options of Start. The zero value starts the newest version at once under a new id.
 type StartOptions struct {
-	// ID of the run: up to 200 bytes of UTF-8. Without it the client makes one, with which the request can be repeated.
+	// ID is the id of the run, up to 200 bytes of UTF-8. Without it the client generates one, so that the request can be repeated.
 	ID         string
 	Version    uint32            // 0: the newest
 	At         time.Time         // when its workflow begins; zero: at once
-	In         time.Duration     // in place of At: after how long, by the server's clock
-	Timeout    time.Duration     // after which the run fails; 0: none
-	Attributes map[string]string // by which it is found
-	Memo       any               // JSON that people see with the run, at most 2,048 bytes
+	In         time.Duration     // in place of At: delay by the server's clock
+	Timeout    time.Duration     // the run fails after this time; 0: no timeout
+	Attributes map[string]string // to find the run by
+	Memo       any               // JSON that is shown with the run, at most 2,048 bytes
 	Signal     *FirstSignal
 	OnConflict OnConflict // default: ConflictExisting
-	Priority   int        // among the runs that wait for a slot, -100 to 100
-	// TraceParent is the caller's span, as W3C Trace Context says: the run belongs to its trace.
+	Priority   int        // in the queue for a slot, -100 to 100
+	// TraceParent is the caller's span as in W3C Trace Context. The run belongs to its trace.
 	TraceParent string
 }
 
-// FirstSignal is a signal that a run has from its beginning; for an existing run, it is a signal like others.
+// FirstSignal is a signal that is delivered with the start. If the run exists already, it is an ordinary signal.
 type FirstSignal struct {
 	Name           string
 	Payload        any
-	IdempotencyKey string // without it, the client makes one
+	IdempotencyKey string // if empty, the client generates one
 }
 
-// startBody is the body of a start.
+// startBody is the body of a start request.
 type startBody struct {
 	ID         string            `json:"id"`
 	Input      Payload           `json:"input,omitempty"`
@@ -70,8 +70,8 @@ type signalBody struct {
 	IdempotencyKey string  `json:"idempotency_key"`
 }
 
-// Start starts a run of a workflow. The input is encoded as JSON; nil means none, and Payload and json.RawMessage are
-// sent as they are. The run is durable when Start returns it. Run.Existed says that it was there already.
+// Start starts a run of a workflow. The input is encoded as JSON; nil means no input, and Payload and json.RawMessage are
+// sent unchanged. The run is durable on return. Run.Existed says that it existed already.
 func (c *Client) Start(ctx context.Context, workflow string, input any, o StartOptions) (Run, error) {
 	p, err := payload(input)
 	if err != nil {
@@ -80,8 +80,8 @@ func (c *Client) Start(ctx context.Context, workflow string, input any, o StartO
 	return c.start(ctx, workflow, startBody{Input: p}, o)
 }
 
-// StartRaw is Start with an input that need not be JSON: a text or other bytes, for programs that read those, and for workflows
-// whose input is workflow.Bytes.
+// StartRaw is like Start with an input that need not be JSON, for workflows that read text or bytes, such as those whose input
+// is workflow.Bytes.
 func (c *Client) StartRaw(ctx context.Context, workflow string, input []byte, o StartOptions) (Run, error) {
 	return c.start(ctx, workflow, startBody{Bytes: input}, o)
 }
@@ -107,7 +107,7 @@ func (c *Client) start(ctx context.Context, workflow string, body startBody, o S
 	return send[Run](ctx, c, r, body)
 }
 
-// fillStart encodes what else is a payload.
+// fillStart encodes the memo and the signal.
 func fillStart(body *startBody, o *StartOptions) (err error) {
 	body.Memo, err = payload(o.Memo)
 	if err != nil || o.Signal == nil {

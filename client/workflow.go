@@ -22,25 +22,25 @@ type Version struct {
 	HTTP     []string  `json:"allow_http,omitempty"`
 	Secrets  []string  `json:"allow_secret,omitempty"`
 	Created  time.Time `json:"created"`
-	Imported bool      `json:"imported,omitempty"` // made by an import: no start uses it that does not name it
-	New      bool      `json:"new"`                // made by this upload
+	Imported bool      `json:"imported,omitempty"` // created by an import: a start must name it explicitly
+	New      bool      `json:"new"`                // created by this upload
 	Queries  []string  `json:"queries,omitempty"`  // only Workflow has these three
 	Signals  []string  `json:"signals,omitempty"`
 	Updates  []string  `json:"updates,omitempty"`
-	Live     int       `json:"live"` // runs that have not ended; only Workflow counts them
+	Live     int       `json:"live"` // runs that have not ended; only Workflow returns it
 }
 
-// UploadOptions say what a version may do, and of which workflows it is one.
+// UploadOptions say which workflows get a version and what it may do.
 type UploadOptions struct {
-	Only        []string // workflows of the module; all for none
+	Only        []string // workflows of the module; all if empty
 	AllowStep   []string // handlers that it may call
 	AllowHTTP   []string // hosts that it may make requests to
-	AllowSecret []string // NAME=host,Header: secrets that it may send there
+	AllowSecret []string // NAME=host,Header: secrets that it may send to that host
 }
 
-// Upload stores a module as the next version of its workflows; of workflow, if the module lists none. A module that is
-// there with the same grants makes no new version. It is durable, and compiled, on return. ErrRejected, with the
-// reason, if it cannot be a workflow.
+// Upload stores a module as the next version of its workflows, or of workflow if the module lists none. If the module exists
+// with the same grants, no version is created. The version is durable and compiled on return. Upload returns ErrRejected
+// with the reason if the module cannot be a workflow.
 func (c *Client) Upload(ctx context.Context, workflow string, wasm []byte, o UploadOptions) ([]Version, error) {
 	if workflow == "" {
 		workflow = "-"
@@ -53,23 +53,23 @@ func (c *Client) Upload(ctx context.Context, workflow string, wasm []byte, o Upl
 
 func ofModule() http.Header { return http.Header{"Content-Type": {"application/wasm"}} }
 
-// Workflows lists the versions of all workflows.
+// Workflows returns the versions of all workflows.
 func (c *Client) Workflows(ctx context.Context) ([]Version, error) {
 	return items[Version](ctx, c, "/v1/workflows", nil)
 }
 
-// Workflow lists the versions of a workflow, with the numbers of their live runs, and what they offer.
+// Workflow returns the versions of a workflow, with the numbers of live runs and the names of queries, signals and updates.
 func (c *Client) Workflow(ctx context.Context, name string) ([]Version, error) {
 	return items[Version](ctx, c, workflowPath(name, ""), nil)
 }
 
-// DeleteVersion deletes a version that no run has; ErrConflict while one has it.
+// DeleteVersion deletes a version. It returns ErrConflict while a run has it.
 func (c *Client) DeleteVersion(ctx context.Context, workflow string, version uint32) error {
 	return c.call(ctx, Request{Method: http.MethodDelete,
 		Path: workflowPath(workflow, "/versions/"+strconv.FormatUint(uint64(version), 10))}, nil)
 }
 
-// Schemas are the JSON Schemas of a workflow, as far as it has some.
+// Schemas are the JSON Schemas that a workflow provides.
 type Schemas struct {
 	Input   json.RawMessage            `json:"input,omitempty"`
 	Result  json.RawMessage            `json:"result,omitempty"`
@@ -77,7 +77,7 @@ type Schemas struct {
 	Updates map[string]json.RawMessage `json:"updates,omitempty"`
 }
 
-// Schemas returns the schemas of a version of a workflow; of the newest one for 0.
+// Schemas returns the schemas of a version of a workflow, or of the newest version for 0.
 func (c *Client) Schemas(ctx context.Context, workflow string, version uint32) (Schemas, error) {
 	v := url.Values{}
 	if version != 0 {
@@ -88,7 +88,7 @@ func (c *Client) Schemas(ctx context.Context, workflow string, version uint32) (
 
 func workflowPath(name, rest string) string { return "/v1/workflows/" + Segment(name) + rest }
 
-// RunCheck reports whether a run fits a module.
+// RunCheck reports whether a run is compatible with a module.
 type RunCheck struct {
 	RunID     string   `json:"run"`
 	Version   uint32   `json:"version,omitempty"`
@@ -96,17 +96,17 @@ type RunCheck struct {
 	Iteration uint32   `json:"iteration,omitempty"`
 	Entries   uint64   `json:"entries"`
 	Outcome   string   `json:"outcome"`            // compatible, diverges, not_checked, migrated or unchanged
-	Entry     *uint64  `json:"entry,omitempty"`    // seq at which it diverges
-	Journal   string   `json:"journal,omitempty"`  // what is there
-	Workflow  string   `json:"workflow,omitempty"` // what the workflow did
+	Entry     *uint64  `json:"entry,omitempty"`    // seq where it diverges
+	Journal   string   `json:"journal,omitempty"`  // what the journal has there
+	Workflow  string   `json:"workflow,omitempty"` // what the workflow did there
 	Reason    string   `json:"reason,omitempty"`
 	Notes     []string `json:"notes,omitempty"`
 }
 
-// CheckSummary counts what became of the runs that were checked.
+// CheckSummary counts the outcomes of the checked runs.
 type CheckSummary struct {
 	Workflow   string `json:"workflow"`
-	Version    uint32 `json:"version,omitempty"` // to which runs were migrated
+	Version    uint32 `json:"version,omitempty"` // version that runs were migrated to
 	Module     string `json:"module"`
 	Runs       int64  `json:"runs"`
 	Compatible int64  `json:"compatible"`
@@ -116,18 +116,18 @@ type CheckSummary struct {
 	Unchanged  int64  `json:"unchanged,omitempty"`
 }
 
-// Migration says which runs are to continue under another version.
+// Migration selects runs to migrate to another version.
 type Migration struct {
 	To       uint32   `json:"to"`
 	From     uint32   `json:"from,omitempty"`    // only runs of this version
 	Runs     []string `json:"runs,omitempty"`    // only these
-	DryRun   bool     `json:"dry_run,omitempty"` // nothing changes: it is only said which runs are compatible
-	CPU      string   `json:"cpu,omitempty"`     // duration text: what the replay of one run may compute; 10s for ""
+	DryRun   bool     `json:"dry_run,omitempty"` // change nothing, only check the runs
+	CPU      string   `json:"cpu,omitempty"`     // duration text: limit of the replay of one run; 10s for ""
 	Parallel int      `json:"parallel,omitempty"`
 }
 
-// Check replays the live runs of a workflow against a module that is not stored. Nothing changes. each, unless it is nil, is
-// called with the report of each run; an error of it ends the check.
+// Check replays the live runs of a workflow against a module that is not stored, and changes nothing. each, unless nil, is
+// called for every run; an error from it ends the check.
 func (c *Client) Check(ctx context.Context, workflow string, wasm []byte, each func(RunCheck) error) (CheckSummary, error) {
 	if workflow == "" {
 		workflow = "-"
@@ -136,7 +136,7 @@ func (c *Client) Check(ctx context.Context, workflow string, wasm []byte, each f
 		Repeatable: true}, each)
 }
 
-// Migrate has live runs that are compatible with another version of their workflow continue under it. each is as in Check.
+// Migrate moves live runs to another version of their workflow if they are compatible with it. each is as in Check.
 func (c *Client) Migrate(ctx context.Context, workflow string, m Migration, each func(RunCheck) error) (CheckSummary, error) {
 	b, err := encode(m)
 	if err != nil {
@@ -145,13 +145,13 @@ func (c *Client) Migrate(ctx context.Context, workflow string, m Migration, each
 	return c.reports(ctx, Request{Method: http.MethodPost, Path: workflowPath(workflow, "/migrate"), Body: b}, each)
 }
 
-// reports reads JSON Lines with reports of runs, and a summary at the end.
+// reports reads reports of runs as JSON Lines, with a summary at the end.
 func (c *Client) reports(ctx context.Context, r Request, each func(RunCheck) error) (CheckSummary, error) {
 	res, err := c.Do(ctx, r)
 	if err != nil {
 		return CheckSummary{}, err
 	}
-	defer func() { _ = res.Body.Close() }() // it has been read
+	defer func() { _ = res.Body.Close() }() // the body has been read
 	for d := json.NewDecoder(bufio.NewReader(res.Body)); ; {
 		var line struct {
 			Run     *RunCheck     `json:"run"`

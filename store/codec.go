@@ -7,12 +7,13 @@ import (
 	"math"
 )
 
-// CodecVersion is the first byte of every record. Zero is never written, so that a zeroed block is corrupt and
-// not an old version; a greater one is ErrVersion.
+// CodecVersion is the first byte of every record. Zero is never written, so that a zeroed block is corrupt and not an
+// old version; a greater version is ErrVersion.
 const CodecVersion = 1
 
 // FormatVersion is the version of a store as a whole: its tables and keys. A release opens stores of this version and
-// of earlier ones, which it raises to this one, so that an earlier release refuses what it would read wrongly.
+// of earlier ones, and raises the latter to this version, so that an earlier release refuses to open what it would
+// misread.
 //
 //	1  the first
 //	2  modules have a table of their own; wakes of other kinds and namespaces; a registry of namespaces
@@ -21,8 +22,8 @@ const CodecVersion = 1
 //	   schedules
 const FormatVersion = 4
 
-// MaxRecordBytes bounds every record: a commit refuses a larger one, and decoding does, before it allocates
-// anything. The largest legal one is an entry with an input, options and a result of the largest legal size.
+// MaxRecordBytes bounds every record: a commit refuses a larger record, and so does decoding, before it allocates
+// memory. The largest legal record is an entry with an input, options and a result of the largest legal size.
 const MaxRecordBytes = 8 << 20
 
 // castagnoli is CRC-32C (RFC 3720, appendix B.4), the polynomial with hardware support.
@@ -81,7 +82,7 @@ type field struct {
 
 func (f field) int() int64 { return int64(f.num>>1) ^ -int64(f.num&1) }
 
-// decode checks a record and hands its fields to take, which answers false for a tag that it does not know.
+// decode checks a record and hands its fields to take, which returns false for an unknown tag.
 func decode(what string, b []byte, take func(field) bool) error {
 	bad := func(why string, args ...any) error {
 		return fmt.Errorf("%w: %s: %s", ErrCorrupt, what, fmt.Sprintf(why, args...))
@@ -159,7 +160,7 @@ func AppendEntry(dst []byte, x *Entry) []byte {
 	return e.seal(from)
 }
 
-// DecodeEntry decodes what AppendEntry made. The entry shares memory with b, which has to stay as it is.
+// DecodeEntry decodes what AppendEntry made. The entry shares memory with b, which must not change.
 func DecodeEntry(b []byte) (x Entry, err error) {
 	err = decode("entry", b, func(f field) bool {
 		switch f.tag {

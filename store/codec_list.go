@@ -2,15 +2,15 @@ package store
 
 import "math"
 
-// BusyRun is what the list of busy runs says of a run: what counts need to know of it without its state.
+// BusyRun is a record of the list of busy runs: what the counts need to know of a run without reading its state.
 type BusyRun struct {
 	Status   Status // Queued or Running
-	Listed   Status // the list of which status still has the run, see FORMAT.md; 0 = none
+	Listed   Status // the status whose list still has the run, see FORMAT.md; 0 = none
 	Version  uint32
 	Workflow string
 }
 
-// AppendBusy encodes what is said of a busy run.
+// AppendBusy encodes the record of a busy run.
 func AppendBusy(dst []byte, x *BusyRun) []byte {
 	e, from := newRecord(dst)
 	e.uint(1, uint64(x.Status))

@@ -2,7 +2,7 @@ package store
 
 import "strings"
 
-// AppendModuleInfo encodes what is known of a module.
+// AppendModuleInfo encodes the info of a module.
 func AppendModuleInfo(dst []byte, x *ModuleInfo) []byte {
 	e, from := newRecord(dst)
 	e.int(1, x.Size)
@@ -188,7 +188,7 @@ func splitList(b []byte) (list []string) {
 	return list
 }
 
-// joinAttributes joins keys and values by NUL, which neither holds.
+// joinAttributes joins keys and values by NUL, which is in neither.
 func joinAttributes(list []Attribute) string {
 	var words []string
 	for _, a := range list {
@@ -205,7 +205,7 @@ func splitAttributes(b []byte) (list []Attribute) {
 	return list
 }
 
-// Equal reports whether two grants allow the same.
+// Equal reports whether g and h allow the same.
 func (g Grants) Equal(h Grants) bool {
 	return joinList(g.Steps) == joinList(h.Steps) && joinList(g.HTTPHosts) == joinList(h.HTTPHosts) &&
 		joinList(g.Secrets) == joinList(h.Secrets) && g.Trusted == h.Trusted

@@ -74,7 +74,7 @@ func DecodeChunk(b []byte) (x Chunk, err error) {
 	return x, err
 }
 
-// AppendHolder encodes who holds a token.
+// AppendHolder encodes the holder of a token.
 func AppendHolder(dst []byte, x *HookHolder) []byte {
 	e, from := newRecord(dst)
 	e.uint(1, uint64(x.Run.Namespace))

@@ -63,7 +63,8 @@ func appendHandles(dst []byte, handles []int64) []byte {
 	return dst
 }
 
-// appendPast encodes iterations: of each one the bytes, and the instant of its end as a distance to that of the one before.
+// appendPast encodes past iterations: for each one its bytes, and its end as the difference from the end of the
+// iteration before.
 func appendPast(dst []byte, past []Past) []byte {
 	at := int64(0)
 	for _, p := range past {

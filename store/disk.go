@@ -8,40 +8,41 @@ import (
 // Disk describes the disk that holds a store.
 type Disk struct {
 	Path  string // the directory of the store
-	Free  uint64 // bytes that the store may still take
+	Free  uint64 // bytes that are left for the store
 	Total uint64 // bytes of the whole file system
-	// Stalls counts the operations of the disk since the store was opened that took longer than two seconds, those in progress
-	// included.
+	// Stalls counts the operations of the disk since the store was opened that took longer than two seconds, including
+	// operations in progress.
 	Stalls uint64
 }
 
-// OnDisk is implemented by stores that can tell how much room is left for them.
+// OnDisk is implemented by stores that know how much disk space is left for them.
 type OnDisk interface {
-	// Disk asks the file system. It takes about a microsecond. It returns errors.ErrUnsupported if there is no disk.
+	// Disk asks the file system, which takes about a microsecond. It returns errors.ErrUnsupported if there is no disk.
 	Disk() (Disk, error)
 }
 
-// Reclaiming is implemented by stores that keep the room of what was deleted until something else is written.
+// Reclaiming is implemented by stores that do not free the space of deleted records until other records are written.
 type Reclaiming interface {
-	// Reclaim gives the room of what was deleted back to the disk. It writes tables meanwhile, and ends with an error where there
-	// is no room for them. It blocks until nothing is left to give back, and returns at once if nothing was deleted since.
+	// Reclaim frees the disk space of deleted records. It writes tables meanwhile, and fails if there is no room for
+	// them. It blocks until there is nothing left to free, and returns at once if nothing was deleted since the last
+	// call.
 	Reclaim(ctx context.Context) error
 }
 
-// Failing is implemented by stores that fail by themselves: a table that cannot be written fails a store in which
-// nobody writes.
+// Failing is implemented by stores that can fail in the background: if a table cannot be written, a store fails without
+// any commit in flight.
 type Failing interface {
 	// Failed returns a channel that is closed when the store has failed.
 	Failed() <-chan struct{}
-	// Failure returns why, as an ErrFailed. It is called after Failed is closed.
+	// Failure returns the reason, as an ErrFailed. It is called after Failed is closed.
 	Failure() error
 }
 
-// Measures says how large a store is, and how long it had commits wait, since it was opened.
+// Measures is the size of a store, and how long commits stalled since it was opened.
 type Measures struct {
-	Bytes       uint64        // of its files, as they were a moment ago
-	WriteStalls uint64        // how often commits waited until the store had caught up with those before
-	Stalled     time.Duration // how long they waited, a stall in progress included
+	Bytes       uint64        // of the store's files, as of a moment ago
+	WriteStalls uint64        // how often commits waited until the store had caught up with earlier commits
+	Stalled     time.Duration // how long they waited, including a stall in progress
 }
 
 // Measured is implemented by stores that measure themselves.

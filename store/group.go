@@ -7,8 +7,9 @@ import (
 
 var errOwnWake = errors.New("the wake of a run or schedule is set by its record")
 
-// CheckGroups returns the error with which every Commit refuses groups, whatever the store holds: too many records,
-// a partition, a run or a schedule that occurs twice, one of another partition, a wake of a kind that WakeSet does not set.
+// CheckGroups returns the error with which every Commit refuses groups, whatever the store holds: too many records; a
+// partition, run, schedule or queue that occurs twice; a record of another partition; a wake of a kind that WakeSet
+// does not set.
 func CheckGroups(groups []Group) error {
 	records := 0
 	for i := range groups {
@@ -46,7 +47,7 @@ func CheckGroups(groups []Group) error {
 	return nil
 }
 
-// checkRuns checks the runs of one group: runs of different partitions are different ones.
+// checkRuns checks the runs of one group. Groups cannot share a run, since a run belongs to one partition.
 func checkRuns(group int, p PartitionID, runs []RunCommit) error {
 	var seen map[RunKey]bool
 	if len(runs) > 1 {
@@ -70,7 +71,8 @@ func checkRuns(group int, p PartitionID, runs []RunCommit) error {
 	return nil
 }
 
-// CheckRecord returns ErrTooLarge if an encoded record is larger than what can be decoded. what names it.
+// CheckRecord returns ErrTooLarge if an encoded record is too large to be decoded. what is the record's name for the
+// error.
 func CheckRecord(what string, record []byte) error {
 	if len(record) > MaxRecordBytes {
 		return fmt.Errorf("%w: %s of %d bytes, at most %d are allowed", ErrTooLarge, what, len(record), MaxRecordBytes)

@@ -9,7 +9,7 @@ import (
 
 // Tables of the key space, as the byte after namespace and partition. See FORMAT.md.
 const (
-	TableEpoch     = 'e' // -> u64be epoch; 'i' and 'w' -> u64be of inbox and wake index
+	TableEpoch     = 'e' // -> u64be epoch; with suffix 'i' or 'w' -> u64be of the inbox or wake index
 	TableState     = 's' // run id -> state
 	TableJournal   = 'j' // run id 0x00 iteration u32be, first seq u64be -> chunk of entries
 	TableWake      = 'w' // time u64be, run id, or 0x00 kind u8 namespace u32be id -> true deadline
@@ -22,7 +22,7 @@ const (
 	TableLive      = 'l' // of format 2: run id -> nothing
 	TableStuck     = 'a' // of format 2: run id -> nothing
 	TableEnded     = 't' // end time u64be, run id -> nothing
-	TableDeleted   = 'x' // time of deletion u64be, run id -> nothing: deleted runs whose state is left
+	TableDeleted   = 'x' // time of deletion u64be, run id -> nothing: deleted runs whose state is kept
 	TableInbox     = 'i' // command seq u64be -> command
 	TableSeen      = 'd' // of format 3: id of a command -> 1
 	TableOutput    = 'o' // run id 0x00 index u64be -> chunk
@@ -35,14 +35,14 @@ const (
 	TableMeta      = 'm' // name -> value
 	TableModule    = 'M' // SHA-256 -> info
 	TableWasm      = 'W' // SHA-256 -> bytes of a module
-	TableUses      = 'U' // SHA-256 -> u64be: how many versions have a module
-	TableUnused    = 'O' // SHA-256 -> nothing: modules that were put and have got no version since
+	TableUses      = 'U' // SHA-256 -> u64be: number of versions that have the module
+	TableUnused    = 'O' // SHA-256 -> nothing: modules that have got no version since Put
 	TableBlob      = 'B' // SHA-256 -> bytes of a large payload, or of a module stored before there was TableWasm
 	TableRetention = 'R' // namespace u32be, workflow -> retention, under namespace 0
 	TableQuota     = 'Q' // namespace u32be -> quota, under namespace 0
 	TableLimits    = 'L' // namespace u32be, workflow -> limits, under namespace 0
 	TableRefers    = 'p' // run id 0x00 SHA-256 -> nothing: large payloads of a run
-	TableReferred  = 'P' // SHA-256, namespace u32be, run id -> nothing: runs of a large payload; SHA-256 alone: it stays for ever
+	TableReferred  = 'P' // SHA-256, namespace u32be, run id -> nothing: runs of a payload; SHA-256 alone: never deleted
 	TableWorkflow  = 'V' // workflow 0x00 number u32be -> version
 	TableKey       = 'K' // id -> key with which payloads are encoded
 )
@@ -50,7 +50,7 @@ const (
 // NoPartition is the partition field of keys that belong to the whole store.
 const NoPartition PartitionID = 0xffff
 
-// AppendPrefix begins a key: namespace u32be, partition u16be, table.
+// AppendPrefix appends the beginning of a key: namespace u32be, partition u16be, table.
 func AppendPrefix(dst []byte, ns NamespaceID, p PartitionID, table byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(ns))
 	return append(binary.BigEndian.AppendUint16(dst, uint16(p)), table)
@@ -59,7 +59,7 @@ func AppendPrefix(dst []byte, ns NamespaceID, p PartitionID, table byte) []byte 
 // prefixBytes is the length of what AppendPrefix writes.
 const prefixBytes = 7
 
-// RunTableKey returns the key of a run in a table that is keyed by the run id alone.
+// RunTableKey returns the key of a run in a table whose keys end with the run id.
 func RunTableKey(run RunKey, table byte) []byte {
 	return append(AppendPrefix(nil, run.Namespace, run.Partition(), table), run.ID...)
 }
@@ -75,13 +75,13 @@ func IndexKey(run RunKey, table byte, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(RunTableKey(run, table), 0), index)
 }
 
-// RefersKey returns the key that says that a run has a large payload; without a digest, the beginning of all such keys of
-// the run.
+// RefersKey returns the key that records that a run has a large payload. Without a digest, it returns the prefix of all
+// such keys of the run.
 func RefersKey(run RunKey, digest []byte) []byte {
 	return append(append(RunTableKey(run, TableRefers), 0), digest...)
 }
 
-// ReferredKey returns the key that says that a large payload belongs to a run.
+// ReferredKey returns the key that records which run has a large payload.
 func ReferredKey(digest []byte, run RunKey) []byte {
 	return append(binary.BigEndian.AppendUint32(GlobalKey(0, TableReferred, digest), uint32(run.Namespace)), run.ID...)
 }
@@ -92,28 +92,28 @@ func EndedKey(run RunKey, endUnixMs int64) []byte {
 	return append(binary.BigEndian.AppendUint64(k, uint64(max(endUnixMs, 0))), run.ID...)
 }
 
-// DeletedKey returns the key of a deleted run in the table of those whose state is left.
+// DeletedKey returns the key of a deleted run in the table of deleted runs whose state is kept.
 func DeletedKey(run RunKey, unixMs int64) []byte {
 	k := AppendPrefix(nil, run.Namespace, run.Partition(), TableDeleted)
 	return append(binary.BigEndian.AppendUint64(k, uint64(max(unixMs, 0))), run.ID...)
 }
 
-// StatusTable returns the beginning of the keys of runs of a namespace and partition that are in the list of a status.
+// StatusTable returns the key prefix of the list of runs with a status in a namespace and partition.
 func StatusTable(ns NamespaceID, p PartitionID, s Status) []byte {
 	return append(AppendPrefix(nil, ns, p, TableStatus), byte(s))
 }
 
-// WorkflowTable returns the beginning of the keys of runs of a workflow.
+// WorkflowTable returns the key prefix of the runs of a workflow.
 func WorkflowTable(ns NamespaceID, p PartitionID, workflow string) []byte {
 	return append(append(AppendPrefix(nil, ns, p, TableOf), workflow...), 0)
 }
 
-// attributeBytes is how much of an attribute's digest is in its keys: enough that two attributes hardly ever share it. Where
-// they do, the run's state decides.
+// attributeBytes is the length of an attribute's digest in a key. Two attributes hardly ever share it; if they do, the
+// run's state decides.
 const attributeBytes = 16
 
-// AttributeTable returns the beginning of the keys of runs with an attribute. The digest keeps the key short: a value has up
-// to 1,024 bytes.
+// AttributeTable returns the key prefix of the runs with an attribute. It has a digest, since a value has up to 1,024
+// bytes.
 func AttributeTable(ns NamespaceID, p PartitionID, a Attribute) []byte {
 	text := make([]byte, 0, 128)
 	text = append(append(append(text, a.Key...), 0), a.Value...)
@@ -121,13 +121,13 @@ func AttributeTable(ns NamespaceID, p PartitionID, a Attribute) []byte {
 	return append(AppendPrefix(nil, ns, p, TableWith), d[:attributeBytes]...)
 }
 
-// AppendPosition appends a position to the beginning of the keys of a list: the time with its sign bit turned over, u64be,
-// so that earlier times come first, then the id.
+// AppendPosition appends a position to the key prefix of a list: the time with its sign bit inverted, u64be, so that
+// keys sort by time, then the id.
 func AppendPosition(prefix []byte, at Position) []byte {
 	return append(AppendTime(prefix, at.UnixMs), at.ID...)
 }
 
-// AppendTime appends the time of a position alone.
+// AppendTime appends the time of a position without the id.
 func AppendTime(prefix []byte, unixMs int64) []byte {
 	return binary.BigEndian.AppendUint64(prefix, uint64(unixMs)^1<<63)
 }
@@ -140,8 +140,8 @@ func ParseListKey(rest []byte) (Position, error) {
 	return Position{int64(binary.BigEndian.Uint64(rest) ^ 1<<63), string(rest[8:])}, nil
 }
 
-// CountKey returns the key of the counts of a version of a workflow. Those of all namespaces stand under namespace 0,
-// so that a store that is opened finds them by one scan of each partition.
+// CountKey returns the key of the counts of a version of a workflow. The keys of all namespaces are under namespace 0,
+// so that opening a store reads them with one scan of each partition.
 func CountKey(p PartitionID, ns NamespaceID, workflow string, version uint32) []byte {
 	k := binary.BigEndian.AppendUint32(AppendPrefix(nil, 0, p, TableCount), uint32(ns))
 	return binary.BigEndian.AppendUint32(append(append(k, workflow...), 0), version)
@@ -157,12 +157,13 @@ func ParseCountKey(k []byte) (ns NamespaceID, workflow string, version uint32, e
 	return ns, string(k[prefixBytes+4 : len(k)-5]), binary.BigEndian.Uint32(k[len(k)-4:]), nil
 }
 
-// BusyTable returns the beginning of the keys of busy runs. Those of all namespaces stand under namespace 0, like counts.
+// BusyTable returns the key prefix of a namespace's busy runs. Like counts, the busy runs of all namespaces are under
+// namespace 0.
 func BusyTable(p PartitionID, ns NamespaceID) []byte {
 	return binary.BigEndian.AppendUint32(AppendPrefix(nil, 0, p, TableBusy), uint32(ns))
 }
 
-// ParseBusyKey reads the namespace of a key of a busy run.
+// ParseBusyKey reads the namespace from the key of a busy run.
 func ParseBusyKey(k []byte) (NamespaceID, error) {
 	if len(k) <= prefixBytes+4+8 {
 		return 0, fmt.Errorf("%w: key of a busy run of %d bytes", ErrCorrupt, len(k))
@@ -170,16 +171,17 @@ func ParseBusyKey(k []byte) (NamespaceID, error) {
 	return NamespaceID(binary.BigEndian.Uint32(k[prefixBytes:])), nil
 }
 
-// wakeTag begins the suffix of a wake that is not of a run of the default namespace. No run id begins with it.
+// wakeTag is the first byte of the suffix of a wake, unless the wake is of a run of the default namespace. No run id
+// begins with it.
 const wakeTag = 0
 
 // wakeTagBytes is the length of such a suffix before the id: tag u8, kind u8, namespace u32be.
 const wakeTagBytes = 6
 
-// WakeIndexKey returns the key of a wake in the index of a partition. The wakes of all namespaces stand under
-// namespace 0, so that one scan finds them in the order of WakeKey.Compare. A negative time counts as zero.
+// WakeIndexKey returns the key of a wake in the index of a partition. The wakes of all namespaces are under namespace
+// 0, so that one scan reads them in the order of WakeKey.Compare. A negative time counts as zero.
 func WakeIndexKey(p PartitionID, w WakeKey) []byte {
-	k := make([]byte, 0, prefixBytes+8+wakeTagBytes+len(w.Key.ID)+1) // and one more byte for the key after it
+	k := make([]byte, 0, prefixBytes+8+wakeTagBytes+len(w.Key.ID)+1) // and a byte of capacity for the key after it
 	k = AppendPrefix(k, 0, p, TableWake)
 	k = binary.BigEndian.AppendUint64(k, uint64(max(w.UnixMs, 0)))
 	if w.tagged() {
@@ -188,8 +190,8 @@ func WakeIndexKey(p PartitionID, w WakeKey) []byte {
 	return append(k, w.Key.ID...)
 }
 
-// ParseWakeIndexKey reads what WakeIndexKey made. It returns ErrVersion for a kind of wake that a newer release
-// has written.
+// ParseWakeIndexKey reads what WakeIndexKey made. It returns ErrVersion for an unknown kind of wake, which a newer
+// release wrote.
 func ParseWakeIndexKey(k []byte) (w WakeKey, err error) {
 	const timeEnd = prefixBytes + 8
 	if len(k) <= timeEnd || k[prefixBytes]&0x80 != 0 {
@@ -223,7 +225,7 @@ func ParseRunTableKey(k []byte) (RunKey, error) {
 	return RunKey{Namespace: NamespaceID(binary.BigEndian.Uint32(k)), ID: string(k[prefixBytes:])}, nil
 }
 
-// VersionKey returns the key of a version of a workflow; number 0 gives the prefix of all of its versions.
+// VersionKey returns the key of a version of a workflow; number 0 returns the prefix of all of its versions.
 func VersionKey(ns NamespaceID, workflow string, number uint32) []byte {
 	k := append(append(AppendPrefix(nil, ns, NoPartition, TableWorkflow), workflow...), 0)
 	if number == 0 {

@@ -7,13 +7,13 @@ import (
 	"fmt"
 )
 
-// Limits of what a store has of the limits of workflows.
+// Bounds of the stored limits of workflows.
 const (
-	// MaxLimits bounds the workflows of a store that have limits, and MaxLimitsOfOne those of one namespace, so that one cannot
-	// take the place of all others.
+	// MaxLimits bounds the workflows of a store that have limits. MaxLimitsOfOne bounds them for one namespace, so that
+	// it cannot use up the store's bound.
 	MaxLimits      = 10_000
 	MaxLimitsOfOne = 1_000
-	// MaxLimitBytes bounds the rules of one workflow: they are read with each start.
+	// MaxLimitBytes bounds the rules of one workflow: the host reads them for each start.
 	MaxLimitBytes = 16 << 10
 	// MaxCells bounds the cells of one QueueSet, so that a batch stays below a few MiB.
 	MaxCells = 16_384
@@ -21,38 +21,38 @@ const (
 	MaxCellKey = 256
 )
 
-// Limits is the record of what limits the runs of a workflow.
+// Limits is the record of the limits of a workflow.
 type Limits struct {
 	Namespace NamespaceID
 	Workflow  string
-	Data      []byte // the rules, which a store does not look at; empty = none
+	Data      []byte // the rules, opaque to the store; empty = none
 }
 
-// Queue returns the key of the queue of the runs that the limits hold back. Its partition is that of a run with this key.
+// Queue returns the key of the queue of the runs that the limits hold back. The key gives its partition, as for a run.
 func (l *Limits) Queue() RunKey { return RunKey{l.Namespace, l.Workflow} }
 
-// Cell is one key and value of a queue. A store does not look at them.
+// Cell is one key and value of a queue, opaque to the store.
 type Cell struct {
 	Key   []byte // 1 to MaxCellKey bytes
 	Value []byte // nil in a QueueSet removes the cell; an empty one is kept
 }
 
-// QueueSet changes the queue of a workflow within a Group, and what its change means for others.
+// QueueSet changes the queue of a workflow within a Group, and sends the commands that follow from the change.
 type QueueSet struct {
 	Queue RunKey // the namespace, and the workflow as the id
-	// Before is a cell as it was when the change was made, without a Value if there was none: ErrConflict if it is not so any
-	// more. Each change changes this cell, so that none is made of a queue that another one has changed.
+	// Before is a cell as it was when the change was made, with a nil Value if it did not exist. ErrConflict if the
+	// stored cell differs. Each change must write this cell, which detects concurrent changes of a queue.
 	Before Cell
 	Cells  []Cell // with different keys
-	// Expired are cells that are removed if they still have these values: another change may have given one of them a new value
-	// since it was read. None of their keys is in Cells.
+	// Expired lists cells that are removed if they still have these values: another change may have set a new value
+	// since the cell was read. None of their keys is in Cells.
 	Expired []Cell
 	Ack     []CommandSeq
 	Outbox  []Command
 }
 
-// Check returns why the change cannot follow the cell that is there, nil if it can; now is that cell's value, nil if there is
-// none.
+// Check returns an error if the change does not fit the stored value of cell Before. now is that value, nil if the cell
+// does not exist.
 func (x *QueueSet) Check(now []byte) error {
 	if (now == nil) != (x.Before.Value == nil) || !bytes.Equal(now, x.Before.Value) {
 		return fmt.Errorf("queue of workflow %q: %w", x.Queue.ID, ErrConflict)
@@ -64,29 +64,29 @@ func (x *QueueSet) Check(now []byte) error {
 type CellQuery struct {
 	Queue RunKey
 	From  []byte // the first key
-	To    []byte // behind the last key; nil = to the end of the queue
+	To    []byte // after the last key; nil = to the end of the queue
 	Limit int
 }
 
-// LimitStore is what a store has of limits.
+// LimitStore is the part of a store for limits and queues.
 type LimitStore interface {
-	// SetLimits sets the limits of a workflow, durable on return; without Data they are removed. In the same commit, tell is put
-	// into the inbox of its receiver. Nobody has to own a partition. ErrTooLarge if the store has MaxLimits, or the namespace
-	// MaxLimitsOfOne.
+	// SetLimits sets the limits of a workflow, durable on return, or removes them if there is no Data. The same commit
+	// puts tell into the inbox of its receiver. The caller need not own a partition. ErrTooLarge if the store has
+	// MaxLimits, or the namespace MaxLimitsOfOne.
 	SetLimits(ctx context.Context, l Limits, tell Command) error
-	// LimitsOf reads the limits of a workflow. Data is empty if it has none.
+	// LimitsOf reads the limits of a workflow. Data is empty if the workflow has none.
 	LimitsOf(ctx context.Context, ns NamespaceID, workflow string) (Limits, error)
 	// Limits returns the limits of a namespace, by workflow.
 	Limits(ctx context.Context, ns NamespaceID) ([]Limits, error)
-	// Cells reads cells of a queue, as they are durable. Nobody has to own its partition.
+	// Cells reads durable cells of a queue. The caller need not own its partition.
 	Cells(ctx context.Context, q CellQuery) ([]Cell, error)
-	// SetCells changes the cells of a queue that belongs to no partition's owner, durable on return. Its name is none that a
-	// workflow may have, and x has neither Ack nor Outbox. Any host may do so at any time: ErrConflict if another one has
-	// changed x.Before. A change that Commit would refuse is refused.
+	// SetCells changes the cells of a queue that no partition owner uses, durable on return. Its name must not be a
+	// legal workflow name, and x must have no Ack and no Outbox. Any host may call SetCells at any time: ErrConflict if
+	// another host has changed x.Before. It refuses what Commit would refuse.
 	SetCells(ctx context.Context, x QueueSet) error
 }
 
-// CheckCells returns why SetCells cannot make a change.
+// CheckCells returns an error if SetCells cannot make the change.
 func (x *QueueSet) CheckCells() error {
 	if len(x.Ack)+len(x.Outbox) > 0 {
 		return fmt.Errorf("the queue %q has no owner, and takes and sends no commands", x.Queue.ID)
@@ -94,7 +94,8 @@ func (x *QueueSet) CheckCells() error {
 	return checkQueues(0, x.Queue.Partition(), []QueueSet{*x})
 }
 
-// CheckLimits returns ErrTooLarge if a store with so many limits, so many of them of the namespace, cannot take others.
+// CheckLimits returns ErrTooLarge if limits are too large, or cannot be added to a store that has all limits, own of
+// them in the namespace.
 func CheckLimits(all, own int, l *Limits) error {
 	switch {
 	case len(l.Data) > MaxLimitBytes:
@@ -108,7 +109,7 @@ func CheckLimits(all, own int, l *Limits) error {
 	return nil
 }
 
-// checkQueues checks the queues of one group as checkRuns does its runs.
+// checkQueues checks the queues of one group.
 func checkQueues(group int, p PartitionID, list []QueueSet) error {
 	for i := range list {
 		x := &list[i]
@@ -171,18 +172,18 @@ func DecodeLimits(b []byte) (x Limits, err error) {
 	return x, err
 }
 
-// LimitsKey returns the key of the limits of a workflow. Those of all namespaces stand under namespace 0.
+// LimitsKey returns the key of the limits of a workflow. The keys of all namespaces are under namespace 0.
 func LimitsKey(ns NamespaceID, workflow string) []byte {
 	return append(binary.BigEndian.AppendUint32(GlobalKey(0, TableLimits, nil), uint32(ns)), workflow...)
 }
 
-// QueueKey returns the key of a cell of a queue; without a cell, the beginning of all of them.
+// QueueKey returns the key of a cell of a queue. Without a cell, it returns the prefix of all cells of the queue.
 func QueueKey(queue RunKey, cell []byte) []byte {
 	k := append(AppendPrefix(nil, queue.Namespace, queue.Partition(), TableQueue), queue.ID...)
 	return append(append(k, 0), cell...)
 }
 
-// ParseQueueKey reads the workflow and the cell of a key of table TableQueue, without what AppendPrefix writes.
+// ParseQueueKey reads the workflow and the cell from a key of table TableQueue after the prefix of AppendPrefix.
 func ParseQueueKey(rest []byte) (workflow string, cell []byte, err error) {
 	i := bytes.IndexByte(rest, 0)
 	if i <= 0 || i == len(rest)-1 {

@@ -12,32 +12,34 @@ import (
 )
 
 const (
-	// DefaultPage is how many runs a page has at most if nothing is said: some screens of them.
+	// DefaultPage is the limit of a page if Limit is 0: a few screens.
 	DefaultPage = 100
-	// MaxPage bounds a page: its states are in memory at once, each of some hundred bytes and up to 64 attributes.
+	// MaxPage bounds the runs of a page, whose states are in memory at once, each of some hundred bytes and up to 64
+	// attributes.
 	MaxPage = 1000
-	// MaxPageBytes ends a page: when it holds so much, nothing more comes into it, and the list continues behind it. A thousand
-	// runs without large attributes fit in. With all attributes that a run may have they were 80 MB, and schedules 256 MB.
+	// MaxPageBytes ends a page: once it holds MaxPageBytes it takes no more runs, and the next page continues behind
+	// it. A thousand runs without large attributes fit. A thousand runs with all allowed attributes would take 80 MB,
+	// and as many schedules 256 MB.
 	MaxPageBytes = 1 << 20
-	// MaxLooks bounds the entries of indexes that are looked at for one page, and thereby the states that are read for it.
-	// A filter that selects few of them makes a short page and not a slow one. It is above MaxPage, so that it never cuts a page
-	// without a filter short.
+	// MaxLooks bounds the index entries that are looked at for one page, and so the states that are read for it. A
+	// filter that selects few of them gives a short page instead of a slow one. It is above MaxPage, so that it never
+	// shortens a page without a filter.
 	MaxLooks = 2000
 )
 
-// Position is a place in a list: the time by which the list is ordered, in Unix milliseconds, and the id of a run. It need
-// not be that of an existing run.
+// Position is a place in a list: the time by which the list is ordered, in Unix milliseconds, and the id of a run,
+// which need not exist.
 type Position struct {
 	UnixMs int64
 	ID     string
 }
 
-// Compare returns -1, 0 or 1 as p stands before, at or after o in rising order.
+// Compare returns -1, 0 or 1 if p is before, at or after o in ascending order.
 func (p Position) Compare(o Position) int {
 	return cmp.Or(cmp.Compare(p.UnixMs, o.UnixMs), cmp.Compare(p.ID, o.ID))
 }
 
-// String returns the position as text, which ParsePosition reads: 1767225600000.order-17.
+// String returns the position as text for ParsePosition: 1767225600000.order-17.
 func (p Position) String() string { return strconv.FormatInt(p.UnixMs, 10) + "." + p.ID }
 
 // ParsePosition reads what String returns.
@@ -55,31 +57,30 @@ type Query struct {
 	Namespace NamespaceID
 	Workflow  string   // "" = any
 	Statuses  []Status // empty = any
-	// Attributes that a run must have, all of them.
+	// Attributes are the attributes that a run must have, all of them.
 	Attributes []Attribute
-	// Ranges in which a run's attributes must be, all of them. No index has them: each run that the other filters
-	// select is looked at.
+	// Ranges must all match a run's attributes. No index has them: each run that the other filters select is looked at.
 	Ranges []Range
-	// CreatedFrom and CreatedBefore bound the creation in Unix milliseconds: at or after the one, before the other. nil = no
-	// bound.
+	// CreatedFrom and CreatedBefore bound the creation in Unix milliseconds: at or after CreatedFrom, before
+	// CreatedBefore. nil = no bound.
 	CreatedFrom, CreatedBefore *int64
-	Oldest                     bool      // the oldest first, in place of the newest
-	After                      *Position // the page begins behind it; nil = at the first run
+	Oldest                     bool      // the oldest first, instead of the newest
+	After                      *Position // the page begins after it; nil = at the first run
 	Limit                      int       // of the page; 0 = DefaultPage; more than MaxPage counts as MaxPage
 }
 
 // Page is a part of a list.
 type Page struct {
 	Runs []RunState
-	// Next is behind what was looked at for this page; the list continues there. nil at its end. A page may have fewer runs
-	// than its limit, or none, and yet a next one: see MaxLooks and MaxPageBytes.
+	// Next is where the next page begins, nil at the end of the list. A page may have fewer runs than its limit, or
+	// none, and still have a Next: see MaxLooks and MaxPageBytes.
 	Next *Position
 }
 
-// stateBytes is about what a state holds without its texts.
+// stateBytes is the approximate size of a state without its texts.
 const stateBytes = 512
 
-// Bytes returns about how many bytes a state holds in memory.
+// Bytes returns the approximate size of a state in memory.
 func (x *RunState) Bytes() int {
 	n := stateBytes + len(x.Run.ID) + len(x.Workflow) + len(x.Reason) + len(x.Memo) + len(x.TraceParent) + len(x.Parent) +
 		len(x.Schedule) + len(x.Import) + 8*len(x.Suspension.Awaited)
@@ -89,14 +90,14 @@ func (x *RunState) Bytes() int {
 	return n
 }
 
-// Unreadable returns what a list shows in the place of a run whose record is damaged, with the error that says how: a
-// run that needs a person. What else the list was asked for is not compared with it.
+// Unreadable returns the state that a list shows for a run whose record is damaged, with the error in its Reason: a run
+// that needs a person. The list's filters do not apply to it.
 func Unreadable(run RunKey, at Position, err error) RunState {
 	return RunState{Run: run, Status: Stuck, Reason: "its record cannot be read: " + err.Error(), CreatedUnixMs: at.UnixMs,
 		WakeUnixMs: NoWake}
 }
 
-// Fitting returns how many of a list come into one page: those up to the one with which it holds MaxPageBytes.
+// Fitting returns how many items of a list go into one page: it ends with the item that makes it hold MaxPageBytes.
 func Fitting[T any](list []T, size func(*T) int) int {
 	held := 0
 	for i := range list {
@@ -108,10 +109,10 @@ func Fitting[T any](list []T, size func(*T) int) int {
 	return len(list)
 }
 
-// PageLimit returns how many runs a page of a limit has at most.
+// PageLimit returns the most runs that a page may have for a requested limit.
 func PageLimit(limit int) int { return min(cmp.Or(max(limit, 0), DefaultPage), MaxPage) }
 
-// Matches reports whether the query selects the run. After and Limit are not looked at.
+// Matches reports whether the query selects the run. It ignores After and Limit.
 func (q *Query) Matches(s *RunState) bool {
 	return !s.Deleted && s.Run.Namespace == q.Namespace && (q.Workflow == "" || s.Workflow == q.Workflow) &&
 		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) &&
@@ -121,8 +122,8 @@ func (q *Query) Matches(s *RunState) bool {
 		!slices.ContainsFunc(q.Ranges, func(r Range) bool { return !r.Matches(s.Attributes) })
 }
 
-// Distinct returns the statuses of a list once each. A user may name them as often as a request is long, and what a
-// list costs for each of them is paid for each kind of runs and for each run.
+// Distinct returns each status of a list once. A request may repeat statuses as often as its length allows, and listing
+// has a cost per status for each kind of runs and each run.
 func Distinct(statuses []Status) (once []Status) {
 	var seen [math.MaxUint8 + 1]bool
 	for _, s := range statuses {
@@ -134,7 +135,7 @@ func Distinct(statuses []Status) (once []Status) {
 	return once
 }
 
-// Beyond reports whether a position is behind q.After in the order of the query.
+// Beyond reports whether a position is after q.After in the order of the query.
 func (q *Query) Beyond(p Position) bool {
 	if q.After == nil {
 		return true
@@ -157,7 +158,7 @@ func (q *TimerQuery) Matches(s *RunState) bool {
 		s.WakeUnixMs != NoWake && s.WakeUnixMs <= q.UntilMs
 }
 
-// Tally is a number of runs for each status, by the number of the status.
+// Tally holds a number of runs per status, indexed by the status.
 type Tally [Terminated + 1]int64
 
 // Add adds n runs of a status.
@@ -182,7 +183,7 @@ func (t *Tally) Total() (n int64) {
 	return n
 }
 
-// Of returns the number of runs whose status is one of a list; of all, if it is empty.
+// Of returns the number of runs that have one of the statuses, or of all runs if the list is empty.
 func (t *Tally) Of(statuses []Status) (n int64) {
 	if len(statuses) == 0 {
 		return t.Total()
@@ -205,7 +206,7 @@ func (t *Tally) Live() (n int64) {
 	return n
 }
 
-// Count is the number of runs of one version of a workflow, by status. Those of deleted runs are not counted.
+// Count is the number of runs of one version of a workflow, by status. Deleted runs are not counted.
 type Count struct {
 	Workflow string
 	Version  uint32
@@ -217,13 +218,13 @@ func CompareCounts(a, b Count) int {
 	return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Version, b.Version))
 }
 
-// Lister is what lists runs: a Store.
+// Lister lists runs. A Store is one.
 type Lister interface {
 	List(ctx context.Context, q Query) (Page, error)
 }
 
-// Runs walks over all runs of a query, page by page, at most limit of them; 0 = no limit. q.Limit is the size of a page.
-// A run that is there throughout occurs once; one that begins or ceases to match meanwhile may be there or not.
+// Runs iterates over all runs of a query, page by page, at most limit of them; 0 = no limit. q.Limit is the size of a
+// page. A run that matches throughout occurs once. A run that starts or stops matching meanwhile may occur or not.
 func Runs(ctx context.Context, s Lister, q Query, limit int) iter.Seq2[RunState, error] {
 	return func(yield func(RunState, error) bool) {
 		for n := 0; ; {

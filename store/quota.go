@@ -5,18 +5,18 @@ import (
 	"fmt"
 )
 
-// MaxQuotas bounds the quotas of a store: a host has all of them in memory, at some hundred bytes each.
+// MaxQuotas bounds the quotas of a store: a host holds all of them in memory, at some hundred bytes each.
 const MaxQuotas = 100_000
 
-// MaxNamespaces bounds the namespaces of a store, beside the default one: they are never deleted, an upload may create one, and a
-// host has the counts and names of all in memory, at some hundred bytes each.
+// MaxNamespaces bounds the namespaces of a store, not counting the default one. Namespaces are never deleted, an upload
+// may create one, and a host holds the counts and names of all in memory, at some hundred bytes each.
 const MaxNamespaces = 100_000
 
-// storedUnit is the unit in which stored bytes are counted, as file systems do. It is what a commit of a run may add without that
-// the counts on disk change: with exact numbers, each commit would write one more key.
+// storedUnit is the unit in which stored bytes are counted, like the blocks of file systems. A commit that adds less
+// need not change the counts on disk. With exact numbers, each commit would write one more key.
 const storedUnit = 4096
 
-// Quota is what a namespace may use. 0 stands for no limit.
+// Quota limits what a namespace may use. 0 = no limit.
 type Quota struct {
 	Namespace NamespaceID
 	Runs      int64 // that have not ended
@@ -33,7 +33,7 @@ type Quota struct {
 // None reports whether the quota limits nothing.
 func (q *Quota) None() bool { return *q == Quota{Namespace: q.Namespace} }
 
-// CheckQuotas returns an error if a store that has n quotas can take no other one.
+// CheckQuotas returns ErrTooLarge if a store that has n quotas cannot take another one.
 func CheckQuotas(n int) error {
 	if n >= MaxQuotas {
 		return fmt.Errorf("%w: the store has %d quotas, which is the limit", ErrTooLarge, n)
@@ -41,7 +41,7 @@ func CheckQuotas(n int) error {
 	return nil
 }
 
-// CheckNamespaces returns an error if a store that has n namespaces beside the default one can take no other one.
+// CheckNamespaces returns ErrTooLarge if a store that has n namespaces besides the default one cannot take another one.
 func CheckNamespaces(n int) error {
 	if n >= MaxNamespaces {
 		return fmt.Errorf("%w: the store has %d namespaces beside the default one, which is the limit; they are never deleted",
@@ -50,23 +50,23 @@ func CheckNamespaces(n int) error {
 	return nil
 }
 
-// Usage is what a namespace uses.
+// Usage is the usage of a namespace.
 type Usage struct {
 	Runs  int64 // that have not ended
 	Bytes int64 // of all runs: the sum of RunState.Held
 }
 
-// Held returns how many bytes a run counts for: its entries of all iterations, output and lines of logs, before compression,
-// rounded up to 4 KiB. What is left of a deleted run counts for nothing.
+// Held returns the bytes that a run counts for: its entries of all iterations, output and log lines, before
+// compression, rounded up to 4 KiB. A deleted run counts for nothing.
 func (s *RunState) Held() int64 {
 	if s.Deleted {
 		return 0
 	}
-	n := max(s.StoredBytes, s.JournalBytes) // releases that wrote format 3 or before had only the latter
+	n := max(s.StoredBytes, s.JournalBytes) // releases of format 3 and before stored JournalBytes only
 	return (n + storedUnit - 1) / storedUnit * storedUnit
 }
 
-// Counted is what is counted of the runs of a version.
+// Counted holds the counts of the runs of a version.
 type Counted struct {
 	Tally
 	Bytes int64 // the sum of RunState.Held
@@ -78,10 +78,10 @@ func (c *Counted) Sum(o *Counted) {
 	c.Bytes += o.Bytes
 }
 
-// tagCountedBytes is the field of Counted.Bytes: those below it are of statuses.
+// tagCountedBytes is the field number of Counted.Bytes. Lower numbers are statuses.
 const tagCountedBytes = 32
 
-// AppendCounted encodes counts: the number of a field is that of the status.
+// AppendCounted encodes counts. The field number of a count is its status.
 func AppendCounted(dst []byte, x *Counted) []byte {
 	e, from := newRecord(dst)
 	for s, n := range x.Tally {
@@ -155,7 +155,7 @@ func DecodeQuota(b []byte) (x Quota, err error) {
 	return x, err
 }
 
-// QuotaKey returns the key of a quota. Those of all namespaces stand under namespace 0, so that one scan finds them.
+// QuotaKey returns the key of a quota. The keys of all namespaces are under namespace 0, so that one scan reads them.
 func QuotaKey(ns NamespaceID) []byte {
 	return binary.BigEndian.AppendUint32(GlobalKey(0, TableQuota, nil), uint32(ns))
 }

@@ -1,8 +1,9 @@
 package store
 
-// Remembering is implemented by stores that remember ids that no run has. Before a run is started, its id was looked up.
+// Remembering is implemented by stores that remember which ids have no run. The host looks up the id of a run before it
+// starts the run.
 type Remembering interface {
-	// Absent reports whether it is known, without reading, that there is no such run, nor what is left of a deleted one. It does not
-	// block. False says nothing.
+	// Absent reports whether the store knows, without reading, that the run does not exist, and that no record of a
+	// deleted run is left. It does not block. False means unknown.
 	Absent(run RunKey) bool
 }

@@ -6,47 +6,49 @@ import (
 	"fmt"
 )
 
-// Limits of retentions.
+// Bounds of retentions.
 const (
-	// MaxRetentions bounds the retentions of a store: all of them are read for each sweep.
+	// MaxRetentions bounds the retentions of a store, which each sweep reads.
 	MaxRetentions = 10_000
-	// MaxRetentionsOfOne bounds those of one namespace, so that one cannot take the place of all others.
+	// MaxRetentionsOfOne bounds the retentions of one namespace, so that it cannot use up the store's bound.
 	MaxRetentionsOfOne = 500
-	// MaxRetentionAges bounds the different ages of one namespace: a sweep goes through the ended runs once for each of them.
+	// MaxRetentionAges bounds the different ages of one namespace: a sweep walks over the ended runs once for each age.
 	MaxRetentionAges = 32
 )
 
-// Retention says how long the ended runs of a workflow are kept. Of its bounds, each one that is not 0 holds: a run is deleted
-// as soon as one of them is passed.
+// Retention says how long the ended runs of a workflow are kept. Each bound that is not 0 applies: a run is deleted as
+// soon as it exceeds one of them.
 type Retention struct {
 	Namespace NamespaceID
 	Workflow  string // "" = all workflows of the namespace that have no retention of their own
-	// How long after its end a run is kept, in milliseconds, by the status with which it ended. 0 = for ever.
+	// How long a run is kept after its end, in milliseconds, by its final status. 0 = forever.
 	CompletedMs, FailedMs, CancelledMs, TerminatedMs int64
-	// Keep is how many ended runs of the workflow are kept, whatever their status: those that were created last. 0 = any number.
+	// Keep is how many ended runs of the workflow are kept, whatever their status: the runs that were created last. 0 =
+	// any number.
 	Keep int64
-	// The same of the runs that ended with one status, so that many of one push out none of another.
+	// The same for the runs that ended with one status, so that many runs with one status do not push out runs with
+	// another.
 	KeepCompleted, KeepFailed, KeepCancelled, KeepTerminated int64
 	// KeepIterations is how many iterations before the current one keep their journals. 0 = DefaultIterations, -1 = all.
 	KeepIterations int64
-	// IterationsMs is how long an iteration keeps its journal after its end, in milliseconds. 0 = for ever.
+	// IterationsMs is how long an iteration keeps its journal after its end, in milliseconds. 0 = forever.
 	IterationsMs int64
-	// IDsMs is how long the ids of deleted runs stay taken, in milliseconds, 0 = DefaultIDsMs. It is of the retention without a
-	// workflow, and holds for the whole namespace.
+	// IDsMs is how long the ids of deleted runs stay taken, in milliseconds, 0 = DefaultIDsMs. It is a field of the
+	// retention without a workflow, and applies to the whole namespace.
 	IDsMs int64
 }
 
-// DefaultIterations is how many iterations before the current one keep their journals, where nothing is set.
+// DefaultIterations is how many iterations before the current one keep their journals, if no retention says otherwise.
 const DefaultIterations = 10
 
-// DefaultIDsMs is how long the id of a deleted run stays taken, where nothing is set: a start that is repeated by mistake comes
+// DefaultIDsMs is how long the id of a deleted run stays taken by default. Starts that are repeated by mistake come
 // earlier.
 const DefaultIDsMs = 30 * 24 * 3600 * 1000
 
 // IDs returns how long the ids of deleted runs stay taken, in milliseconds.
 func (r *Retention) IDs() int64 { return cmp.Or(r.IDsMs, DefaultIDsMs) }
 
-// AgeMs returns how long a run is kept that ended with a status, 0 for one that is kept for ever or has not ended.
+// AgeMs returns how long a run with a final status is kept, 0 for no bound. It is 0 for a status that is not final.
 func (r *Retention) AgeMs(s Status) int64 {
 	switch s {
 	case Completed:
@@ -61,7 +63,7 @@ func (r *Retention) AgeMs(s Status) int64 {
 	return 0
 }
 
-// KeepOf returns how many runs are kept that ended with a status, 0 for any number.
+// KeepOf returns how many ended runs with a status are kept, 0 for any number.
 func (r *Retention) KeepOf(s Status) int64 {
 	switch s {
 	case Completed:
@@ -76,13 +78,13 @@ func (r *Retention) KeepOf(s Status) int64 {
 	return 0
 }
 
-// None reports whether the retention bounds nothing.
+// None reports whether the retention has no bounds.
 func (r *Retention) None() bool {
 	return *r == Retention{Namespace: r.Namespace, Workflow: r.Workflow}
 }
 
-// CheckRetentions returns ErrTooLarge if a store that has a list of retentions cannot take another one, or one in place of
-// that of its workflow.
+// CheckRetentions returns ErrTooLarge if a store with a list of retentions cannot add set, or replace the retention of
+// its workflow by set.
 func CheckRetentions(list []Retention, set *Retention) error {
 	all, own, ages := 1, 1, map[int64]bool{}
 	count := func(x *Retention) {
@@ -117,13 +119,13 @@ func CheckRetentions(list []Retention, set *Retention) error {
 	return nil
 }
 
-// EndedQuery selects ended runs of one namespace and partition by the instant of their end, the first one first.
+// EndedQuery selects ended runs of one namespace and partition by the instant of their end, earliest first.
 type EndedQuery struct {
 	Namespace NamespaceID
 	Partition PartitionID
-	// Deleted selects what is left of deleted runs, by the instant of their deletion, in place of ended runs.
+	// Deleted selects the remaining records of deleted runs, by the instant of their deletion, instead of ended runs.
 	Deleted bool
-	After   Position // behind this one; the zero Position is in front of all
+	After   Position // the result begins after it; the zero Position is before all
 	UntilMs int64    // up to this instant, in Unix milliseconds
 	Limit   int
 }
@@ -188,12 +190,13 @@ func DecodeRetention(b []byte) (x Retention, err error) {
 	return x, err
 }
 
-// RetentionKey returns the key of a retention. Those of all namespaces stand under namespace 0, so that one scan finds them.
+// RetentionKey returns the key of a retention. The keys of all namespaces are under namespace 0, so that one scan reads
+// them.
 func RetentionKey(ns NamespaceID, workflow string) []byte {
 	return append(binary.BigEndian.AppendUint32(GlobalKey(0, TableRetention, nil), uint32(ns)), workflow...)
 }
 
-// Range returns the bounds of the keys of what the query selects: from the one up to the other, which is excluded.
+// Range returns the bounds of the keys that the query selects: from lower on, up to but excluding upper.
 func (q *EndedQuery) Range() (lower, upper []byte) {
 	table := byte(TableEnded)
 	if q.Deleted {
@@ -208,7 +211,7 @@ func (q *EndedQuery) Range() (lower, upper []byte) {
 	return lower, binary.BigEndian.AppendUint64(upper, uint64(max(q.UntilMs, -1))+1)
 }
 
-// ParseEndedKey reads a key of the table of ended runs, or of that of deleted ones.
+// ParseEndedKey reads a key of the table of ended runs, or of the table of deleted runs.
 func ParseEndedKey(k []byte) (Position, error) {
 	if len(k) <= prefixBytes+8 {
 		return Position{}, fmt.Errorf("%w: key of an ended run of %d bytes", ErrCorrupt, len(k))

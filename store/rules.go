@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// Compare returns -1, 0 or 1 as k stands before, at or after o in the wake index: by time, then the wakes that
-// are not of runs of the default namespace, by kind, namespace and id, then those runs, by id. A key with a time
-// and nothing else stands before all other keys of that time.
+// Compare returns -1, 0 or 1 if k is before, at or after o in the wake index. The order is by time, then wakes that do
+// not belong to runs of the default namespace, by kind, namespace and id, then the runs of the default namespace, by
+// id. A key that has only a time is before all other keys of that time.
 func (k WakeKey) Compare(o WakeKey) int {
 	return cmp.Or(cmp.Compare(k.UnixMs, o.UnixMs), cmp.Compare(k.class(), o.class()), cmp.Compare(k.Kind, o.Kind),
 		cmp.Compare(k.Key.Namespace, o.Key.Namespace), cmp.Compare(k.Key.ID, o.Key.ID))
 }
 
-// tagged reports whether the key is written with its kind and namespace: those of runs of the default namespace
-// are as they were before there were others.
+// tagged reports whether the key is written with its kind and namespace. Keys of runs of the default namespace are not:
+// they are as they were before there were other wakes.
 func (k WakeKey) tagged() bool { return k.Kind != WakeRun || k.Key.Namespace != 0 }
 
 func (k WakeKey) class() int {
@@ -27,7 +27,7 @@ func (k WakeKey) class() int {
 	return 2
 }
 
-// CheckKey returns why a key cannot be stored.
+// CheckKey returns an error if a key cannot be stored.
 func CheckKey(k *Key) error {
 	if len(k.ID) == 0 || len(k.ID) > MaxKeyID {
 		return fmt.Errorf("id of a key has %d bytes, it must have from 1 to %d", len(k.ID), MaxKeyID)
@@ -35,7 +35,8 @@ func CheckKey(k *Key) error {
 	return CheckRecord("key", AppendKey(nil, k))
 }
 
-// SealedKey takes the id of the key from a sealed record: its length u8, the id, and what was encoded with the key.
+// SealedKey splits a sealed record: the length of the key's id u8, the id, and the bytes that were encoded with the
+// key.
 func SealedKey(sealed []byte) (id string, encoded []byte, err error) {
 	if len(sealed) == 0 || sealed[0] == 0 || sealed[0] > MaxKeyID || len(sealed) <= int(sealed[0]) {
 		return "", nil, fmt.Errorf("%w: a sealed record of %d bytes has no id of a key", ErrCorrupt, len(sealed))
@@ -44,7 +45,7 @@ func SealedKey(sealed []byte) (id string, encoded []byte, err error) {
 	return string(sealed[1:n]), sealed[n:], nil
 }
 
-// VersionNotFound says that a workflow has no version of a number, or if it is 0, no version at all. It is ErrNotFound.
+// VersionNotFound returns an ErrNotFound for a version of a workflow, or for any version of it if number is 0.
 func VersionNotFound(workflow string, number uint32) error {
 	if number == 0 {
 		return fmt.Errorf("workflow %q: %w", workflow, ErrNotFound)
@@ -52,13 +53,13 @@ func VersionNotFound(workflow string, number uint32) error {
 	return fmt.Errorf("version %d of workflow %q: %w", number, workflow, ErrNotFound)
 }
 
-// NewestNotFound says that no version of a workflow has a module. It is ErrNotFound.
+// NewestNotFound returns an ErrNotFound: no version of the workflow has the module.
 func NewestNotFound(workflow string, module Digest) error {
 	return fmt.Errorf("version of workflow %q with module %s: %w", workflow, module, ErrNotFound)
 }
 
-// Next returns the version that the spec makes after the latest one (zero if there is none), and whether it is
-// a new one: the same module with the same grants again is the same version.
+// Next returns the version that the spec adds after the latest one (zero if there is none), and whether it is new: the
+// same module with the same grants again is the same version.
 func (s VersionSpec) Next(latest Version) (Version, bool) {
 	if latest.Number != 0 && !latest.Deleted && latest.Module == s.Module && latest.Grants.Equal(s.Grants) &&
 		latest.Imported == s.Imported {

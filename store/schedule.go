@@ -8,29 +8,30 @@ import (
 	"slices"
 )
 
-// MaxScheduleBytes bounds the data of a schedule: all of it is written with each change, and each firing is one. It has room for
-// an input of 64 KiB in base 64, and as much again for what is due and what was missed.
+// MaxScheduleBytes bounds the data of a schedule, which is written as a whole with each change, and so with each
+// firing. It has room for an input of 64 KiB in base 64, and as much again for due and missed firings.
 const MaxScheduleBytes = 256 << 10
 
-// Schedule is the record of a schedule. What it starts when is in its data, which a store does not look at.
+// Schedule is the record of a schedule. Its data says what it starts and when, and is opaque to the store.
 type Schedule struct {
-	Key RunKey // its namespace and id; its partition is that of a run with this key
-	// Revision is the number of the commit that has written the record: 1 is that of the first one.
+	Key RunKey // namespace and id, which give the partition as for a run
+	// Revision is the number of the commit that wrote the record, from 1.
 	Revision   uint64
-	WakeUnixMs int64 // its key of the kind WakeSchedule in the wake index; NoWake = none
+	WakeUnixMs int64 // the schedule's key of kind WakeSchedule in the wake index; NoWake = none
 	Data       []byte
 	Sealed     bool // Data is the data, encoded by package seal
 }
 
 // ScheduleSet creates, changes or deletes a schedule within a Group.
 type ScheduleSet struct {
-	// Schedule replaces the record whose revision is one less: there must be none if it is 1, else ErrExists; ErrNotFound if there
-	// is none, and ErrConflict if it has another revision. Its WakeUnixMs becomes its only key in the wake index.
+	// Schedule replaces the record of the revision before. If its Revision is 1, there must be no record, else
+	// ErrExists. ErrNotFound if there is no record to replace, ErrConflict if its revision is another one. Its
+	// WakeUnixMs becomes the schedule's only key in the wake index.
 	Schedule Schedule
 	Delete   bool // removes the record and its wake
 }
 
-// scheduleExistsError is ErrExists, whose own text is about runs.
+// scheduleExistsError is ErrExists with a text about schedules: the text of ErrExists is about runs.
 type scheduleExistsError struct{ id string }
 
 // Error names the schedule.
@@ -41,7 +42,7 @@ func (e *scheduleExistsError) Error() string {
 // Unwrap returns ErrExists.
 func (e *scheduleExistsError) Unwrap() error { return ErrExists }
 
-// Check returns why the change cannot follow the record that is there, nil if it can. old is nil if there is none.
+// Check returns an error if the change does not fit the stored record. old is nil if there is none.
 func (x *ScheduleSet) Check(old *Schedule) error {
 	s := &x.Schedule
 	err := error(nil)
@@ -64,7 +65,7 @@ func (x *ScheduleSet) Check(old *Schedule) error {
 // ScheduleQuery selects schedules of a namespace in the order of their ids.
 type ScheduleQuery struct {
 	Namespace NamespaceID
-	After     string // behind the schedule with this id
+	After     string // the page begins after the schedule with this id
 	Limit     int    // 1 to MaxPage
 }
 
@@ -104,16 +105,16 @@ func DecodeSchedule(b []byte) (x Schedule, err error) {
 	return x, err
 }
 
-// ScheduleStore is what a store has of schedules.
+// ScheduleStore is the part of a store for schedules.
 type ScheduleStore interface {
-	// Schedule reads a schedule, as it is durable. ErrNotFound if there is none.
+	// Schedule reads a schedule's durable record. ErrNotFound if there is none.
 	Schedule(ctx context.Context, key RunKey) (Schedule, error)
-	// Schedules returns a page of schedules, which ends when it holds MaxPageBytes. Behind the last schedule there are none. It
-	// reads at most as many ids from each partition as the page may have, and no record that is not in the page.
+	// Schedules returns a page of schedules, which ends once it holds MaxPageBytes. After the last schedule the page is
+	// empty. It reads at most q.Limit ids from each partition, and only the records of the page.
 	Schedules(ctx context.Context, q ScheduleQuery) ([]Schedule, error)
 }
 
-// checkSchedules checks the schedules of one group as checkRuns does its runs.
+// checkSchedules checks the schedules of one group.
 func checkSchedules(group int, p PartitionID, list []ScheduleSet) error {
 	for i := range list {
 		key := list[i].Schedule.Key

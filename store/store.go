@@ -1,11 +1,10 @@
-// Package store says what is durable in wfhost: the records, the keys under which they are kept, their
-// encoding, and the interface that a store offers to the host. FORMAT.md, beside this file, shows the
-// bytes. The package does no I/O; pebblestore and memstore implement it, storetest is the suite that
-// every implementation passes.
+// Package store defines what is durable in wfhost: the records, their keys and encoding, and the interface that a store
+// offers to the host. FORMAT.md, beside this file, shows the bytes. The package does no I/O: pebblestore and memstore
+// implement it, and storetest is the suite that every implementation passes.
 //
-// A store is divided into Partitions partitions; a run belongs to one of them by its key. Exactly one
-// owner may write to a partition at a time: Acquire gives it an epoch, and a later owner's epoch fences it.
-// The unit of change is a Group, the atomic change of one partition; one Commit makes several groups durable.
+// A store has Partitions partitions. A run belongs to one of them, by its key. Exactly one owner may write to a
+// partition at a time: Acquire returns an epoch, which the epoch of a later owner fences. The unit of change is a
+// Group, the atomic change of one partition. One Commit makes several groups durable.
 package store
 
 import (
@@ -18,197 +17,200 @@ import (
 
 // Errors that stores return, to be tested with errors.Is.
 var (
-	// ErrNotFound: no such run, module, workflow version or namespace.
+	// ErrNotFound: there is no such run, module, workflow version or namespace.
 	ErrNotFound = errors.New("not found")
 	// ErrRemoved: the journal of an iteration was removed by the retention. It is an ErrNotFound.
 	ErrRemoved = fmt.Errorf("%w: its journal was removed", ErrNotFound)
 	// ErrExists: a commit creates a run that is already there.
 	ErrExists = errors.New("run exists")
-	// ErrFenced: another owner has acquired the partition. The caller drops everything of that partition.
+	// ErrFenced: another owner has acquired the partition. The caller drops its state of the partition.
 	ErrFenced = errors.New("partition is owned by another host")
-	// ErrUnknown: nobody knows whether the commit is durable. The caller drops the partition, acquires it
-	// again and reads; it never repeats the commit.
+	// ErrUnknown: the commit may or may not be durable. The caller drops the partition, acquires it again and reads. It
+	// never repeats the commit.
 	ErrUnknown = errors.New("outcome of the commit is unknown")
 	// ErrConflict: the run's journal does not end where the commit expects it to.
 	ErrConflict = errors.New("journal does not end where the commit expects it")
 	// ErrTooLarge: a record is larger than MaxRecordBytes.
 	ErrTooLarge = errors.New("record is too large")
-	// ErrFailed: a write or fsync failed; the store accepts no more writes until it is opened again. What cannot
-	// be read does not fail the store.
+	// ErrFailed: a write or fsync failed. The store refuses writes until it is opened again. A failed read does not
+	// fail the store.
 	ErrFailed = errors.New("store has failed")
-	// ErrVersion: written by a newer release.
+	// ErrVersion: a newer release wrote the record or the store.
 	ErrVersion = errors.New("written by a newer version of wfhost")
-	// ErrCorrupt: bytes that no release has written: a wrong checksum, a gap, an impossible length.
+	// ErrCorrupt: no release writes these bytes: a wrong checksum, a gap, an impossible length.
 	ErrCorrupt = errors.New("corrupt record")
 	// ErrLocked: another process has the store open.
 	ErrLocked = errors.New("another process has it open")
-	// ErrReadOnly: the store was opened to be read.
+	// ErrReadOnly: the store was opened read-only.
 	ErrReadOnly = errors.New("store was opened to be read")
 	// ErrCopy: the store is a restored copy that must not act yet. It can be read.
 	ErrCopy = errors.New("the data is a copy, in which nothing runs or changes until `wfhost copy release`")
-	// ErrKey: payloads are encoded with a key that was not given, or a key is not the one of its id.
+	// ErrKey: payloads are encoded with a key that the host was not given, or the host was given another key under that
+	// id.
 	ErrKey = errors.New("the data is encrypted")
 	// ErrClosed: the store or partition is closed.
 	ErrClosed = errors.New("store is closed")
 )
 
-// Partitions is the number of partitions of a store, fixed at its creation: enough to spread over a few
-// dozen machines, few enough that walking over all of them is nothing.
+// Partitions is the number of partitions of a store, fixed at its creation. It is enough for a few dozen machines, and
+// walking over all partitions is still cheap.
 const Partitions = 64
 
-// MaxCommitRecords bounds the runs and wakes of one Commit, over all of its groups, so that one batch stays below
-// a few MiB.
+// MaxCommitRecords bounds the runs, schedules, queues and wakes of one Commit, over all of its groups, so that a batch
+// stays below a few MiB.
 const MaxCommitRecords = 1000
 
-// A Store keeps everything durable of one installation. Its methods may be called concurrently. What State, Run, Load,
-// Logs, Output, List, Timers and Counts return of a run is durable: they return nothing of a commit whose fsync has not
-// ended, and may wait for it.
+// A Store keeps the durable state of one installation. Its methods may be called concurrently. State, Run, Load, Logs,
+// Output, List, Timers and Counts return durable data of a run only: they may wait for the fsync of a pending commit,
+// and never return its changes before.
 type Store interface {
-	// Acquire makes the caller the owner of a partition, under a new epoch that is durable before Acquire
-	// returns; an earlier owner's commits answer ErrFenced from then on. owner is a name for people; ttl is
-	// how long the ownership lasts without Renew, 0 means until it is fenced.
+	// Acquire makes the caller the owner of a partition, under a new epoch that is durable before Acquire returns. From
+	// then on, commits of an earlier owner return ErrFenced. owner is a name for people. The ownership lasts for ttl
+	// without Renew; 0 means until it is fenced.
 	Acquire(ctx context.Context, p PartitionID, owner string, ttl time.Duration) (Partition, error)
-	// Commit makes the changes of several partitions durable with as few fsyncs as the store can: one, where the
-	// partitions share a log. Each group is atomic. When Commit returns nil, all groups are durable.
+	// Commit makes the changes of several partitions durable with as few fsyncs as possible: one if the partitions
+	// share a log. Each group is atomic. When Commit returns nil, all groups are durable.
 	//
-	// A *RefusedError names the group, and the run if it is one, that cannot be committed; nothing of any group
-	// was written then, and the caller may leave the offender out and commit the others. With ErrUnknown, any of
-	// the groups may be durable. A partition and a run may occur once over all groups. Commit may be called
-	// concurrently; it does not wait for the fsync of an Acquire.
+	// A *RefusedError names the group that cannot be committed, and its run if one run is the cause. No group was
+	// written then, and the caller may commit again without the offender. After ErrUnknown, any of the groups may be
+	// durable. A partition and a run may occur once over all groups. Commit may be called concurrently. It does not
+	// wait for the fsync of an Acquire.
 	Commit(ctx context.Context, groups []Group) error
-	// Modules returns the content-addressed modules and the versions of workflows.
+	// Modules returns the store of the content-addressed modules and of the versions of workflows.
 	Modules() ModuleStore
 	// Tokens returns the tokens of callers.
 	Tokens() TokenStore
-	// Namespace returns the id of the namespace of a name. If there is none, it creates one, durable on return, or
-	// returns ErrNotFound unless create is set. Ids are never used again. Creating checks the name with
-	// abi.CheckNamespace, and returns ErrTooLarge if the store has MaxNamespaces.
+	// Namespace returns the id of the namespace with a name. If there is none, it creates one, durable on return, or
+	// returns ErrNotFound if create is false. Ids are never reused. Before it creates a namespace, it checks the name
+	// with abi.CheckNamespace, and returns ErrTooLarge if the store has MaxNamespaces.
 	Namespace(ctx context.Context, name string, create bool) (NamespaceID, error)
 	// Namespaces lists the namespaces by name, the default one included.
 	Namespaces(ctx context.Context) iter.Seq2[Namespace, error]
-	// List returns a page of runs in the order of their creation, runs of one millisecond by id, as they are now or were a
-	// moment ago. It takes as long as the page is, however many runs there are: at most MaxLooks of them are looked at. The page
-	// ends when it holds MaxPageBytes.
+	// List returns a page of runs in the order of their creation, runs of one millisecond by id, as they are now or
+	// were a moment ago. It looks at no more than MaxLooks runs, so its time depends on the page, not on the number of
+	// runs. A page ends once it holds MaxPageBytes.
 	List(ctx context.Context, q Query) (Page, error)
-	// Timers returns a page of the runs that sleep or wait with a deadline, soonest first, those of one instant by id; it is
-	// bounded as List is.
+	// Timers returns a page of the runs that sleep or wait with a deadline, soonest first, runs with one deadline by
+	// id. It has the bounds of List.
 	Timers(ctx context.Context, q TimerQuery) (Page, error)
-	// Counts returns how many runs a namespace has, for each version of a workflow that has any, by workflow and version. It
-	// reads no run: a store keeps the counts as it commits, and they are right after a crash.
+	// Counts returns the number of runs of each version of a workflow that has runs in a namespace, by workflow and
+	// version. It reads no runs: a store keeps the counts as it commits, and they are right after a crash.
 	Counts(ctx context.Context, ns NamespaceID) ([]Count, error)
-	// Tallies returns how many runs each namespace has that has or had any, by status. It reads no run, as Counts, and takes as
-	// long as there are namespaces.
+	// Tallies returns the number of runs by status, for each namespace that has or had runs. Like Counts, it reads no
+	// runs. Its time grows with the number of namespaces.
 	Tallies(ctx context.Context) (map[NamespaceID]Tally, error)
-	// CountOf returns how many runs a version of a workflow has, as Counts does, in a time that depends on nothing.
+	// CountOf returns what Counts returns for one version of a workflow, in constant time.
 	CountOf(ctx context.Context, ns NamespaceID, workflow string, version uint32) (Tally, error)
-	// Ended returns at most q.Limit ended runs of a partition, in the order of their ends. A run may have been deleted
-	// since, or may continue: its state says so.
+	// Ended returns at most q.Limit ended runs of a partition, in the order in which they ended. A run may have been
+	// deleted since, or continue: its state shows that.
 	Ended(ctx context.Context, q EndedQuery) ([]Position, error)
-	// SetRetention sets the retention of a workflow, durable on return; one that bounds nothing is removed. ErrTooLarge if the
-	// store has MaxRetentions.
+	// SetRetention sets the retention of a workflow, durable on return, or removes it if it has no bounds. ErrTooLarge
+	// if the store has MaxRetentions.
 	SetRetention(ctx context.Context, r Retention) error
 	// Retentions returns the retentions of all namespaces, by namespace and workflow.
 	Retentions(ctx context.Context) ([]Retention, error)
-	// SetQuota sets the quota of a namespace, durable on return; one that limits nothing is removed. ErrTooLarge if the
+	// SetQuota sets the quota of a namespace, durable on return, or removes it if it has no limits. ErrTooLarge if the
 	// store has MaxQuotas.
 	SetQuota(ctx context.Context, q Quota) error
-	// Quotas returns the quotas of all namespaces, by the number of the namespace.
+	// Quotas returns the quotas of all namespaces, by the id of the namespace.
 	Quotas(ctx context.Context) ([]Quota, error)
-	// Used returns what a namespace uses. It reads no run, as Counts.
+	// Used returns the usage of a namespace. Like Counts, it reads no runs.
 	Used(ctx context.Context, ns NamespaceID) (Usage, error)
 	ScheduleStore
 	LimitStore
-	// Keys returns the keys with which payloads were encoded, by id. Without any, all of them are in the clear.
+	// Keys returns the keys with which payloads were encoded, by id. If there are none, all payloads are in the clear.
 	Keys(ctx context.Context) ([]Key, error)
-	// AddKey stores a key, durable on return. One whose id is there stays as it is. The id has from 1 to MaxKeyID bytes.
+	// AddKey stores a key, durable on return. If there is a key with the id, AddKey leaves it as it is. The id has from
+	// 1 to MaxKeyID bytes.
 	AddKey(ctx context.Context, k Key) error
 	// State reads one run's state, as it is now or was a moment ago. ErrNotFound if there is none.
 	State(ctx context.Context, run RunKey) (RunState, error)
-	// Run reads a run's state and the whole journal of its iteration, both as of the same durable commit. The
-	// entries are shared: their bytes stay as they are. A deleted run has no entries. ErrNotFound if there is none.
+	// Run reads a run's state and the whole journal of its iteration, both as of the same durable commit. The entries
+	// are shared: the caller must not change their bytes. A deleted run has no entries. ErrNotFound if there is none.
 	Run(ctx context.Context, run RunKey) (RunState, []Entry, error)
-	// Load reads entries of the run's given iteration, from a seq on, in order, without gaps. ErrNotFound if the run is deleted
-	// meanwhile and the rest cannot be read.
+	// Load reads the entries of one iteration of a run from a seq on, in order, without gaps. ErrNotFound if the run is
+	// deleted meanwhile and the rest cannot be read.
 	Load(ctx context.Context, run RunKey, iteration uint32, from Seq) iter.Seq2[Entry, error]
-	// Logs reads at most limit stored log lines of a run, from an index on, and no more once they hold MaxPageBytes. Behind the
-	// last line there are none.
+	// Logs reads at most limit stored log lines of a run from an index on, and stops once they hold MaxPageBytes. It
+	// returns none after the last line.
 	Logs(ctx context.Context, run RunKey, from uint64, limit int) ([]LogLine, error)
-	// Output reads at most limit chunks of a run's output, from an index on, and no more once they hold MaxPageBytes. Behind the
-	// last chunk there are none.
+	// Output reads at most limit chunks of a run's output from an index on, and stops once they hold MaxPageBytes. It
+	// returns none after the last chunk.
 	Output(ctx context.Context, run RunKey, from uint64, limit int) ([]Chunk, error)
-	// Hook returns who holds a token, false if nobody does.
+	// Hook returns the holder of a token, false if it has none.
 	Hook(ctx context.Context, ns NamespaceID, token string) (HookHolder, bool, error)
-	// Close releases everything. What was acknowledged stays. Close twice is legal.
+	// Close releases all resources. Acknowledged commits stay durable. Calling Close twice is legal.
 	Close() error
 }
 
-// A Partition is a store's part as seen by its owner. Commit may be called concurrently for different runs.
+// A Partition is the owner's view of one partition of a store. Commit may be called concurrently for different runs.
 type Partition interface {
 	// ID returns the number of the partition.
 	ID() PartitionID
-	// Epoch is this ownership's number, greater than that of every owner before.
+	// Epoch returns the number of this ownership. It is greater than the epochs of all earlier owners.
 	Epoch() Epoch
-	// Commit is Store.Commit with one group, whose number in a *RefusedError is 0: it makes all of the commits
+	// Commit is Store.Commit with one group, which has number 0 in a *RefusedError. It makes all of the commits
 	// durable, or none.
 	Commit(ctx context.Context, commits []RunCommit) error
-	// Due lists wakes in the order of their keys: those after the given key (the zero WakeKey means from
-	// the first) whose due time is at most until, at most limit of them.
+	// Due lists at most limit wakes that are due at untilUnixMs or before, in the order of their keys, beginning after
+	// the given key. The zero WakeKey means from the first.
 	Due(ctx context.Context, after WakeKey, untilUnixMs int64, limit int) ([]Wake, error)
-	// Commands lists at most limit commands of the inbox after a sequence number, in order. Of one that cannot be decoded it
-	// gives the number alone, with Kind 0, so that it does not stand in the way of those behind it.
+	// Commands lists at most limit commands of the inbox after a sequence number, in order. If a command cannot be
+	// decoded, only its number is set and Kind is 0, so that it does not block the commands behind it.
 	Commands(ctx context.Context, after CommandSeq, limit int) ([]Command, error)
-	// Discard takes commands out of the inbox that no run takes, and puts the answers to them into the inboxes of those that
-	// the answers are for: in one atomic commit, durable on return, so that no crash has a command answered twice.
+	// Discard removes commands from the inbox that have no receiving run, and puts the answers into the inboxes of
+	// their receivers. Both happen in one atomic commit, durable on return, so that a command is not answered twice
+	// after a crash.
 	Discard(ctx context.Context, seqs []CommandSeq, answers []Command) error
-	// Claim makes a run the holder of a token of this partition, unless another one holds it, and returns the holder
-	// as it is afterwards. In the same commit the command that asked for it leaves the inbox, and its reply goes
-	// out.
+	// Claim makes a run the holder of a token of this partition unless another run holds it, and returns the holder
+	// after the claim. The same commit removes the command that asked for the token from the inbox, and sends its
+	// reply.
 	Claim(ctx context.Context, c HookClaim) (HookHolder, error)
-	// Renew prolongs the ownership; ErrFenced if it is lost.
+	// Renew extends the ownership. ErrFenced if it is lost.
 	Renew(ctx context.Context) error
 	// Release releases the partition.
 	Release(ctx context.Context) error
 }
 
-// A ModuleStore keeps modules by their SHA-256 and the versions of workflows, which point to them.
+// A ModuleStore keeps modules by their SHA-256, and the versions of workflows, which refer to modules.
 type ModuleStore interface {
-	// Put stores a module's bytes, durable on return; the same bytes again change nothing but the info.
+	// Put stores a module's bytes, durable on return. If the same bytes are there, it replaces the info only.
 	Put(ctx context.Context, wasm []byte, info ModuleInfo) (Digest, error)
 	// Get reads a module's bytes and checks them against the digest.
 	Get(ctx context.Context, d Digest) ([]byte, error)
-	// Info reads what was stored with a module.
+	// Info reads the info that was stored with a module.
 	Info(ctx context.Context, d Digest) (ModuleInfo, error)
-	// AddVersions makes the next version of each named workflow, all of them or none. Where a workflow's
-	// latest version has the same module and grants, it returns that version and adds nothing. ErrNotFound if a
-	// module is not there: it may have been deleted since Put, by DeleteUnused or with the last version that had it, so the
-	// caller repeats both.
+	// AddVersions adds the next version of each named workflow, all of them or none. If a workflow's latest version has
+	// the same module and grants, it returns that version and adds none. ErrNotFound if a module is not there:
+	// DeleteUnused may have deleted it since Put, or the deletion of its last version. The caller then repeats both.
 	AddVersions(ctx context.Context, specs []VersionSpec) ([]Version, error)
-	// Version reads one version of a workflow; number 0 is the latest that is not Imported.
+	// Version reads one version of a workflow. Number 0 means the latest version that is not Imported.
 	Version(ctx context.Context, ns NamespaceID, workflow string, number uint32) (Version, error)
-	// Versions lists the versions of one workflow, oldest first; the empty name lists those of all
-	// workflows, by name.
+	// Versions lists the versions of one workflow, oldest first. The empty name lists the versions of all workflows, by
+	// name.
 	Versions(ctx context.Context, ns NamespaceID, workflow string) iter.Seq2[Version, error]
-	// Newest reads the version of a workflow with the highest number that has a module, Imported or not. ErrNotFound if none has it.
-	// Asked again, it takes a time that does not depend on how many versions there are.
+	// Newest reads the version with the highest number among the versions of a workflow that have the module, Imported
+	// or not. ErrNotFound if there is none. A repeated call takes a time that does not depend on the number of
+	// versions.
 	Newest(ctx context.Context, ns NamespaceID, workflow string, module Digest) (Version, error)
-	// Count returns how many versions Versions lists for all workflows of a namespace, in a time that depends on nothing.
+	// Count returns how many versions Versions lists for all workflows of a namespace, in constant time.
 	Count(ctx context.Context, ns NamespaceID) (int64, error)
-	// DeleteVersion deletes a version, durable on return, with its module if no version of any namespace has it.
-	// Version and Versions do not give it any more, and its number is never given again. The caller has made
-	// sure that no run needs it. ErrNotFound if there is none.
+	// DeleteVersion deletes a version, durable on return, and its module if no version of any namespace has it. Version
+	// and Versions do not return the version any more, and its number is never reused. The caller must have checked
+	// that no run needs it. ErrNotFound if there is none.
 	DeleteVersion(ctx context.Context, ns NamespaceID, workflow string, number uint32) error
-	// Unused returns at most limit modules that were put and have got no version since: those whose upload is in flight, or did
-	// not come to its end. It reads no other modules. Some of them may have a version that is older than Put.
+	// Unused returns at most limit modules that were put and have got no version since: their upload is in flight, or
+	// was broken off. It reads no other modules. Some of the modules may have a version that is older than Put.
 	Unused(ctx context.Context, limit int) ([]Digest, error)
-	// DeleteUnused deletes those of the modules that no version of any namespace has, durable on return, and returns them.
-	// Unused does not return any of the modules again before they are put again. If an upload is between Put and AddVersions,
-	// the latter returns ErrNotFound.
+	// DeleteUnused deletes the given modules that no version of any namespace has, durable on return, and returns the
+	// deleted ones. Unused does not return any of the given modules again until they are put again. If an upload is
+	// between Put and AddVersions, AddVersions returns ErrNotFound.
 	DeleteUnused(ctx context.Context, of []Digest) ([]Digest, error)
 }
 
-// A TokenStore keeps the tokens of callers by the SHA-256 of their texts.
+// A TokenStore keeps the tokens of API callers by the SHA-256 of their texts.
 type TokenStore interface {
-	// Add stores a token, durable on return. ErrExists if there is one with the hash.
+	// Add stores a token, durable on return. ErrExists if there is a token with the hash.
 	Add(ctx context.Context, t Token) error
 	// Token reads the token with a hash, whether it has expired or not. ErrNotFound if there is none.
 	Token(ctx context.Context, hash Digest) (Token, error)
@@ -227,23 +229,23 @@ type Group struct {
 	Wakes     []WakeSet
 }
 
-// WakeSet sets, moves or removes the wake of something else than a run. The key may be any: the wake belongs to the
-// partition of its group. Wakes that are set in one group for one key take effect in their order.
+// WakeSet sets, moves or removes a wake that does not belong to a run or schedule. The key may be any: the wake belongs
+// to the partition of its group. If a group sets several wakes for one key, they take effect in their order.
 type WakeSet struct {
-	Kind WakeKind // not WakeRun or WakeSchedule: the wakes of these are in their records
+	Kind WakeKind // not WakeRun or WakeSchedule: the records of runs and schedules set their wakes
 	Key  RunKey
-	// OldUnixMs is the wake to remove, NoWake for none. The store does not check it: a wrong one leaves the former
-	// wake in the index.
+	// OldUnixMs is the wake to remove, NoWake for none. The store does not check it: with a wrong value, the former
+	// wake stays in the index.
 	OldUnixMs int64
 	UnixMs    int64 // the wake to set, NoWake for none
 }
 
-// RefusedError is what Commit returns when a group cannot be committed. Nothing of any group was written.
+// RefusedError is returned by Commit if a group cannot be committed. No group was written.
 type RefusedError struct {
 	Group int // its index
 	Run   int // the index of the run within the group, -1 if the error concerns the whole group
-	// Err is why: ErrFenced, ErrExists, ErrNotFound, ErrConflict, ErrTooLarge, ErrCorrupt or ErrVersion of what is
-	// stored, the error of a failed read, or what is wrong with the call.
+	// Err is the reason: ErrFenced, ErrExists, ErrNotFound, ErrConflict, ErrTooLarge, ErrCorrupt or ErrVersion of a
+	// stored record, the error of a failed read, or a fault of the call.
 	Err error
 }
 
@@ -261,24 +263,24 @@ type RunCommit struct {
 	Append []Entry // their seqs begin at Expect, without gaps
 	// Before ends the iteration before State.Iteration in the same commit; Expect is 0 then.
 	Before *IterationEnd
-	// Earlier holds, with Create, the journals of earlier iterations, of a run that was imported: whole, but for entry 0 alone of
-	// iteration 0 if State.Kept is greater. Their Expect is 0.
+	// Earlier holds the journals of earlier iterations of an imported run, with Create only. They are whole, except
+	// that iteration 0 has entry 0 alone if State.Kept is greater. Their Expect is 0.
 	Earlier []IterationEnd
-	// State replaces the run's state. If its Kept is greater than before, the journals of the iterations between are removed, with
-	// the large payloads that no later one has; of iteration 0 the beginning stays.
-	// Its Wake is the run's one key in the wake index; the other indexes have it by its
-	// workflow, status, attributes and creation. Required.
+	// State replaces the run's state. If its Kept is greater than before, the commit removes the journals of the
+	// iterations between, with the large payloads that no later iteration has. The beginning of iteration 0 stays.
+	// State.WakeUnixMs becomes the run's only key in the wake index; the other indexes have the run by its workflow,
+	// status, attributes and creation. Required.
 	State  RunState
 	Logs   []LogLine // appended at State.LogRecords - len(Logs)
 	Output []Chunk   // appended to the run's output
 	Outbox []Command // to other runs, each put into its receiver's inbox
 	Ack    []CommandSeq
-	// Delete removes the run with all its records, its large payloads included unless others have them. If State.Deleted is
-	// set, the state stays, outside of every index of live and ended runs, so that the id stays taken.
+	// Delete removes the run with all its records, and its large payloads unless other runs have them. If State.Deleted
+	// is set, the state stays, outside of every index of live and ended runs, so that the id stays taken.
 	Delete bool
-	// Forget says to observers that Delete removes what was left of a run that was deleted before.
+	// Forget tells observers that Delete removes the remaining record of a run that was deleted before.
 	Forget bool
-	// Replace allows Create where a run is: that one is removed first, with all its records.
+	// Replace allows Create if the run exists: its records are all removed first.
 	Replace bool
 }
 
@@ -297,14 +299,14 @@ type HookHolder struct {
 	Handle      int64
 }
 
-// HookClaim asks for a token, or gives it up.
+// HookClaim claims a token, or releases it.
 type HookClaim struct {
 	Namespace NamespaceID
 	Token     string
 	Holder    HookHolder
-	Release   bool // the holder gives the token up; that of another one stays
+	Release   bool // Holder releases the token; if another run holds it, it stays
 	Ack       CommandSeq
-	// Reply makes the answer for the holder that the claim leaves, nil for none. Its error refuses the claim.
+	// Reply makes the answer from the holder after the claim, nil for none. Its error refuses the claim.
 	Reply func(HookHolder) (*Command, error)
 }
 

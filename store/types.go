@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// NamespaceID is the first part of every key. 0 is the default namespace.
+// NamespaceID identifies a namespace. It is the first part of every key. 0 is the default namespace.
 type NamespaceID uint32
 
 // DefaultNamespace is the name of namespace 0, which is always there.
@@ -17,14 +17,14 @@ const DefaultNamespace = "default"
 type Namespace struct {
 	ID            NamespaceID
 	Name          string
-	CreatedUnixMs int64 // 0 if it is not known, as of the default namespace
+	CreatedUnixMs int64 // 0 if unknown, as for the default namespace
 }
 
-// Token is what is kept of a token with which callers of an API are known: never its text.
+// Token is the stored record of a token of an API caller. It never has the token's text.
 type Token struct {
 	Hash      Digest   // the SHA-256 of its text
 	Name      string   // for people
-	Namespace string   // the name of the only namespace that it is for, which need not exist; empty for all of them
+	Namespace string   // name of its only namespace, which need not exist; empty for all namespaces
 	Scopes    []string // what it allows; sorted
 	// CreatedUnixMs and ExpiresUnixMs are Unix times in milliseconds; a token whose ExpiresUnixMs is 0 does not expire. The
 	// store keeps expired tokens until they are deleted.
@@ -32,14 +32,14 @@ type Token struct {
 	ExpiresUnixMs int64
 }
 
-// Key is what is kept of a key with which payloads are encoded: never the key.
+// Key is the stored record of a key with which payloads are encoded. It never has the key.
 type Key struct {
 	ID            string // up to MaxKeyID bytes
-	Check         []byte // a text that was encoded with the key, by which another key of the same id is known
+	Check         []byte // a text encoded with the key, to detect another key under the same id
 	CreatedUnixMs int64
 }
 
-// MaxKeyID bounds the id of a key, which stands in each record that was encoded with it.
+// MaxKeyID bounds the id of a key, which is in each record that was encoded with the key.
 const MaxKeyID = 32
 
 // PartitionID is the number of a partition, below Partitions.
@@ -54,7 +54,7 @@ type Seq uint64
 // CommandSeq is the number of a command within the inbox of a partition, from 1.
 type CommandSeq uint64
 
-// RunKey names a run.
+// RunKey identifies a run.
 type RunKey struct {
 	Namespace NamespaceID
 	ID        string
@@ -75,7 +75,7 @@ type Digest [32]byte
 // String returns the digest in lower-case hexadecimal.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// ParseDigest reads what String gives.
+// ParseDigest reads what String returns.
 func ParseDigest(text string) (d Digest, err error) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != len(d) {
@@ -91,7 +91,7 @@ type Incarnation [16]byte
 // String returns the incarnation in lower-case hexadecimal.
 func (i Incarnation) String() string { return hex.EncodeToString(i[:]) }
 
-// Status is where a run stands.
+// Status is the status of a run.
 type Status uint8
 
 // The statuses. Zero is invalid.
@@ -99,7 +99,7 @@ const (
 	Queued     Status = 1  // waits for an activation
 	Running    Status = 2  // an activation or an attempt of a step is in flight
 	Sleeping   Status = 3  // waits for timers only
-	Waiting    Status = 4  // waits for something else; Reason says what
+	Waiting    Status = 4  // waits for more than timers; Reason says for what
 	Paused     Status = 5  // an operator stopped it for the time being
 	Stuck      Status = 6  // needs a person; Reason says why
 	Completed  Status = 7  // ended with a result
@@ -121,7 +121,7 @@ func (s Status) String() string {
 	return fmt.Sprintf("status(%d)", uint8(s))
 }
 
-// ParseStatus reads what String gives.
+// ParseStatus reads what String returns.
 func ParseStatus(text string) (Status, error) {
 	for s, name := range statusNames {
 		if name == text && name != "" {
@@ -131,13 +131,13 @@ func ParseStatus(text string) (Status, error) {
 	return 0, fmt.Errorf("unknown status %q; it is one of %s", text, strings.Join(statusNames[Queued:], ", "))
 }
 
-// Terminal reports whether the status is an end.
+// Terminal reports whether the run has ended.
 func (s Status) Terminal() bool { return s >= Completed && s <= Terminated }
 
 // Attention reports whether the status needs a person.
 func (s Status) Attention() bool { return s == Paused || s == Stuck }
 
-// Busy reports whether the host has something to do for the run: a status that comes and goes with nearly each commit of it.
+// Busy reports whether the host has work for the run. Such a status changes with nearly each commit of the run.
 func (s Status) Busy() bool { return s == Queued || s == Running }
 
 // MarshalText returns the name.
@@ -149,8 +149,8 @@ func (s *Status) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// RunState is the durable state of a run: what listings show, and what the host must know of a run before
-// it reads the journal.
+// RunState is the durable state of a run: the fields that listings show, and the fields that the host needs before it
+// reads the journal.
 type RunState struct {
 	Run         RunKey
 	Incarnation Incarnation
@@ -159,8 +159,8 @@ type RunState struct {
 	Version     uint32
 	Module      Digest
 	Status      Status
-	Reason      string // of Waiting, Stuck; of Failed the message, or a part of it
-	InputDigest Digest // of the input, however its JSON is written, to compare a second start with
+	Reason      string // of Waiting and Stuck; of Failed, the message or a part of it
+	InputDigest Digest // of the input, independent of how its JSON is written: to compare with a second start
 	// Times in Unix milliseconds; 0 = not yet.
 	CreatedUnixMs int64
 	StartedUnixMs int64 // the first activation of the first iteration
@@ -169,39 +169,40 @@ type RunState struct {
 	WakeUnixMs    int64  // the run's key in the wake index; NoWake = none
 	Length        Seq    // entries of this iteration
 	JournalBytes  int64  // their encoded size
-	StoredBytes   int64  // what all commits of the run have stored: see Held
-	LogLines      uint64 // lines that workflow code has logged, dropped ones included: those below this number are silent on replay
-	LogRecords    uint64 // stored log lines, those of bodies and step instances included
+	StoredBytes   int64  // bytes stored by all commits of the run: see Held
+	LogLines      uint64 // lines that workflow code logged, dropped ones too; a replay does not log these again
+	LogRecords    uint64 // stored log lines, including lines of bodies and step instances
 	Suspension    Suspension
-	Rested        Seq    // Suspension.Seq of the newest wait, where Suspension is empty: the guest has to come there anew
+	Rested        Seq    // Suspension.Seq of the newest wait if Suspension is empty: the guest must reach it again
 	Faults        uint32 // host faults in a row
-	Output        uint64 // chunks of output, those of earlier iterations included
+	Output        uint64 // chunks of output, of earlier iterations too
 	Attributes    []Attribute
 	Memo          string // JSON that the run was started with, for people; empty if there is none
-	TraceParent   string // header of W3C Trace Context under which the run was started; empty if there was none
-	Parent        string // id of the run that started this one; empty if none did
-	// ParentIteration is the iteration of the parent that started the run, plus 1; 0 if none did, or if that is not known.
+	TraceParent   string // W3C Trace Context header of the start; empty if it had none
+	Parent        string // id of the run that started this run; empty if none did
+	// ParentIteration is 1 plus the iteration of the parent in which it started this run. 0 if there is no parent, or
+	// if the iteration is unknown.
 	ParentIteration uint32
-	ID              IDOrigin // where the run's id comes from
-	Deleted         bool     // only this record is left, so that the id is not taken again too soon
+	ID              IDOrigin // origin of the run's id
+	Deleted         bool     // the run was deleted; this record keeps its id taken for a while
 	Schedule        string   // id of the schedule that started the run; empty if none did
-	NominalUnixMs   int64    // of such a run: the instant for which it was started
-	Slot            Slot     // where the run stands with the limits of its workflow
-	Aside           Aside    // why nothing happens to the run here
-	Import          string   // of a run that another installation has exported: what came here, by which the same is known again
-	ImportUnixMs    int64    // when it came
-	// Kept is the first iteration of which the whole journal is there. Of those before it, which the retention has removed, there
-	// is the beginning of iteration 0, with entry 0.
+	NominalUnixMs   int64    // the instant for which Schedule started the run
+	Slot            Slot     // whether the run waits for, or has, a slot of its workflow's limits
+	Aside           Aside    // why the run does not proceed here
+	Import          string   // identifies the export of an imported run, to detect a repeated import
+	ImportUnixMs    int64    // when the run was imported
+	// Kept is the first iteration whose whole journal is kept. Retention has removed the journals before it, except the
+	// beginning of iteration 0, with entry 0.
 	Kept uint32
-	// Past is the newest iterations before this one, at most MaxPast of them, in their order.
+	// Past holds the newest iterations before this one, at most MaxPast, in their order.
 	Past   []Past
 	Sealed bool // Reason is Reason and InputDigest, and Memo is Memo, encoded by package seal; InputDigest is zero
 }
 
-// MaxPast bounds RunState.Past, which each commit of a run writes.
+// MaxPast bounds RunState.Past, which is written with each commit of the run.
 const MaxPast = 100
 
-// Past is what is known of an iteration that is over: the bytes of its journal, and when it continued as new.
+// Past describes an iteration that is over: the bytes of its journal, and when it continued as new.
 type Past struct{ Bytes, EndedUnixMs int64 }
 
 // Removed returns an error that wraps ErrRemoved if the retention has removed the journal of an iteration.
@@ -213,36 +214,37 @@ func (x *RunState) Removed(iteration uint32) error {
 		x.Kept)
 }
 
-// Asked reports whether a parent may ask how the run has ended, which it does when it is retried: it is there, and has not
-// continued as new since it started the run.
+// Asked reports whether a parent may ask how the run ended, which it does when it is retried: the parent exists, and
+// has not continued as new since it started the run.
 func (x *RunState) Asked(parent *RunState) bool {
 	return !parent.Deleted && (x.ParentIteration == 0 || parent.Iteration < x.ParentIteration)
 }
 
-// RetainedUnixMs returns the instant from which an ended run is kept: its end, or that of its import if that was later.
+// RetainedUnixMs returns the instant from which the retention of an ended run counts: its end or its import, whichever
+// is later.
 func (x *RunState) RetainedUnixMs() int64 { return max(x.EndedUnixMs, x.ImportUnixMs) }
 
-// IDOrigin says where the id of a run comes from, and so who may name it again once the run is deleted.
+// IDOrigin is the origin of a run's id. It decides who may use the id again once the run is deleted.
 type IDOrigin uint8
 
 // The origins. Numbers are never reused.
 const (
-	IDGiven   IDOrigin = 0 // by whoever started the run, who may repeat that; or a release that does not say has started it
-	IDDrawn   IDOrigin = 1 // the host has drawn it at random: nobody knew it before the run was there
-	IDDerived IDOrigin = 2 // it is made of the parent's id and the number of the call
+	IDGiven   IDOrigin = 0 // given by the caller of the start, who may repeat it; or started by a release without this field
+	IDDrawn   IDOrigin = 1 // drawn at random by the host: unknown to callers until the run exists
+	IDDerived IDOrigin = 2 // derived from the parent's id and the number of the call
 )
 
-// Aside says why nothing happens to a run, whatever it waits for.
+// Aside is the reason why a run does not proceed, whatever it waits for.
 type Aside uint8
 
 // The reasons. Numbers are never reused.
 const (
-	NotAside   Aside = 0 // it is as any run
-	AsideCopy  Aside = 1 // it is a copy, to be looked at
-	AsideMoved Aside = 2 // it continues in another installation
+	NotAside   Aside = 0 // an ordinary run
+	AsideCopy  Aside = 1 // the run is a copy, for inspection
+	AsideMoved Aside = 2 // the run continues in another installation
 )
 
-// String returns the reason's name, nothing for NotAside.
+// String returns the reason's name, empty for NotAside.
 func (a Aside) String() string {
 	switch a {
 	case NotAside:
@@ -255,14 +257,14 @@ func (a Aside) String() string {
 	return fmt.Sprintf("aside(%d)", uint8(a))
 }
 
-// Slot is where a run stands with the limits of its workflow.
+// Slot says whether a run waits for, or has, a slot of its workflow's limits.
 type Slot uint8
 
 // The values of Slot.
 const (
-	SlotNone   Slot = 0 // it has not asked for a slot: no limit holds it back, or it has not come to its start, or has ended
-	SlotAsked  Slot = 1 // it waits for a slot
-	SlotHolds  Slot = 2 // it has one, until it ends
+	SlotNone   Slot = 0 // has not asked for a slot: no limit holds it back, or it has not reached its start, or has ended
+	SlotAsked  Slot = 1 // waits for a slot
+	SlotHolds  Slot = 2 // has a slot, until it ends
 	slotValues      = 3
 )
 
@@ -272,27 +274,27 @@ func (s Slot) Known() bool { return s < slotValues }
 // Attribute is a searchable key and value of a run. A run's attributes are sorted by key.
 type Attribute struct{ Key, Value string }
 
-// NoWake is the value of RunState.WakeUnixMs of a run that nothing in the wake index will wake.
+// NoWake is the value of RunState.WakeUnixMs if the run has no wake in the index.
 const NoWake int64 = -1
 
-// Suspension is where the guest stood when the run was last suspended.
+// Suspension is the wait in which the guest was last suspended.
 type Suspension struct {
-	Seq           Seq     // entries that the guest had been given; a body's copy replays exactly these
-	Poll          bool    // it waits in poll_oneoff, not in await
-	Events        bool    // that poll includes the events descriptor
+	Seq           Seq     // number of entries that the guest had received; a body's copy replays exactly these
+	Poll          bool    // the guest waits in poll_oneoff, not in await
+	Events        bool    // the poll includes the events descriptor
 	Awaited       []int64 // handles of the await; empty with Poll false = any handle
 	PollDue       bool    // the poll has a clock
 	PollDueUnixMs int64   // its deadline
 }
 
-// ModuleInfo is what is known of a module from its inspection.
+// ModuleInfo describes a module, as found by its inspection.
 type ModuleInfo struct {
 	Size            int64
 	StoredUnixMs    int64
-	DescriptionJSON []byte // what workflow_describe said; empty if it has none
+	DescriptionJSON []byte // what workflow_describe returned; empty if the module does not export it
 }
 
-// VersionSpec asks for a version of a workflow.
+// VersionSpec describes a version to add to a workflow.
 type VersionSpec struct {
 	Namespace     NamespaceID
 	Workflow      string
@@ -302,11 +304,11 @@ type VersionSpec struct {
 	Imported      bool // see Version
 }
 
-// Grants is what a version may do beyond computing and sleeping.
+// Grants lists what a version may do beyond computing and sleeping.
 type Grants struct {
 	Steps     []string // host handlers without their prefix, or "*" for all; sorted
 	HTTPHosts []string // host patterns for egress; sorted
-	Secrets   []string // secrets with the host and header that they may be sent to; sorted
+	Secrets   []string // secrets, with the host and header to which each may be sent; sorted
 	Trusted   bool     // runs without the CPU check
 }
 
@@ -318,23 +320,23 @@ type Version struct {
 	Module        Digest
 	Grants        Grants
 	CreatedUnixMs int64
-	// Imported marks a version that came with an imported run, for that run: it is never the latest one.
+	// Imported marks a version that came with an imported run, for that run. It is never the latest version.
 	Imported bool
-	// Deleted marks a version that is gone. If it was the newest one of its workflow, its record stays until the next version is
-	// there, so that its number is never given again. Those of others are deleted.
+	// Deleted marks a deleted version. The record of a workflow's newest version stays until the next version is added,
+	// so that its number is never reused. The records of other versions are removed at once.
 	Deleted bool
 }
 
-// WakeKind is the kind of thing that a wake is for.
+// WakeKind says what a wake is for.
 type WakeKind uint8
 
 // The kinds of wakes. Numbers are never reused.
 const (
 	WakeRun       WakeKind = 0 // of a run: RunState.WakeUnixMs
 	WakeSchedule  WakeKind = 1 // of a schedule
-	WakeRetention WakeKind = 2 // of the deletion of an ended run
-	WakeLease     WakeKind = 3 // of a lease that runs out
-	WakeLimit     WakeKind = 4 // of a queue of runs, whose rate allows another one
+	WakeRetention WakeKind = 2 // for the deletion of an ended run
+	WakeLease     WakeKind = 3 // for the expiry of a lease
+	WakeLimit     WakeKind = 4 // for a queue of runs whose rate allows the next start
 )
 
 // Known reports whether this release knows the kind.
@@ -346,12 +348,12 @@ type Wake struct {
 	DueUnixMs int64 // the true deadline, which Key.UnixMs never precedes
 }
 
-// WakeKey is a place in the wake index of one partition, which holds the wakes of all namespaces. Compare
-// defines their order.
+// WakeKey is a key in the wake index of a partition, which holds the wakes of all namespaces. Compare defines the
+// order.
 type WakeKey struct {
 	UnixMs int64 // not negative
 	Kind   WakeKind
-	Key    RunKey // the run, or the namespace and id of something else
+	Key    RunKey // the run, or the namespace and id of a schedule or other owner
 }
 
 // LogLine is one stored line of a run's log.
@@ -362,7 +364,7 @@ type LogLine struct {
 	Step    string // "" = workflow code, else the step whose body or instance logged
 	Attempt uint32
 	Text    string
-	Sealed  bool // Text is the whole line, encoded by package seal; of the other fields, Index and UnixMs are set
+	Sealed  bool // Text is the whole line, encoded by package seal; of the other fields, only Index and UnixMs are set
 }
 
 // Chunk is a piece of a run's output.
@@ -371,11 +373,11 @@ type Chunk struct {
 	UnixMs int64
 	Topic  string
 	Data   []byte
-	Sealed bool // Data is the whole chunk, encoded by package seal; of the other fields, Index and UnixMs are set
+	Sealed bool // Data is the whole chunk, encoded by package seal; of the other fields, only Index and UnixMs are set
 }
 
-// CommandID says which command it is: the sender's incarnation, iteration and seq. An answer has that of what it
-// answers, with another kind.
+// CommandID identifies a command by the sender's incarnation, iteration and seq. An answer has the CommandID of the
+// command that it answers, with another kind.
 type CommandID struct {
 	Incarnation Incarnation
 	Iteration   uint32
@@ -384,15 +386,15 @@ type CommandID struct {
 
 // Command is a message from one run, or from the host, to a run.
 type Command struct {
-	Seq           CommandSeq // given by the inbox
+	Seq           CommandSeq // assigned by the inbox
 	ID            CommandID
 	Kind          CommandKind
 	To            RunKey
-	ToIncarnation Incarnation // zero = whichever is there
+	ToIncarnation Incarnation // zero = any
 	From          RunKey
 	Name          string
 	Data          []byte
-	// Sealed says that Data is the whole command, encoded by package seal; From and Name are not set then.
+	// Sealed reports that Data is the whole command, encoded by package seal. From and Name are not set then.
 	Sealed bool
 }
 
@@ -408,11 +410,11 @@ const (
 	CommandHookClaim   CommandKind = 5
 	CommandHookResolve CommandKind = 6
 	CommandSchedule    CommandKind = 7
-	CommandReply       CommandKind = 8 // to the run that sent a signal or claimed a token: Name handle, Data error JSON or nothing
+	CommandReply       CommandKind = 8 // to the run that sent a signal or claimed a token: Name handle, Data error JSON or empty
 	CommandHookRelease CommandKind = 9
-	CommandChildAsk    CommandKind = 10 // a parent that was retried asks how its child has ended
+	CommandChildAsk    CommandKind = 10 // a retried parent asks how its child ended
 	CommandSlotAsk     CommandKind = 11 // a run asks the queue of its workflow for a slot
-	CommandSlotGive    CommandKind = 12 // the queue gives it one
-	CommandSlotReturn  CommandKind = 13 // the run has ended, and needs its slot, or its place, no longer
+	CommandSlotGive    CommandKind = 12 // the queue gives the run a slot
+	CommandSlotReturn  CommandKind = 13 // the run has ended and returns its slot or its place in the queue
 	CommandLimits      CommandKind = 14 // the limits of a workflow were changed
 )

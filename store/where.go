@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// ValueType is the type of an attribute's value. It is in the text: a value is of the type that its text has.
+// ValueType is the type of an attribute's value. The text of the value determines it.
 type ValueType uint8
 
-// The types whose values have an order.
+// The types of values. Integers and times have an order.
 const (
-	TypeText ValueType = iota // no other one: it is compared for equality only
+	TypeText ValueType = iota // neither of the others: compared for equality only
 	TypeInt                   // a decimal integer of 64 bits, without a plus sign or leading zeros
 	TypeTime                  // an instant by RFC 3339, in any zone; compared to the millisecond
 )
 
-// ValueOf returns the type of a value and its place in the order of that type: the integer, or the Unix milliseconds.
+// ValueOf returns the type of a value and its rank in the order of that type: the integer, or the Unix milliseconds.
 func ValueOf(text string) (int64, ValueType) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
 		return n, TypeInt
@@ -27,12 +27,11 @@ func ValueOf(text string) (int64, ValueType) {
 	return 0, TypeText
 }
 
-// Range selects runs by the order of an attribute's value: those that have the attribute, with a value of the type between the
-// bounds.
+// Range selects the runs that have the attribute, with a value of the type within the bounds.
 type Range struct {
 	Key      string
 	Type     ValueType
-	From, To int64 // both are within
+	From, To int64 // both inclusive
 }
 
 // Matches reports whether one of a run's attributes is within the range.

@@ -15,12 +15,12 @@ import (
 	"unicode/utf8"
 )
 
-// Attempt is an attempt of a step, as the server hands it out.
+// Attempt is an attempt of a step, as received from the server.
 type Attempt struct {
 	Lease          string    `json:"lease"`
-	Until          time.Time `json:"until"`      // the end of the lease, unless a heartbeat comes
-	Deadline       time.Time `json:"deadline"`   // the end of the attempt, by the step's timeout
-	TimeoutMs      int64     `json:"timeout_ms"` // from when it was taken to its deadline: clocks may differ
+	Until          time.Time `json:"until"`      // end of the lease, unless a heartbeat extends it
+	Deadline       time.Time `json:"deadline"`   // end of the attempt, by the step's timeout
+	TimeoutMs      int64     `json:"timeout_ms"` // time from taking the attempt to its deadline, since clocks may differ
 	Handler        string    `json:"handler"`
 	Namespace      string    `json:"namespace"`
 	Run            string    `json:"run"`
@@ -28,22 +28,22 @@ type Attempt struct {
 	Version        uint32    `json:"version"`
 	Step           string    `json:"step"`
 	Attempt        int       `json:"attempt"`      // from 1
-	Attempts       int       `json:"attempts"`     // at most; 0 = no limit
-	Delivery       int       `json:"delivery"`     // more than 1 after a worker was lost
-	AtMostOnce     bool      `json:"at_most_once"` // it is not made again if this worker is lost
+	Attempts       int       `json:"attempts"`     // maximum number; 0 = no limit
+	Delivery       int       `json:"delivery"`     // greater than 1 after a worker was lost
+	AtMostOnce     bool      `json:"at_most_once"` // not repeated if this worker is lost
 	IdempotencyKey string    `json:"idempotency_key"`
 	TraceParent    string    `json:"traceparent"`
 
-	Input       json.RawMessage `json:"input"`        // if it is JSON
-	InputBase64 []byte          `json:"input_base64"` // if it is not
-	Details     json.RawMessage `json:"details"`      // what Heartbeat has recorded last, in this attempt or one before
+	Input       json.RawMessage `json:"input"`        // if the input is JSON
+	InputBase64 []byte          `json:"input_base64"` // if it is not JSON
+	Details     json.RawMessage `json:"details"`      // what Heartbeat recorded last, in this or an earlier attempt
 	progress    *progress
 }
 
-// progress is what the next heartbeat of an attempt records.
+// progress holds the details for the next heartbeat of an attempt.
 type progress struct {
 	mu      sync.Mutex
-	details []byte // nil = nothing new
+	details []byte // nil = nothing to send
 }
 
 func (p *progress) set(details []byte) {
@@ -52,7 +52,7 @@ func (p *progress) set(details []byte) {
 	p.details = details
 }
 
-// take returns what is to be sent, once.
+// take removes and returns the details to send.
 func (p *progress) take() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +61,7 @@ func (p *progress) take() []byte {
 	return d
 }
 
-// giveBack has details sent again that did not arrive, unless there are newer ones.
+// giveBack restores details that could not be sent, unless there are newer ones.
 func (p *progress) giveBack(details []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,21 +78,21 @@ func (a *Attempt) input() []byte {
 }
 
 const (
-	// pollWait is how long the server holds a request for attempts: less than proxies cut off.
+	// pollWait is how long the server holds a request for attempts. Proxies allow more.
 	pollWait = 30 * time.Second
-	// firstPause and longestPause bound the pauses between requests that fail, which double.
+	// firstPause and longestPause bound the pauses between retries, which double.
 	firstPause, longestPause = 100 * time.Millisecond, 10 * time.Second
-	// maxAnswerBytes bounds an answer: 4 MiB of inputs, or one of 1 MiB, escaped as JSON or base64.
+	// maxAnswerBytes bounds an answer: 4 MiB of inputs, or a single one of 1 MiB, escaped as JSON or base64.
 	maxAnswerBytes = 32 << 20
-	// maxBatch is how many attempts the server hands out at once.
+	// maxBatch is the most attempts that the server hands out in one answer.
 	maxBatch = 100
-	// beats is how many heartbeats fit into a lease, so that one that is late or lost does not cost it.
+	// beats is the number of heartbeats per lease, so that a late or lost heartbeat does not lose the lease.
 	beats = 3
-	// maxProblemBytes bounds what is read of a refusal, and maxMessageBytes what is sent of an error: the server takes no more.
+	// maxProblemBytes bounds how much of a refusal is read, and maxMessageBytes how much of an error is sent: the server's limit.
 	maxProblemBytes, maxMessageBytes = 64 << 10, 16 << 10
 )
 
-// refusal is an answer of the server that is not 2xx.
+// refusal is an answer that is not 2xx.
 type refusal struct {
 	Status int
 	Code   string `json:"code"`
@@ -103,13 +103,13 @@ func (e *refusal) Error() string {
 	return fmt.Sprintf("the server answered %d: %s", e.Status, e.Detail)
 }
 
-// forGood reports whether an error is the same one each time.
+// forGood reports whether retrying would return the same error.
 func forGood(err error) bool {
 	r, ok := errors.AsType[*refusal](err)
 	return ok && r.Status >= 300 && r.Status < 500 && r.Status != http.StatusRequestTimeout && r.Status != http.StatusTooManyRequests
 }
 
-// request makes a request, and decodes the answer if out is not nil.
+// request makes a request and decodes the answer into out, unless that is nil.
 func (w *Worker) request(ctx context.Context, method, path string, query url.Values, body []byte, out any) error {
 	if w.Namespace != "" {
 		query.Set("namespace", w.Namespace)
@@ -126,7 +126,7 @@ func (w *Worker) request(ctx context.Context, method, path string, query url.Val
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }() // only read
+	defer func() { _ = res.Body.Close() }() // the body is only read
 	if res.StatusCode/100 != 2 {
 		e := &refusal{Status: res.StatusCode}
 		b, _ := io.ReadAll(io.LimitReader(res.Body, maxProblemBytes)) // what was read is shown
@@ -141,7 +141,7 @@ func (w *Worker) request(ctx context.Context, method, path string, query url.Val
 	return json.NewDecoder(io.LimitReader(res.Body, maxAnswerBytes)).Decode(out)
 }
 
-// pause waits, and reports whether ctx is not done.
+// pause waits, and reports false if ctx ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	late, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -149,8 +149,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// poll takes attempts of a handler until ctx is done, each into a slot, which do gives back. It returns an error if the
-// server refuses for good.
+// poll takes attempts of a handler until ctx is done. Each attempt takes a slot, which do must release. poll returns an error
+// if the server refuses for good.
 func (w *Worker) poll(ctx context.Context, name string, slots chan struct{}, do func(Attempt)) error {
 	failures := firstPause
 	for {
@@ -182,7 +182,7 @@ func (w *Worker) poll(ctx context.Context, name string, slots chan struct{}, do 
 	}
 }
 
-// occupy waits for a free slot, and takes all that are free. It returns 0 if ctx ends.
+// occupy waits for a free slot and takes all free slots, at most maxBatch. It returns 0 if ctx ends.
 func occupy(ctx context.Context, slots chan struct{}) (n int) {
 	select {
 	case slots <- struct{}{}:
@@ -199,10 +199,10 @@ func occupy(ctx context.Context, slots chan struct{}) (n int) {
 	return n
 }
 
-// take waits for attempts, at most n.
+// take waits for attempts and returns at most n.
 func (w *Worker) take(ctx context.Context, name string, n int) (list []Attempt, err error) {
 	q := url.Values{"max": {strconv.Itoa(n)}, "wait": {text(pollWait)}, "lease": {text(w.Lease)}, "worker": {w.Name}}
-	// A server that does not answer is not waited for: it may have gone.
+	// The timeout is for a server that no longer answers.
 	ctx, cancel := context.WithTimeout(ctx, pollWait+longestPause)
 	defer cancel()
 	var page struct {
@@ -214,7 +214,7 @@ func (w *Worker) take(ctx context.Context, name string, n int) (list []Attempt, 
 	return page.Items[:min(len(page.Items), n)], nil
 }
 
-// checkJSON says what the server would say of what is no JSON. what names it.
+// checkJSON returns an error, like the server's, if b is not JSON. what names b.
 func checkJSON(what string, b []byte) error {
 	if !json.Valid(b) || !utf8.Valid(b) {
 		return fmt.Errorf("%s must be JSON in UTF-8, got %.80q", what, b)
@@ -225,7 +225,7 @@ func checkJSON(what string, b []byte) error {
 // text returns duration text.
 func text(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }
 
-// perform performs an attempt, with heartbeats meanwhile, and hands in what came of it.
+// perform performs an attempt, sends heartbeats in the meantime, and reports the outcome.
 func (w *Worker) perform(drained context.Context, a Attempt) {
 	a.progress = &progress{}
 	log := w.Logger.With("handler", a.Handler, "run", a.Run, "step", a.Step, "attempt", a.Attempt)
@@ -233,13 +233,13 @@ func (w *Worker) perform(drained context.Context, a Attempt) {
 	defer cancel()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	if a.AtMostOnce { // it is begun only if the server knows that
+	if a.AtMostOnce { // begin only if the server knows about it
 		if _, err := w.beat(ctx, &a); err != nil {
 			log.Warn("an attempt that may be made once was not begun", "cause", err)
 			return
 		}
 	}
-	// Heartbeats continue after a cancel, for as long as the function takes to come to an end: else it would lose its lease.
+	// Heartbeats continue after a cancel until the function returns, otherwise it would lose its lease.
 	beating, stop := context.WithCancel(drained)
 	done := make(chan struct{})
 	go func() {
@@ -256,13 +256,13 @@ func (w *Worker) perform(drained context.Context, a Attempt) {
 		log.Warn("the lease of an attempt was lost, and its outcome is not recorded")
 		return
 	}
-	if d := a.progress.take(); err != nil && d != nil { // the next attempt continues from there
+	if d := a.progress.take(); err != nil && d != nil { // the next attempt continues from these details
 		a.progress.giveBack(d)
 		if _, err := w.beat(context.WithoutCancel(ctx), &a); err != nil {
 			log.Warn("the details of an attempt that failed could not be recorded", "cause", err)
 		}
 	}
-	if err != nil && drained.Err() != nil { // another worker gets it when the lease has ended
+	if err != nil && drained.Err() != nil { // another worker gets the attempt when the lease ends
 		return
 	}
 	if err := w.handIn(context.WithoutCancel(ctx), &a, out, err); err != nil {
@@ -270,14 +270,14 @@ func (w *Worker) perform(drained context.Context, a Attempt) {
 	}
 }
 
-// keep sends heartbeats until ctx is done. It ends the context of the attempt when that is cancelled, and when the
-// lease is lost: the server says so, or has not been reached for as long as the lease lasts, so that another worker may
+// keep sends heartbeats until ctx is done. It ends the context of the attempt when the attempt is cancelled or its lease is
+// lost. The lease is lost if the server says so, or cannot be reached for the length of a lease: then another worker may
 // have the attempt.
 func (w *Worker) keep(ctx context.Context, a *Attempt, end context.CancelCauseFunc) {
 	drop := w.watch(ctx, end)
 	defer func() { drop() }()
 	for pause(ctx, w.Lease/beats) {
-		next := w.watch(ctx, end) // from before the server answers, so that the lease lasts a little longer there
+		next := w.watch(ctx, end) // starts before the server answers, so that the lease lasts a little longer on the server
 		cancelled, err := w.beat(ctx, a)
 		if err == nil {
 			drop, next = next, drop
@@ -293,7 +293,7 @@ func (w *Worker) keep(ctx context.Context, a *Attempt, end context.CancelCauseFu
 	}
 }
 
-// watch ends the context of an attempt when a lease has passed, unless the returned function is called before.
+// watch ends the context of an attempt after one lease, unless the returned function is called first.
 func (w *Worker) watch(ctx context.Context, end context.CancelCauseFunc) (drop func()) {
 	lease, cancel := context.WithTimeoutCause(ctx, w.Lease, ErrLost)
 	stop := context.AfterFunc(lease, func() {
@@ -322,7 +322,7 @@ func (w *Worker) beat(ctx context.Context, a *Attempt) (cancelled bool, err erro
 	return l.Cancelled, err
 }
 
-// handIn hands in the outcome of an attempt, and tries for as long as the lease may last.
+// handIn reports the outcome of an attempt. It retries for at most one lease.
 func (w *Worker) handIn(ctx context.Context, a *Attempt, out []byte, failure error) error {
 	ctx, cancel := context.WithTimeout(ctx, w.Lease)
 	defer cancel()
@@ -342,7 +342,7 @@ func (w *Worker) handIn(ctx context.Context, a *Attempt, out []byte, failure err
 	}
 }
 
-// describe returns the body that says how an attempt has failed.
+// describe returns the request body for a failed attempt.
 func describe(err error) []byte {
 	var f struct {
 		Message    string `json:"message"`
@@ -350,7 +350,7 @@ func describe(err error) []byte {
 		Fatal      bool   `json:"fatal,omitempty"`
 		RetryAfter string `json:"retry_after,omitempty"`
 	}
-	f.Message = fmt.Sprintf("%.*s", maxMessageBytes/4, err.Error()) // characters of at most four bytes
+	f.Message = fmt.Sprintf("%.*s", maxMessageBytes/4, err.Error()) // a character has at most four bytes
 	_, f.Fatal = errors.AsType[fatal](err)
 	if r, ok := errors.AsType[retryAfter](err); ok {
 		f.RetryAfter = text(r.after)
@@ -366,6 +366,6 @@ func describe(err error) []byte {
 		}
 	}
 	f.Type = fmt.Sprintf("%T", cause)
-	b, _ := json.Marshal(f) // strings can be marshalled
+	b, _ := json.Marshal(f) // strings always encode
 	return b
 }

@@ -1,12 +1,12 @@
-// Package worker performs steps of workflows in a process of its own, which needs nothing but to reach the server by HTTP:
-// behind a firewall, on a machine with the right hardware, in a release of its own.
+// Package worker performs steps of workflows in a separate process, which only needs to reach the server by HTTP. It can run
+// behind a firewall, on a machine with special hardware, or with its own release cycle.
 //
 //	w := worker.New("https://wf.example.com:7777", os.Getenv("WFHOST_TOKEN"))
 //	worker.Handle(w, "charge", func(ctx context.Context, in Charge) (Receipt, error) { … })
 //	err := w.Run(ctx)
 //
-// Workflows call the handler as "host/charge", if their version is allowed to, on a server that was started with
-// --worker-handler charge. Other languages speak the same HTTP: see docs/workers.md.
+// Workflows call the handler as "host/charge", if their version is allowed to, and the server must have been started with
+// --worker-handler charge. Workers in other languages use the same HTTP API: see docs/workers.md.
 package worker
 
 import (
@@ -23,30 +23,30 @@ import (
 	"time"
 )
 
-// Worker takes attempts from a server and performs them. Its fields are set before Run, and not changed after.
+// Worker takes attempts from a server and performs them. Set its fields before Run and do not change them afterwards.
 type Worker struct {
-	// Namespace is that of the runs whose steps are performed; empty is the default one.
+	// Namespace is the namespace of the runs whose steps are performed. Empty means the default namespace.
 	Namespace string
-	// Name is shown to people, and should tell this process from others. Default: host name and process id.
+	// Name is shown to people and should identify this process. Default: host name and process id.
 	Name string
-	// Concurrency is how many attempts of each handler are performed at a time. Default 10.
+	// Concurrency bounds the concurrent attempts of each handler. Default 10.
 	Concurrency int
-	// Lease is how long the server waits for a sign of life before another worker gets an attempt. Heartbeats come
+	// Lease is how long the server waits for a heartbeat before it gives an attempt to another worker. Heartbeats are sent
 	// three times as often. From 1 s to 1 h; default 30 s.
 	Lease time.Duration
-	// Drain is how long Run waits, when its context is done, for attempts in flight. Then their contexts end, and the
-	// server offers them to another worker when the leases have ended. Default 30 s; negative = not at all.
+	// Drain is how long Run waits for attempts in flight after its context is done. Then their contexts end, and the server
+	// offers them to other workers when their leases have ended. Default 30 s; negative = not at all.
 	Drain time.Duration
-	// Client makes the requests. Default: one that follows no redirects, and no time limit of its own.
+	// Client makes the requests. The default follows no redirects and has no timeout of its own.
 	Client *http.Client
-	// Logger takes what goes wrong. Default: slog.Default.
+	// Logger logs errors. Default: slog.Default.
 	Logger *slog.Logger
 
 	server, token string
 	handlers      map[string]Func
 }
 
-// Func performs an attempt of a step: it takes the input and returns the result, both as they are in the journal.
+// Func performs an attempt of a step. Input and result are bytes as in the journal.
 type Func func(ctx context.Context, input []byte) (result []byte, err error)
 
 // New returns a Worker for a server, such as http://127.0.0.1:7777, and a token with the scope work. It makes no request.
@@ -54,10 +54,10 @@ func New(server, token string) *Worker {
 	return &Worker{server: strings.TrimRight(server, "/"), token: token, handlers: map[string]Func{}}
 }
 
-// Handle registers a function that performs the steps of a handler. Input and result are JSON. It may be called several
-// times for one step, and should hand the idempotency key of Info to whatever it changes. Its context ends at the step's
-// timeout, when the workflow cancels the step, when the lease is lost, and after Worker.Drain. An error is a failed attempt,
-// which the options of the step have tried again, unless it is Fatal; so is a panic.
+// Handle registers a function that performs the steps of a handler. Input and result are JSON. The function may be called
+// several times for one step, so it should pass the idempotency key of Info to the systems that it changes. Its context
+// ends at the step's timeout, when the workflow cancels the step, when the lease is lost, and after Worker.Drain. An error or
+// a panic fails the attempt, which is retried as the step's options say, unless the error is Fatal.
 func Handle[In, Out any](w *Worker, name string, fn func(ctx context.Context, in In) (Out, error)) {
 	w.HandleRaw(name, func(ctx context.Context, input []byte) ([]byte, error) {
 		var in In
@@ -78,23 +78,23 @@ func Handle[In, Out any](w *Worker, name string, fn func(ctx context.Context, in
 	})
 }
 
-// HandleRaw is Handle for bytes: the input is as it is in the journal, and the result must be JSON, or nothing. Registering a
-// name again replaces the function.
+// HandleRaw is like Handle for bytes: the input is as in the journal, and the result must be JSON or empty. Registering a name
+// again replaces the function.
 func (w *Worker) HandleRaw(name string, fn Func) { w.handlers[name] = fn }
 
-// ErrCancelled is the cause of a context that ends since the workflow has cancelled the step. What the function returns is
+// ErrCancelled is the cause of a context that ends because the workflow cancelled the step. The function's outcome is
 // recorded.
 var ErrCancelled = errors.New("the workflow has cancelled the step")
 
-// ErrLost is the cause of a context that ends since the attempt is not this worker's any more. What the function
-// returns is not recorded.
+// ErrLost is the cause of a context that ends because the worker lost the attempt's lease. The function's outcome is not
+// recorded.
 var ErrLost = errors.New("the lease of the attempt is lost")
 
 type fatal struct{ error }
 
 func (e fatal) Unwrap() error { return e.error }
 
-// Fatal wraps an error after which the step must not be retried. Fatal(nil) is nil.
+// Fatal wraps an error so that the step is not retried. Fatal(nil) is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -109,8 +109,8 @@ type retryAfter struct {
 
 func (e retryAfter) Unwrap() error { return e.error }
 
-// RetryAfter wraps an error with the delay after which the step is to be retried, in place of its backoff. The number
-// of attempts still counts. RetryAfter(nil, d) is nil.
+// RetryAfter wraps an error so that the step is retried after a delay instead of its backoff. The limit of attempts still
+// applies. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -120,19 +120,19 @@ func RetryAfter(err error, d time.Duration) error {
 
 type infoKey struct{}
 
-// Info returns the attempt that a function is called for. Outside of one it is zero.
+// Info returns the attempt that a function performs. With any other context it returns the zero Attempt.
 func Info(ctx context.Context) Attempt {
 	a, _ := ctx.Value(infoKey{}).(Attempt)
 	return a
 }
 
-// maxDetailsBytes is what the server takes as details of a heartbeat.
+// maxDetailsBytes is the server's limit for the details of a heartbeat.
 const maxDetailsBytes = 4 << 10
 
-// Heartbeat records how far a function has come, so that the next attempt of its step can continue from there: it finds
-// the details in Info. They are encoded as JSON, of at most 4 KiB, replace those before, and are sent with the next
-// heartbeat of the lease, three times in a lease, and before an error of the function is handed in. Details of which no
-// heartbeat came are lost with the worker.
+// Heartbeat records the progress of a function, so that the next attempt of its step can continue from there: Info has the
+// details. They are encoded as JSON of at most 4 KiB and replace earlier details. They are sent with the next heartbeat of
+// the lease, three times per lease, and before an error of the function is reported. Details that were not sent are lost
+// with the worker.
 func Heartbeat(ctx context.Context, details any) error {
 	a := Info(ctx)
 	if a.progress == nil {
@@ -142,7 +142,7 @@ func Heartbeat(ctx context.Context, details any) error {
 	if err != nil {
 		return fmt.Errorf("details of a heartbeat: %w", err)
 	}
-	if err := checkJSON("the details of a heartbeat", b); err != nil { // of what marshals itself
+	if err := checkJSON("the details of a heartbeat", b); err != nil { // for types with their own MarshalJSON
 		return err
 	}
 	if len(b) > maxDetailsBytes {
@@ -161,7 +161,7 @@ const (
 
 func (w *Worker) setDefaults() {
 	if w.Name == "" {
-		name, _ := os.Hostname() // without one, the process id does
+		name, _ := os.Hostname() // the process id is enough without it
 		w.Name = fmt.Sprintf("%s/%d", name, os.Getpid())
 	}
 	if w.Concurrency == 0 {
@@ -181,9 +181,9 @@ func (w *Worker) setDefaults() {
 	}
 }
 
-// Run takes attempts and performs them until ctx is done, and waits for those in flight for as long as Drain. Then
-// it returns nil. It continues when the server cannot be reached. It returns an error if the server refuses the worker for
-// good: a token without the scope, a handler that is not for workers, a lease that cannot be.
+// Run takes and performs attempts until ctx is done, waits up to Drain for attempts in flight, and returns nil. It retries
+// while the server cannot be reached. It returns an error if the server refuses the worker for good: the token lacks the
+// scope, the handler is not for workers, or the lease is invalid.
 func (w *Worker) Run(ctx context.Context) error {
 	w.setDefaults()
 	if len(w.handlers) == 0 {
@@ -227,7 +227,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// call calls the function of an attempt; a panic is an error.
+// call calls the function of an attempt. It turns a panic into an error.
 func (w *Worker) call(ctx context.Context, a Attempt) (out []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {

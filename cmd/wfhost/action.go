@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// targets gives the runs that an action is for: the id, or with - those on standard input, one a line.
+// targets returns the runs that an action is for: the id, or for "-" the ids on standard input, one per line.
 func (g *globals) targets(id string) ([]string, error) {
 	if id != "-" {
 		return []string{id}, nil
@@ -25,7 +25,7 @@ func (g *globals) targets(id string) ([]string, error) {
 	return ids, s.Err()
 }
 
-// each does something for each run. All of them are tried; the first error's code is the exit code.
+// each calls do for every run, also after errors. The first error determines the exit code.
 func (g *globals) each(id string, do func(id string) error) error {
 	ids, err := g.targets(id)
 	if err != nil {
@@ -63,7 +63,7 @@ func (g *globals) act(id, action string, q url.Values) error {
 	})
 }
 
-// effect says what an action has done: count is what it changed.
+// effect describes the result of an action; count is the number of changes.
 func effect(action string, count int) string {
 	if action == "wake" {
 		return plural(count, "sleep") + " ended"

@@ -17,22 +17,22 @@ import (
 
 // Limits of the audit log.
 const (
-	// maxAuditFileBytes is how long the file becomes until a new one begins: some 200,000 lines, at the least 20,000.
+	// maxAuditFileBytes is the size of a file before a new one begins: about 200,000 lines, at least 20,000.
 	maxAuditFileBytes = 64 << 20
-	// oldAuditFiles is how many files before it are kept, so that the log does not fill the disk.
+	// oldAuditFiles is how many older files are kept, so that the log does not fill the disk.
 	oldAuditFiles = 9
-	// maxRefusedBytes and oldRefusedFiles are those limits for requests that were refused. Everybody can make such requests, so
-	// they have a file of their own: they push no record of a change out.
+	// maxRefusedBytes and oldRefusedFiles are the limits for refused requests. Anyone can make such requests, so they have a
+	// separate file and cannot push out records of changes.
 	maxRefusedBytes = 16 << 20
 	oldRefusedFiles = 3
-	// rotateAgain is how many bytes are written after a file could not be begun, until it is tried again.
+	// rotateAgain is how many bytes are written after a failed rotation before the next attempt.
 	rotateAgain = 64 << 10
 )
 
-// auditLog writes records to files as lines of JSON: one for what may have changed something, and one for what was refused.
+// auditLog writes records as JSON Lines to two files: requests that may have changed data, and refused requests.
 type auditLog struct{ changed, refused *auditFile }
 
-// openAudit opens the files of a log in a folder, or begins them.
+// openAudit opens the files of a log in a folder and creates them if necessary.
 func openAudit(dir string, log *slog.Logger) (*auditLog, error) {
 	changed, err := openAuditFile(filepath.Join(dir, "audit.jsonl"), maxAuditFileBytes, oldAuditFiles, log)
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *auditLog) record(r httpapi.Record) {
 	}
 }
 
-// records returns what the log has by now, the oldest record first. The caller closes it.
+// records returns the current contents of the log, oldest record first. The caller closes the reader.
 func (a *auditLog) records(refused bool) (io.ReadCloser, error) {
 	if refused {
 		return a.refused.records()
@@ -64,19 +64,19 @@ func (a *auditLog) records(refused bool) (io.ReadCloser, error) {
 // Close closes the files.
 func (a *auditLog) Close() error { return errors.Join(a.changed.Close(), a.refused.Close()) }
 
-// auditFile is a file to which lines are appended, with older ones behind it. A line is written when its request was answered,
-// and is not fsynced.
+// auditFile is a file that lines are appended to, and its older files. A line is written after its request was answered, and
+// is not fsynced.
 type auditFile struct {
 	path string
 	log  *slog.Logger
-	old  int // files that are kept beside it
+	old  int // number of older files to keep
 
 	mu    sync.Mutex
 	f     *os.File
 	bytes int64
 	limit int64
-	again int64 // the next file is not begun before the file is as long as that: it could not be
-	half  bool  // the last line may have no end: a crash, or a write that failed, has cut it
+	again int64 // file size for the next try after a failed rotation
+	half  bool  // the last line may be incomplete, after a crash or a failed write
 	write func(f *os.File, b []byte) (int, error)
 }
 
@@ -85,7 +85,7 @@ func openAuditFile(path string, limit int64, old int, log *slog.Logger) (*auditF
 	return a, a.open(path)
 }
 
-// open opens a file in the place of the one that was open, which it leaves open.
+// open opens a file in place of the current one, which it does not close.
 func (a *auditFile) open(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, secretMode)
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *auditFile) open(path string) error {
 	return nil
 }
 
-// endsLine reports whether a file of so many bytes is empty, or ends with the end of a line. One that cannot be read does not.
+// endsLine reports whether a file of the given size is empty or ends with a newline. It returns false for an unreadable file.
 func endsLine(path string, size int64) bool {
 	if size == 0 {
 		return true
@@ -114,7 +114,7 @@ func endsLine(path string, size int64) bool {
 	return err == nil && last[0] == '\n'
 }
 
-// record writes a record. A failure is logged: the request was answered already.
+// record writes a record. It logs errors, since the request was already answered.
 func (a *auditFile) record(r httpapi.Record) {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -131,7 +131,7 @@ func (a *auditFile) record(r httpapi.Record) {
 			a.log.Error("audit log: begin another file; the one before is used until it can be", "cause", err)
 		}
 	}
-	if a.half { // what there is of the record before is a line of its own, and this one is whole
+	if a.half { // ends the incomplete line, so that this record is whole
 		b = append([]byte{'\n'}, b...)
 	}
 	n, err := a.write(a.f, b)
@@ -144,9 +144,9 @@ func (a *auditFile) record(r httpapi.Record) {
 	}
 }
 
-// rotate begins another file: audit.jsonl becomes audit.jsonl.1, that audit.jsonl.2 and so on; the oldest one goes. The new file
-// is there before anything is renamed, and nothing is renamed onto a file that is not renamed itself: if rotate fails, no file is
-// lost however often it is called, and what is open stays in use.
+// rotate begins a new file: audit.jsonl becomes audit.jsonl.1, which becomes audit.jsonl.2 and so on; the oldest is deleted.
+// The new file is created before the renames, and no rename overwrites a file that was not renamed itself. So a failed
+// rotation loses no file, however often it is repeated, and the open file stays in use.
 func (a *auditFile) rotate() error {
 	next, old, bytes, half := a.path+".next", a.f, a.bytes, a.half
 	if err := a.open(next); err != nil {
@@ -164,13 +164,13 @@ func (a *auditFile) rotate() error {
 	return old.Close()
 }
 
-// name returns the path of an older file: 1 is the newest of them.
+// name returns the path of an older file; 1 is the newest.
 func (a *auditFile) name(i int) string { return fmt.Sprintf("%s.%d", a.path, i) }
 
-// shift renames the file and those behind it, up to the first number that is free.
+// shift renames the file and the older files, up to the first free number.
 func (a *auditFile) shift() error {
 	if _, err := os.Lstat(a.path); errors.Is(err, fs.ErrNotExist) {
-		return nil // somebody has taken it away, or shift has, and rotate failed then
+		return nil // it was removed by someone else, or by a shift before rotate failed
 	}
 	free := 1
 	for free < a.old {
@@ -187,7 +187,7 @@ func (a *auditFile) shift() error {
 	return os.Rename(a.path, a.name(1))
 }
 
-// auditReader reads files one after the other.
+// auditReader reads several files in sequence.
 type auditReader struct {
 	io.Reader
 	files []*os.File
@@ -201,7 +201,7 @@ func (r *auditReader) Close() (err error) {
 	return err
 }
 
-// records opens the file and those behind it, none of which is renamed meanwhile.
+// records opens the file and the older ones. No rotation can happen in the meantime.
 func (a *auditFile) records() (io.ReadCloser, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -221,9 +221,9 @@ func (a *auditFile) records() (io.ReadCloser, error) {
 		}
 		all.files = append(all.files, f)
 		if i > 0 {
-			parts = append(parts, f, strings.NewReader("\n")) // its last line may have no end
+			parts = append(parts, f, strings.NewReader("\n")) // its last line may be incomplete
 		} else {
-			parts = append(parts, io.LimitReader(f, a.bytes)) // what is written later may be half a record by then
+			parts = append(parts, io.LimitReader(f, a.bytes)) // bytes beyond may be half a record
 		}
 	}
 	all.Reader = io.MultiReader(parts...)

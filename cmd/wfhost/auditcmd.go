@@ -50,7 +50,7 @@ func (c *auditCmd) Run(g *globals) (err error) {
 	return lines.Err()
 }
 
-// auditText is a record as one line.
+// auditText returns a record as one line.
 func auditText(r *httpapi.Record) string {
 	what := r.Endpoint
 	if method, _, ok := strings.Cut(r.Endpoint, " "); ok && r.Path != "" {

@@ -60,7 +60,7 @@ func (c *backupCmd) Run(g *globals) error {
 	return err
 }
 
-// receiveBackup has a server write a backup.
+// receiveBackup receives a backup from a server and writes it to w.
 func (g *globals) receiveBackup(ctx context.Context, rate int64, have []backup.File, w io.Writer) error {
 	body, err := json.Marshal(httpapi.BackupRequest{BytesPerSecond: rate, Have: have})
 	if err != nil {
@@ -69,14 +69,14 @@ func (g *globals) receiveBackup(ctx context.Context, rate int64, have []backup.F
 	return g.download(ctx, http.MethodPost, "/v1/backup", nil, body, "backup", w)
 }
 
-// fromServer is a stream that a server sends.
+// fromServer is a stream from a server.
 type fromServer struct {
 	io.Reader
 	what   string
 	server string
 }
 
-// Read reads from the stream.
+// Read reads from the stream and explains errors.
 func (f *fromServer) Read(b []byte) (int, error) {
 	n, err := f.Reader.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -183,7 +183,7 @@ type verifyCmd struct {
 	EncryptionKeys source `help:"Keys of encrypted data, as for serve." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
 }
 
-// errUnsound ends a verification that has found something.
+// errUnsound ends a verification that found problems.
 var errUnsound = errors.New("the data is not sound")
 
 func (c *verifyCmd) Run(g *globals) error {
@@ -213,7 +213,7 @@ func (c *verifyCmd) Run(g *globals) error {
 	return err
 }
 
-// showLoss prints what is lost, or would be.
+// showLoss prints what is lost, or would be lost.
 func (c *verifyCmd) showLoss(g *globals, l *host.VerifyLoss) {
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintln(g.io.out, printable(fmt.Sprintf(format, args...)))

@@ -24,17 +24,17 @@ type benchCmd struct {
 	Signal   bench.Signal   `cmd:"" help:"How long a waiting run takes to go on after its signal."`
 }
 
-// goSettings reports whether Go's runtime is to have Go's own settings, as in a program that embeds the host: that has to be
-// known before the command line is read.
+// goSettings reports whether Go's runtime should keep its default settings, as in a program that embeds the host. This must
+// be known before the command line is parsed.
 func goSettings(args []string) bool { return slices.Contains(args, "--go-settings") }
 
-// bench gives what measurements need of the command.
+// bench returns the environment of measurements.
 func (g *globals) bench() *bench.Env {
 	return &bench.Env{Ctx: g.ctx, Compile: g.compile, Compiler: host.SelfCompiler(), Show: g.showReport,
 		Say: func(text string) { _, _ = fmt.Fprintln(g.io.err, "bench:", text) }}
 }
 
-// showReport prints what a measurement found.
+// showReport prints the report of a measurement.
 func (g *globals) showReport(r *bench.Report) error {
 	if g.Format == "json" {
 		return g.json(r)

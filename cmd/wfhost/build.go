@@ -64,8 +64,8 @@ func workflowsOf(versions []host.Version) []string {
 	return names
 }
 
-// module reads a .wasm file, builds a program in TypeScript or JavaScript, compiles the Go program in a folder, or makes a
-// module of a definition. The name is made from the path, or is that of the package or definition.
+// module reads a .wasm file, builds a TypeScript or JavaScript program, compiles the program in a folder, or makes a module
+// of a definition. The name comes from the path, the package or the definition.
 func module(ctx context.Context, path string) (wasm []byte, name string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -77,7 +77,7 @@ func module(ctx context.Context, path string) (wasm []byte, name string, err err
 	}
 	name = strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs))
 	if info.IsDir() {
-		if wasm, ok, err := compileOther(ctx, abs); ok { // before TypeScript: AssemblyScript has a package.json, too
+		if wasm, ok, err := compileOther(ctx, abs); ok { // before TypeScript, since AssemblyScript also has a package.json
 			return wasm, filepath.Base(abs), err
 		}
 	}
@@ -108,7 +108,7 @@ func module(ctx context.Context, path string) (wasm []byte, name string, err err
 	return wasm, name, err
 }
 
-// sdkImport recognizes a workflow that registers itself with the SDK; another program is run by its main.
+// sdkImport recognizes a workflow that registers itself with the SDK. Other programs run by their main function.
 var sdkImport = regexp.MustCompile(`"github.com/wfhost/wfhost/(guest-sdk/go/workflow|definition/interpret)"|` +
 	`//go:wasmexport\s+(workflow_run|run)\b`)
 
@@ -145,7 +145,7 @@ func compile(ctx context.Context, dir string) ([]byte, error) {
 	return os.ReadFile(out)
 }
 
-// goCommand gives a go command in a folder, for WebAssembly.
+// goCommand returns a go command for WebAssembly in a folder.
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
@@ -153,7 +153,7 @@ func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// exports tells whether the program in a folder exports an entry point.
+// exports reports whether the program in a folder exports an entry point.
 func exports(dir string) bool {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {

@@ -15,18 +15,18 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// stdio is what a command reads and writes, and its time. Only tests set the clock: main has no way to.
+// stdio is the input, output and clock of a command. Only tests set the clock.
 type stdio struct {
 	in  io.Reader
 	out io.Writer
 	err io.Writer
 
-	clock  host.Clock       // the command's, and that of the hosts that it opens; nil is the machine's
-	opened func(*host.Host) // is called with the host of serve before it runs, unless it is nil
-	self   func() []string  // the command line of the compiler of serve; nil is host.SelfCompiler
+	clock  host.Clock       // clock of the command and of the hosts that it opens; nil = the machine's
+	opened func(*host.Host) // if not nil, called with the host of serve before it runs
+	self   func() []string  // command line of serve's compiler; nil = host.SelfCompiler
 }
 
-// globals are the flags of every command, and what commands share.
+// globals are the flags of every command and the state that commands share.
 type globals struct {
 	Env       string `name:"env" help:"Named environment, with a server and how to call it." env:"WFHOST_ENV" placeholder:"NAME"`
 	Server    string `help:"Address of the server." env:"WFHOST_SERVER" default:"http://127.0.0.1:7777"`
@@ -43,13 +43,13 @@ type globals struct {
 
 	ctx    context.Context
 	io     stdio
-	client *client.Client // made with the first request
-	pinned string         // file with the certificate that the server must have, whatever its name and authority; "" = see --ca
+	client *client.Client // created with the first request
+	pinned string         // file with the only certificate to accept, whatever its name and issuer; "" = see --ca
 
-	answered bool // the server has answered a command that follows something
+	answered bool // the server has answered a command that follows a run
 }
 
-// now returns the time, by which commands count what was --since, and what has expired.
+// now returns the time that commands use for --since and for expiry.
 func (g *globals) now() time.Time {
 	if g.io.clock != nil {
 		return g.io.clock.Now()
@@ -121,7 +121,7 @@ type cli struct {
 	Complete   completeCmd   `cmd:"" hidden:"true" help:"Print what may come next, for a completion script."`
 }
 
-// exitError carries the exit code of an error.
+// exitCode is an error with an exit code.
 type exitCode struct {
 	code int
 	err  error
@@ -130,11 +130,11 @@ type exitCode struct {
 func (e *exitCode) Error() string { return e.err.Error() }
 func (e *exitCode) Unwrap() error { return e.err }
 
-// programHelp says what can be built.
+// programHelp lists the programs that can be built.
 const programHelp = "A folder with a Go main package, a program in C, C++, Rust or AssemblyScript, a package.json or an " +
 	"index.ts, a .ts or .js file, a definition (.json, .yaml), or a .wasm file."
 
-// newParser returns a parser of the command line, and what it fills. A call for help calls exit.
+// newParser returns a parser of the command line and the struct that it fills. --help calls exit.
 func newParser(std stdio, exit func(int)) (*kong.Kong, *cli, error) {
 	c := new(cli)
 	p, err := kong.New(c, append(flagTypes(), kong.Name("wfhost"), kong.UsageOnError(),
@@ -147,8 +147,8 @@ func newParser(std stdio, exit func(int)) (*kong.Kong, *cli, error) {
 	return p, c, err
 }
 
-// environ has each flag of serve taken from the environment, too, as WFHOST_ and its name: a container is told so what it serves.
-// --config is none of them, as it is read before the others.
+// environ lets each flag of serve be set by the environment variable WFHOST_ plus its name, for containers. --config is
+// excluded, since it is read before the other flags.
 func environ(parser *kong.Kong) error {
 	for _, f := range (*cli)(nil).serve(parser).Flags {
 		if len(f.Envs) == 0 && f.Name != "config" && f.Name != "help" {
@@ -159,7 +159,7 @@ func environ(parser *kong.Kong) error {
 	return nil
 }
 
-// execute runs the command line and gives the exit code.
+// execute runs the command line and returns the exit code.
 func execute(ctx context.Context, args []string, std stdio) int {
 	code := -1
 	p, c, err := newParser(std, func(n int) { code = n })
@@ -170,7 +170,7 @@ func execute(ctx context.Context, args []string, std stdio) int {
 	switch {
 	case len(args) == 0:
 		args = []string{"--help"}
-	case args[0] == "help": // of a command, or of all
+	case args[0] == "help": // of one command, or of all
 		args = append(args[1:len(args):len(args)], "--help")
 	}
 	k, err := p.Parse(args)
@@ -197,7 +197,7 @@ func execute(ctx context.Context, args []string, std stdio) int {
 	}
 	if err := k.Run(&c.globals, c.bench(), p, k); err != nil {
 		code, said := codeOf(ctx, err), indented(err.Error())
-		if code == exitInterrupted && errors.Is(err, context.Canceled) { // a request that was given up, or a command that followed
+		if code == exitInterrupted && errors.Is(err, context.Canceled) { // a request was cancelled, or a command that follows
 			said = "interrupted"
 		}
 		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", said)
@@ -206,7 +206,7 @@ func execute(ctx context.Context, args []string, std stdio) int {
 	return exitOK
 }
 
-// help prints the help of a command, and behind that of all, the exit statuses.
+// help prints the help of a command. After the general help it prints the exit statuses.
 func help(o kong.HelpOptions, k *kong.Context) error {
 	err := kong.DefaultHelpPrinter(o, k)
 	if err == nil && k.Selected() == nil {
@@ -215,7 +215,7 @@ func help(o kong.HelpOptions, k *kong.Context) error {
 	return err
 }
 
-// codeOf gives the exit code of an error.
+// codeOf returns the exit code of an error.
 func codeOf(ctx context.Context, err error) int {
 	var e *exitCode
 	var run *host.RunError

@@ -19,10 +19,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// maxAnswerBytes bounds what the client reads of one answer.
+// maxAnswerBytes bounds one answer.
 const maxAnswerBytes = 64 << 20
 
-// call makes a request and decodes the answer, unless into is nil. It gives the status and the bytes.
+// call makes a request and decodes the answer into into, unless that is nil. It returns the status and the raw answer.
 func (g *globals) call(method, path string, query url.Values, body []byte, into any) (int, []byte, error) {
 	return g.callContext(g.ctx, method, path, query, body, into)
 }
@@ -38,7 +38,7 @@ func (g *globals) callHeader(ctx context.Context, method, path string, query url
 	if err != nil {
 		return 0, nil, err
 	}
-	defer func() { _ = res.Body.Close() }() // it has been read
+	defer func() { _ = res.Body.Close() }() // the body has been read
 	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
 	if err != nil {
 		return 0, nil, &away{fmt.Errorf("read answer of %s: %w", g.Server, err)}
@@ -51,7 +51,7 @@ func (g *globals) callHeader(ctx context.Context, method, path string, query url
 	return res.StatusCode, b, nil
 }
 
-// encoded returns the JSON of a body. The JSON of users in it is not escaped for pages of HTML, in which it does not stand.
+// encoded returns the JSON of a body without HTML escapes.
 func encoded(body any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -60,7 +60,7 @@ func encoded(body any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// exchange makes a request with a body of JSON, without one if it is nil, and reads the answer.
+// exchange makes a request with a JSON body, or none if body is nil, and decodes the answer.
 func (g *globals) exchange(method, path string, body, into any) error {
 	var b []byte
 	header := http.Header{}
@@ -76,19 +76,19 @@ func (g *globals) exchange(method, path string, body, into any) error {
 	return err
 }
 
-// download makes a request, and writes the stream of the answer. what names it in errors.
+// download makes a request and writes the streamed answer to w. what names the stream in errors.
 func (g *globals) download(ctx context.Context, method, path string, query url.Values, body []byte, what string,
 	w io.Writer) error {
 	stream, err := g.stream(ctx, method, path, query, nil, body)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = stream.Close() }() // it has been read
+	defer func() { _ = stream.Close() }() // the stream has been read
 	_, err = io.Copy(w, &fromServer{stream, what, g.Server})
 	return err
 }
 
-// stream makes a request, and returns the body of the answer, which the caller closes.
+// stream makes a request and returns the body of the answer, which the caller closes.
 func (g *globals) stream(ctx context.Context, method, path string, query url.Values, header http.Header,
 	body []byte) (io.ReadCloser, error) {
 	res, err := g.send(ctx, method, path, query, header, body)
@@ -112,7 +112,7 @@ func (g *globals) send(ctx context.Context, method, path string, query url.Value
 	return res, g.unreachable(ctx, err)
 }
 
-// api returns the client of the server. It tries nothing again: who calls a command at a terminal is told at once.
+// api returns the client of the server. The client does not retry: at a terminal, errors are shown at once.
 func (g *globals) api() (*client.Client, error) {
 	if g.client == nil {
 		h, err := g.newClient()
@@ -128,7 +128,7 @@ func (g *globals) api() (*client.Client, error) {
 	return g.client, nil
 }
 
-// apiFor returns the client of the server, which has answered that it has a run. From now on it is waited for, when it is away.
+// apiFor returns the client after the server has confirmed that it has a run. From then on the client waits for an absent server.
 func (g *globals) apiFor(run string) (*client.Client, error) {
 	api, err := g.api()
 	if err == nil {
@@ -137,7 +137,7 @@ func (g *globals) apiFor(run string) (*client.Client, error) {
 	return api, g.unreachable(g.ctx, err)
 }
 
-// unreachable says what to do about a request that was not answered.
+// unreachable adds advice to the error of a request that was not answered.
 func (g *globals) unreachable(ctx context.Context, err error) error {
 	ue, ok := errors.AsType[*url.Error](err)
 	if !ok || ctx.Err() != nil {
@@ -149,7 +149,7 @@ func (g *globals) unreachable(ctx context.Context, err error) error {
 	return &away{fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, ue.Err)}
 }
 
-// newClient returns a client with the certificates that were given.
+// newClient returns an HTTP client with the certificates from the flags.
 func (g *globals) newClient() (*http.Client, error) {
 	if g.CA == "" && g.ClientCert == "" && g.ClientKey == "" && g.pinned == "" {
 		return http.DefaultClient, nil
@@ -177,8 +177,8 @@ func (g *globals) newClient() (*http.Client, error) {
 	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}}, nil
 }
 
-// pin has only a server accepted that has the first certificate of a file. Its name and authority do not matter then:
-// whoever has its key is that server.
+// pin accepts only a server with the first certificate of a file, and ignores its name and issuer: the holder of its key is
+// that server.
 func pin(config *tls.Config, file string) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -202,8 +202,8 @@ func pin(config *tls.Config, file string) error {
 	return nil
 }
 
-// withScheme returns the address of a server with http:// before it if it has no scheme and is on this machine. Elsewhere a token
-// must not be sent in the clear because somebody has left out the s. What can be no address is refused.
+// withScheme returns the address of a server, with http:// added if it has no scheme and is on this machine. Elsewhere a
+// missing https must not lead to a token sent in the clear. Invalid addresses are refused.
 func withScheme(server string) (string, error) {
 	if strings.Contains(server, "://") {
 		if u, err := url.Parse(server); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -219,7 +219,7 @@ func withScheme(server string) (string, error) {
 		"https://%s if it has TLS; http://%s sends the token in the clear", server, server, server)
 }
 
-// exitOf returns the exit status for what the server has answered, false if the error is none of its answers.
+// exitOf returns the exit status for an answer of the server, false if the error is not an answer.
 func exitOf(err error) (int, bool) {
 	if _, ok := errors.AsType[*client.RunError](err); ok {
 		return exitRunFailed, true
@@ -246,10 +246,10 @@ func exitOf(err error) (int, bool) {
 
 func runPath(id, rest string) string { return "/v1/runs/" + segment(id) + rest }
 
-// segment escapes text as one segment of a path.
+// segment escapes text as one path segment.
 func segment(text string) string { return client.Segment(text) }
 
-// address returns the URL of a page: that of the server, the path, and the namespace.
+// address returns the URL of a page with the server, the path and the namespace.
 func (g *globals) address(path string) string {
 	address := strings.TrimSuffix(g.Server, "/") + path
 	if g.Namespace != "" && g.Namespace != store.DefaultNamespace {

@@ -20,7 +20,7 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// commands gives the names of all commands.
+// commands returns the names of all commands.
 func commands() []string {
 	var names []string
 	t := reflect.TypeFor[cli]()
@@ -36,8 +36,8 @@ func commands() []string {
 	return names
 }
 
-// The scripts ask the command itself what may come next: "wfhost complete -- WORD…" prints that, one a line, for the words
-// behind wfhost, of which the last one is to be completed. Where it has nothing, the shell completes files.
+// The scripts call "wfhost complete -- WORD…" with the words behind wfhost; the last word is the one to complete. The command
+// prints the candidates, one per line. If there are none, the shell completes file names.
 const (
 	bashScript = `_wfhost() {
   local IFS=$'\n'
@@ -68,7 +68,7 @@ type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:"" help:"The words, of which the last one is to be completed."`
 }
 
-// Limits of a completion: a shell waits for it.
+// Limits of a completion, since the shell waits for it.
 const (
 	completeWithin = 2 * time.Second
 	completeIDs    = 100 // of the newest runs
@@ -91,9 +91,9 @@ func (c *completeCmd) Run(g *globals, k *kong.Kong) error {
 	return nil
 }
 
-// completions returns what may come behind words, of which those that begin as last are meant.
+// completions returns the candidates after words that begin with last.
 func (g *globals) completions(node *kong.Node, words []string, last string) []string {
-	var awaits *kong.Flag // whose value comes next
+	var awaits *kong.Flag // the flag whose value comes next
 	args := 0             // arguments of the command so far
 	for _, word := range words {
 		name, value, given := strings.Cut(strings.TrimLeft(word, "-"), "=")
@@ -130,7 +130,7 @@ func (g *globals) completions(node *kong.Node, words []string, last string) []st
 	return nil
 }
 
-// remember takes the flags that say which server is asked.
+// remember applies the flags that select the server.
 func (g *globals) remember(f *kong.Flag, value string) {
 	switch f.Name {
 	case "server":
@@ -170,7 +170,7 @@ func childNames(node *kong.Node) (names []string) {
 	return names
 }
 
-// flagOf returns a flag of a command or of all, by its name or its letter; nil if there is none.
+// flagOf returns a flag of a command, or of all commands, by name or letter; nil if there is none.
 func flagOf(node *kong.Node, name string) *kong.Flag {
 	for _, group := range node.AllFlags(false) {
 		for _, f := range group {
@@ -192,7 +192,7 @@ func flagNames(node *kong.Node) (names []string) {
 	return names
 }
 
-// valuesOf returns the values of a flag, none if it takes any.
+// valuesOf returns the possible values of a flag, none if they are not enumerable.
 func valuesOf(f *kong.Flag) []string {
 	switch {
 	case f.Name == "status":
@@ -205,7 +205,7 @@ func valuesOf(f *kong.Flag) []string {
 	return nil
 }
 
-// ask reads a list for a completion, and says nothing of errors: nobody reads them.
+// ask reads a list for a completion and ignores errors.
 func (g *globals) ask(path string, query url.Values, into any) {
 	ctx, stop := context.WithTimeout(g.ctx, completeWithin)
 	defer stop()

@@ -15,15 +15,13 @@ import (
 	"github.com/wfhost/wfhost/definition/yamltext"
 )
 
-// maxConfigBytes bounds the file of --config: all flags of a server, with hundreds of handlers, take a part of what is read of a
-// definition.
+// maxConfigBytes bounds the file of --config. All flags of a server with hundreds of handlers are far smaller.
 const maxConfigBytes = definition.MaxBytes
 
-// configFile is a file with flags of the command, in YAML or JSON: what is given on the command line or in the environment is not
-// taken from it.
+// configFile is a YAML or JSON file with flags of the command. The command line and the environment override it.
 type configFile string
 
-// BeforeResolve reads the file. kong calls it when the command line has been read.
+// BeforeResolve reads the file. kong calls it after parsing the command line.
 func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	path, ok := ctx.FlagValue(trace.Flag).(configFile)
 	if !ok || path == "" {
@@ -46,7 +44,7 @@ func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	return nil
 }
 
-// countOf returns how often a flag is on the command line.
+// countOf returns how often a flag occurs on the command line.
 func countOf(ctx *kong.Context, flag *kong.Flag) (n int) {
 	for _, p := range ctx.Path {
 		if p.Flag == flag {
@@ -56,7 +54,8 @@ func countOf(ctx *kong.Context, flag *kong.Flag) (n int) {
 	return n
 }
 
-// readConfig reads the values of flags of a command: texts, and lists of texts. One flag is not among them, as it names the file.
+// readConfig reads values for the flags of a command: strings and lists of strings. The flag but, which names the file, is not
+// allowed in it.
 func readConfig(path string, of *kong.Node, but *kong.Flag) (map[*kong.Flag]any, error) {
 	members, err := configMembers(path)
 	if err != nil {
@@ -76,7 +75,7 @@ func readConfig(path string, of *kong.Node, but *kong.Flag) (map[*kong.Flag]any,
 	return values, nil
 }
 
-// configMembers reads a file with flags.
+// configMembers parses a file with flags.
 func configMembers(path string) ([]definition.Member, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -103,7 +102,7 @@ func configMembers(path string) ([]definition.Member, error) {
 	return top.Members, nil
 }
 
-// configValue returns a value as it would stand on the command line, or several of a flag that is repeatable.
+// configValue returns a value as on the command line, or a list for a repeatable flag.
 func configValue(n *definition.Node, flag *kong.Flag) (any, error) {
 	one := func(n *definition.Node) bool {
 		return n.Kind == definition.Text || n.Kind == definition.Number || n.Kind == definition.Bool
@@ -133,7 +132,7 @@ func configValue(n *definition.Node, flag *kong.Flag) (any, error) {
 	return list, nil
 }
 
-// takesText reports whether a flag has a text, or several: there a folder 1.10 would become 1.1, as numbers do.
+// takesText reports whether a flag takes one or several strings. A number in YAML would lose digits: a folder 1.10 becomes 1.1.
 func takesText(flag *kong.Flag) bool {
 	t := flag.Target.Type()
 	if t.Kind() == reflect.Slice {

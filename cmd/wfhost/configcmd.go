@@ -20,7 +20,7 @@ type configCheckCmd struct {
 	Files []string `arg:"" name:"file" help:"Files with flags of serve, in YAML or JSON." type:"path"`
 }
 
-// Run says everything that is wrong with each file, and exits with exitUsage if anything is.
+// Run prints all mistakes in each file, and exits with exitUsage if there are any.
 func (c *configCheckCmd) Run(g *globals) error {
 	bad := 0
 	for _, path := range c.Files {
@@ -42,15 +42,14 @@ func (c *configCheckCmd) Run(g *globals) error {
 	return nil
 }
 
-// checkConfig returns what is wrong with a file, as far as it says that by itself: files that it names are not opened, and
-// nothing listens.
+// checkConfig returns the mistakes in a file that can be found without opening the files it names or listening.
 func (g *globals) checkConfig(path string) []error {
 	parser, root, err := newParser(g.io, func(int) {})
 	if err != nil {
 		return []error{err}
 	}
 	serve := root.serve(parser)
-	for _, f := range serve.Flags { // the file is checked as it is, wherever that is
+	for _, f := range serve.Flags { // the check must not depend on this environment
 		f.Envs, f.Tag.Envs = nil, nil
 	}
 	members, err := configMembers(path)
@@ -86,7 +85,7 @@ func (g *globals) checkConfig(path string) []error {
 	return nil
 }
 
-// parseServe parses flags of serve without those of the environment, and has them checked.
+// parseServe parses flags of serve without the environment and checks them.
 func parseServe(parser *kong.Kong, root *cli, args []string, check func(*serveCmd) error) error {
 	root.Serve = serveCmd{}
 	if _, err := parser.Parse(append([]string{"serve"}, args...)); err != nil {
@@ -95,7 +94,7 @@ func parseServe(parser *kong.Kong, root *cli, args []string, check func(*serveCm
 	return check(&root.Serve)
 }
 
-// argsOf returns a value of a file as it would stand on the command line.
+// argsOf returns a value of a file as command line arguments.
 func argsOf(flag *kong.Flag, value any) []string {
 	list, ok := value.([]any)
 	if !ok {
@@ -108,7 +107,7 @@ func argsOf(flag *kong.Flag, value any) []string {
 	return args
 }
 
-// unknownFlag says that a name is none of a flag of serve, and which one may be meant.
+// unknownFlag returns the error for an unknown flag of serve, with a suggestion.
 func unknownFlag(parser *kong.Kong, serve *kong.Node, name string) error {
 	err := fmt.Errorf("%q is no flag of serve", name)
 	if name == "" || strings.ContainsAny(name, " =") {
@@ -116,7 +115,7 @@ func unknownFlag(parser *kong.Kong, serve *kong.Node, name string) error {
 	}
 	_, unknown := parser.Parse([]string{"serve", "--" + name + "=x"})
 	if unknown == nil {
-		return err // one of all commands
+		return err // a flag of all commands
 	}
 	if _, hint, ok := strings.Cut(unknown.Error(), "did you mean "); ok {
 		guess := strings.Trim(strings.TrimRight(hint, "?"), `"`)
@@ -127,7 +126,7 @@ func unknownFlag(parser *kong.Kong, serve *kong.Node, name string) error {
 	return err
 }
 
-// ownFlag returns a command's own flag, nil if there is none.
+// ownFlag returns a command's own flag by name, nil if there is none.
 func ownFlag(of *kong.Node, name string) *kong.Flag {
 	n := slices.IndexFunc(of.Flags, func(f *kong.Flag) bool { return f.Name == name })
 	if n < 0 {
@@ -143,12 +142,12 @@ type configShowCmd struct {
 // setting is a flag of serve with its value.
 type setting struct {
 	Name  string `json:"name"`
-	Value string `json:"value"` // as it would stand on the command line; of a flag that is repeatable, with blanks between
+	Value string `json:"value"` // as on the command line; values of a repeatable flag are separated by spaces
 	From  string `json:"from"`  // flag, environment, file or default
 }
 
-// Run shows what serve would have with the same flags, in the same environment. Flags of serve name where secrets are, so that
-// none is shown.
+// Run shows the settings that serve would use with the same flags and environment. It shows no secrets, since the flags of
+// serve only say where secrets are.
 func (c *configShowCmd) Run(g *globals) error {
 	parser, root, err := newParser(g.io, func(int) {})
 	if err != nil {
@@ -189,7 +188,7 @@ func (c *configShowCmd) Run(g *globals) error {
 	return g.table("flag\tvalue\tfrom", rows)
 }
 
-// fromOf says where a flag's value is from: what comes first here goes before the others.
+// fromOf returns where the value of a flag comes from, in order of precedence.
 func fromOf(f *kong.Flag, given, inFile map[string]bool) string {
 	set := func(name string) bool { _, ok := os.LookupEnv(name); return ok }
 	switch {
@@ -230,7 +229,7 @@ func namesIn(path string) (map[string]bool, error) {
 	return names, err
 }
 
-// check refuses flags that cannot be, or that do not go together.
+// check refuses invalid flags and invalid combinations.
 func (c *serveCmd) check() error {
 	if err := errors.Join(c.checkListen(), c.checkMetrics(), c.traceFlags.check(), c.checkEach()); err != nil {
 		return &exitCode{exitUsage, err}
@@ -238,7 +237,7 @@ func (c *serveCmd) check() error {
 	return nil
 }
 
-// serve returns the command of that name.
+// serve returns the model of the command serve.
 func (*cli) serve(parser *kong.Kong) *kong.Node {
 	for _, n := range parser.Model.Children {
 		if n.Name == "serve" {

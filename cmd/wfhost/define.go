@@ -74,7 +74,7 @@ func (c *defineCmd) Run(g *globals) error {
 	return err
 }
 
-// say says what a definition that is right has in it.
+// say describes a valid definition.
 func (c *defineCmd) say(g *globals, f *definitionFile) error {
 	if g.Format == "json" {
 		return g.json(httpapi.DescriptionOf(f.d))
@@ -91,7 +91,7 @@ func (c *defineCmd) say(g *globals, f *definitionFile) error {
 	return err
 }
 
-// ungranted says which handlers a definition calls that its version may not: the run would fail there.
+// ungranted lists the handlers that a definition calls but its version may not call. A run would fail there.
 func (f *definitionFile) ungranted(g *globals, v host.Version) {
 	var missing []string
 	for _, h := range f.d.Missing(v.Steps) {
@@ -103,13 +103,13 @@ func (f *definitionFile) ungranted(g *globals, v host.Version) {
 	}
 }
 
-// definitionFile is a definition that was read and is right.
+// definitionFile is a valid definition that was read from a file.
 type definitionFile struct {
 	d    *definition.Definition
 	json []byte
 }
 
-// isDefinition reports whether a path is that of a definition, by its ending.
+// isDefinition reports whether a path has the extension of a definition.
 func isDefinition(path string) bool {
 	return slices.Contains([]string{".json", ".yaml", ".yml"}, strings.ToLower(filepath.Ext(path)))
 }
@@ -133,7 +133,7 @@ func (g *globals) readDefinition(path string) (*definitionFile, error) {
 	return parseDefinition(path, text)
 }
 
-// parseDefinition checks a definition. What is named .json is JSON, and everything else YAML, of which JSON is a part.
+// parseDefinition checks a definition. A .json file is JSON; everything else is YAML, which includes JSON.
 func parseDefinition(path string, text []byte) (*definitionFile, error) {
 	d, json, err := httpapi.ReadDefinition(text, strings.EqualFold(filepath.Ext(path), ".json"))
 	if err != nil {
@@ -150,7 +150,7 @@ func parseDefinition(path string, text []byte) (*definitionFile, error) {
 	return &definitionFile{d: d, json: json}, nil
 }
 
-// module returns the module of a definition.
+// module makes the module of a definition.
 func (f *definitionFile) module(ctx context.Context, file string) ([]byte, error) {
 	wasm, err := interpreter(ctx, file)
 	if err != nil {
@@ -159,11 +159,11 @@ func (f *definitionFile) module(ctx context.Context, file string) ([]byte, error
 	return definitionmodule.Make(wasm, f.json)
 }
 
-// interpreterPackage is the guest that performs definitions.
+// interpreterPackage is the guest that interprets definitions.
 const interpreterPackage = "github.com/wfhost/wfhost/definition/interpreter"
 
-// interpreter returns the interpreter: that of a file, if there is one; that which is built in; or it is built, from the
-// folder in which this program was built, or from the module in whose folder the command runs.
+// interpreter returns the interpreter: from a file if one is given, else the one built into this program. Without both it
+// builds one from the folder where this program was built, or from the module of the current folder.
 func interpreter(ctx context.Context, file string) ([]byte, error) {
 	if file != "" {
 		wasm, _, err := module(ctx, file)

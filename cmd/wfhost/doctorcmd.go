@@ -22,8 +22,8 @@ type doctorCmd struct {
 	NoServer bool          `help:"Do not ask the server."`
 }
 
-// Run checks the machine, the data and the server. It exits with exitError if something fails, and with exitWarning if somebody
-// should look at something.
+// Run checks the machine, the data and the server. It exits with exitError if a check fails, and with exitWarning if there
+// are only warnings.
 func (c *doctorCmd) Run(g *globals, k *kong.Context) error {
 	if c.For <= 0 || c.For > time.Hour {
 		return &exitCode{exitUsage, fmt.Errorf("--for must be more than nothing and at most 1h, got %v", c.For)}
@@ -48,15 +48,15 @@ func (c *doctorCmd) Run(g *globals, k *kong.Context) error {
 		if c.Config != "" && !g.serverNamed(k) {
 			g.serverOf(serve)
 		}
-		// One that nobody has named is expected if the data is open, or if there is nothing else to look at.
+		// A server that was not named is expected if the data is open, or if there is nothing else to check.
 		open := slices.ContainsFunc(r.Checks, func(c doctor.Check) bool { return c.Values["open"] == true })
 		r.Add(g.askServer(g.serverNamed(k) || open || data == "")...)
 	}
 	return errors.Join(g.printReport(r), verdict(r))
 }
 
-// serverOf has the server asked that serve starts with these flags on this machine: where it listens, with its certificate
-// and the token in its data.
+// serverOf selects the server that serve would start with these flags on this machine: its address, its certificate and the
+// token in its data.
 func (g *globals) serverOf(serve *serveCmd) {
 	host, port, err := net.SplitHostPort(serve.Listen)
 	if err != nil {
@@ -77,7 +77,7 @@ func (g *globals) serverOf(serve *serveCmd) {
 	}
 }
 
-// verdict returns the error with which the command ends, nil if all is well.
+// verdict returns the error that the command ends with, nil if all checks passed.
 func verdict(r *doctor.Report) error {
 	if bad := r.Named(doctor.Fail); len(bad) > 0 {
 		return &exitCode{exitError, fmt.Errorf("not well: %s", strings.Join(bad, ", "))}
@@ -88,7 +88,7 @@ func verdict(r *doctor.Report) error {
 	return nil
 }
 
-// settings returns what serve would have with the same file and folder, in the same environment.
+// settings returns the settings that serve would use with the same file, folder and environment.
 func (c *doctorCmd) settings(g *globals) (*serveCmd, error) {
 	parser, root, err := newParser(g.io, func(int) {})
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *doctorCmd) settings(g *globals) (*serveCmd, error) {
 	return &root.Serve, root.Serve.check()
 }
 
-// serverNamed reports whether somebody has said which server is meant.
+// serverNamed reports whether the user has named a server.
 func (g *globals) serverNamed(k *kong.Context) bool {
 	for _, p := range k.Path {
 		if p.Flag != nil && p.Flag.Name == "server" && !p.Resolved {
@@ -117,12 +117,12 @@ func (g *globals) serverNamed(k *kong.Context) bool {
 	return g.Env != "" || os.Getenv("WFHOST_SERVER") != ""
 }
 
-// printReport prints a report: for people, what to do stands below the table, where it has room.
+// printReport prints a report. In the table form, advice follows below the table.
 func (g *globals) printReport(r *doctor.Report) error {
 	switch g.Format {
 	case "json":
 		return g.json(r)
-	case "ids": // of what is not well
+	case "ids": // names of failed checks and warnings
 		_, err := fmt.Fprint(g.io.out, lines(append(r.Named(doctor.Fail), r.Named(doctor.Warn)...)))
 		return err
 	}

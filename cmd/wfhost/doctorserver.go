@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// doctorPatience is how long the server may take for an answer.
+	// doctorPatience is how long the server may take to answer.
 	doctorPatience = 10 * time.Second
-	// clockSkew is by how much the clocks of server and caller may differ: the server says whole seconds.
+	// clockSkew is how far the clocks of server and caller may differ. The server's answer has whole seconds.
 	clockSkew = 3 * time.Second
-	// maxReadiness bounds what is read of the answer to /readyz.
+	// maxReadiness bounds the answer to /readyz.
 	maxReadiness = 64 << 10
 )
 
-// ownBuild says which binary this is.
+// ownBuild describes this binary.
 func ownBuild() doctor.Check {
 	b := httpapi.BuildOf(buildVersion(), buildCommit())
 	return doctor.Check{Name: "version", Status: doctor.OK, Values: map[string]any{"build": b}, Found: fmt.Sprintf(
 		"wfhost %s, ABI %s, store format %d, journal format %d, %s, %s", b.Version, b.ABI, b.Store, b.Journal, b.Go, b.System)}
 }
 
-// askServer checks whether the server answers, whether it is ready, whether it accepts the token, and which version it has.
-// expected says whether it is wrong that there is none.
+// askServer checks whether the server answers, is ready and accepts the token, and which version it has. expected says
+// whether a missing server is a failure.
 func (g *globals) askServer(expected bool) []doctor.Check {
 	ctx, cancel := context.WithTimeout(g.ctx, doctorPatience)
 	defer cancel()
@@ -63,7 +63,7 @@ func (g *globals) askServer(expected bool) []doctor.Check {
 	return append(checks, judgeBuild(b, err)...)
 }
 
-// readiness asks the server whether it is ready, without a token. at is what its clock shows.
+// readiness asks the server whether it is ready, without a token. at is the server's time.
 func (g *globals) readiness(ctx context.Context) (r httpapi.Readiness, at time.Time, err error) {
 	h, err := g.newClient()
 	if err != nil {
@@ -77,7 +77,7 @@ func (g *globals) readiness(ctx context.Context) (r httpapi.Readiness, at time.T
 	if err != nil {
 		return r, at, g.unreachable(g.ctx, err)
 	}
-	defer func() { _ = res.Body.Close() }() // it has been read
+	defer func() { _ = res.Body.Close() }() // the body has been read
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxReadiness))
 	if err != nil {
 		return r, at, g.unreachable(g.ctx, err)
@@ -88,7 +88,7 @@ func (g *globals) readiness(ctx context.Context) (r httpapi.Readiness, at time.T
 	if json.Unmarshal(text, &r) == nil && r.Status != "" {
 		return r, at, nil
 	}
-	if res.StatusCode == http.StatusOK && strings.HasPrefix(string(text), "ok") { // before v0.1.0
+	if res.StatusCode == http.StatusOK && strings.HasPrefix(string(text), "ok") { // servers before v0.1.0
 		return httpapi.Readiness{Status: httpapi.Ready}, at, nil
 	}
 	return r, at, fmt.Errorf("%s answers, and is no server of wfhost: GET /readyz is %s", g.Server, res.Status)
@@ -113,7 +113,7 @@ func judgeReadiness(server string, r httpapi.Readiness) doctor.Check {
 	return c
 }
 
-// judgeSkew compares the clock of the server with this one, between whose instants before and after it was read.
+// judgeSkew compares the server's time with this machine's times before and after the request.
 func judgeSkew(at, before, after time.Time) doctor.Check {
 	var skew time.Duration
 	switch early, late := before.Add(-clockSkew), after.Add(clockSkew); {
@@ -130,7 +130,7 @@ func judgeSkew(at, before, after time.Time) doctor.Check {
 		Advice: "have a time server keep both: runs wake by the server's"}
 }
 
-// judgeBuild says whether the token was accepted, and compares the server with this binary.
+// judgeBuild reports whether the token was accepted, and compares the server with this binary.
 func judgeBuild(b client.Build, err error) []doctor.Check {
 	token := doctor.Check{Name: "token", Status: doctor.OK, Found: "the server accepts it"}
 	e, answered := errors.AsType[*client.Error](err)
@@ -142,7 +142,7 @@ func judgeBuild(b client.Build, err error) []doctor.Check {
 	case answered && e.Status == http.StatusForbidden:
 		token.Found = "the server accepts it, and it may not read: " + err.Error()
 		return []doctor.Check{token, version}
-	case answered && e.Status == http.StatusNotFound: // before v0.1.0
+	case answered && e.Status == http.StatusNotFound: // servers before v0.1.0
 		version.Status, version.Advice = doctor.Warn, "it is of an earlier release than this command: upgrade it, or use its command"
 		return []doctor.Check{token, version}
 	case err != nil:

@@ -8,13 +8,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// mayBeEmpty has the names and types of arguments and flags whose empty value means that there is none. --server has an error of
-// its own.
+// mayBeEmpty lists the names and types of arguments and flags that may be empty, which means not given. --server has its own
+// error.
 var mayBeEmpty = []string{"payload", "input", "note", "memo", "topic", "cursor", "server",
 	"instant", "duration", "age", "lifetime", "cpu", "cron", "zone", "overlap", "interval", "jitter", "catch-up"}
 
-// refuseEmpty refuses empty names and folders, which a script passes if its variable is not set: with an empty name, wake would
-// end all sleeps, and with an empty id, each repetition of a start would begin another run.
+// refuseEmpty refuses empty names and folders, as a script passes them for an unset variable. With an empty name, wake would
+// end all sleeps; with an empty id, each repetition of a start would start another run.
 func refuseEmpty(k *kong.Context) error {
 	for _, p := range k.Path {
 		v := p.Positional

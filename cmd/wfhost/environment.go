@@ -17,9 +17,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// A named environment is a file with the flags that say which server is asked, and as whom. With --env prod, or WFHOST_ENV=prod,
-// they are taken from it. It is whole: a flag that it leaves out has its default, and is not taken from the shell's environment,
-// so that no token of another server is sent.
+// A named environment is a file with the flags that select a server and the identity for it. --env prod or WFHOST_ENV=prod
+// uses it. It is complete: flags that it omits have their defaults and are not taken from shell variables, so that no token
+// of another server is sent.
 
 type envCmd struct {
 	List   envListCmd   `cmd:"" help:"List the environments."`
@@ -27,7 +27,7 @@ type envCmd struct {
 	Remove envRemoveCmd `cmd:"" help:"Remove an environment."`
 }
 
-// environment is what a file of one says.
+// environment is the contents of an environment file.
 type environment struct {
 	Name       string `json:"name"`
 	Server     string `json:"server"`
@@ -41,7 +41,7 @@ type environment struct {
 	HasToken   bool   `json:"token"` // in the file itself
 }
 
-// environmentField is what of an environment is in its file.
+// environmentField is a field of an environment that is stored in its file.
 type environmentField struct {
 	name string // of the flag
 	to   *string
@@ -54,10 +54,10 @@ func (e *environment) fields() []environmentField {
 		{"client-key", &e.ClientKey, true}}
 }
 
-// environmentName is what an environment may be called: it is the name of a file.
+// environmentName matches valid names of environments, which are file names.
 var environmentName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
-// environmentsDir returns the folder of the files.
+// environmentsDir returns the folder of the environment files.
 func environmentsDir() (string, error) {
 	dir, err := os.UserConfigDir()
 	return filepath.Join(dir, "wfhost", "environments"), err
@@ -106,7 +106,7 @@ func readEnvironment(name string) (*environment, error) {
 	return e, e.checkMode()
 }
 
-// checkMode refuses a file with a token that others may read.
+// checkMode refuses a file with a token if other users may read it.
 func (e *environment) checkMode() error {
 	if !e.HasToken || runtime.GOOS == "windows" {
 		return nil
@@ -122,7 +122,7 @@ func (e *environment) checkMode() error {
 	return nil
 }
 
-// environmentNames lists the environments that there are.
+// environmentNames returns the names of all environments.
 func environmentNames() []string {
 	names := []string{}
 	dir, err := environmentsDir()
@@ -141,7 +141,7 @@ func environmentNames() []string {
 	return names
 }
 
-// useEnvironment takes what is not given on the command line from the environment that is named there, or in WFHOST_ENV.
+// useEnvironment sets the flags that are not on the command line from the environment named by --env or WFHOST_ENV.
 func (g *globals) useEnvironment(k *kong.Context) error {
 	given := map[string]bool{}
 	for _, p := range k.Path {
@@ -150,7 +150,7 @@ func (g *globals) useEnvironment(k *kong.Context) error {
 		}
 	}
 	for name, v := range map[string]*string{"server": &g.Server, "namespace": &g.Namespace} {
-		if *v == "" && !given[name] { // a variable that is set to nothing is as one that is not set
+		if *v == "" && !given[name] { // an empty variable counts as unset
 			*v = defaultOf(k, name)
 		}
 	}
@@ -159,7 +159,7 @@ func (g *globals) useEnvironment(k *kong.Context) error {
 		return nil
 	case given["env"] && given["server"]:
 		return errors.New("--env and --server exclude each other: the environment names its server")
-	case given["server"]: // and the environment is that of a shell
+	case given["server"]: // and the environment was named by the shell
 		g.Env = ""
 		return nil
 	case !given["env"] && os.Getenv("WFHOST_SERVER") != "":
@@ -185,7 +185,7 @@ func (g *globals) useEnvironment(k *kong.Context) error {
 	return nil
 }
 
-// defaultOf returns the default of a flag of every command.
+// defaultOf returns the default of a global flag.
 func defaultOf(k *kong.Context, name string) string {
 	for _, f := range k.Model.Flags {
 		if f.Name == name {
@@ -197,7 +197,7 @@ func defaultOf(k *kong.Context, name string) string {
 
 type envListCmd struct{}
 
-// Run lists the environments. One whose file is not as it should be is listed with what is wrong.
+// Run lists the environments. For an invalid file it reports the error.
 func (c *envListCmd) Run(g *globals) error {
 	list, rows := []*environment{}, [][]string{}
 	var faults []error
@@ -235,7 +235,7 @@ type envSetCmd struct {
 	Name string `arg:"" help:"Name of the environment, such as prod."`
 }
 
-// Run writes the file of an environment. A token that is given as text is in it, so that only its owner may read it.
+// Run writes the file of an environment. Only its owner may read the file, since it may contain a token.
 func (c *envSetCmd) Run(g *globals, k *kong.Context) error {
 	path, err := environmentFile(c.Name)
 	if err != nil {
@@ -255,7 +255,7 @@ func (c *envSetCmd) Run(g *globals, k *kong.Context) error {
 		if *f.to == "" {
 			continue
 		}
-		quoted, err := json.Marshal(*f.to) // which is YAML
+		quoted, err := json.Marshal(*f.to) // JSON is YAML
 		if err != nil {
 			return err
 		}

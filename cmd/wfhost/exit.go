@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Exit statuses. exits says what they mean.
+// Exit statuses. exits describes them.
 const (
 	exitOK          = 0
 	exitError       = 1
@@ -21,7 +21,7 @@ const (
 	exitInterrupted = 130
 )
 
-// exits are all exit statuses, as `wfhost --help` and docs/cli.md list them.
+// exits lists all exit statuses, for `wfhost --help` and docs/cli.md.
 var exits = []struct {
 	code int
 	says string

@@ -35,7 +35,7 @@ func (c *exportCmd) Run(g *globals) error {
 	if err := isFile(path); err != nil {
 		return err
 	}
-	// A run that is not there, or a connection that is cut, leaves what was in the file. The new one has mode 0600.
+	// A missing run or a broken connection leaves the old file unchanged. The new file has mode 0600.
 	f, err := os.CreateTemp(filepath.Dir(path), ".wfrun-*")
 	if err != nil {
 		return err
@@ -55,8 +55,8 @@ func (c *exportCmd) Run(g *globals) error {
 	return err
 }
 
-// isFile refuses a path at which there is something other than a regular file. A rename would replace a device, and would fail
-// for a folder after the run has been set aside.
+// isFile refuses an existing path that is not a regular file. The rename would replace a device, and with a folder it would
+// fail only after the run has been set aside.
 func isFile(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().IsRegular() {
@@ -69,7 +69,7 @@ func isFile(path string) error {
 	return &exitCode{exitUsage, fmt.Errorf("<file> must be a file, or the name of a new one, got %q, which is %s", path, what)}
 }
 
-// receive has the server export the run.
+// receive receives the exported run from the server.
 func (c *exportCmd) receive(g *globals, w io.Writer) error {
 	if !c.Move {
 		return g.receiveExport(http.MethodGet, c.RunID, "/export", c.query(), w)
@@ -82,7 +82,7 @@ func (c *exportCmd) receive(g *globals, w io.Writer) error {
 	return err
 }
 
-// query returns what is left out.
+// query returns the options that reduce the export.
 func (c *exportCmd) query() url.Values {
 	q := withModule(!c.WithoutModule)
 	if c.NewestIteration {
@@ -99,7 +99,7 @@ func withModule(module bool) url.Values {
 	return q
 }
 
-// receiveExport has the server export a run.
+// receiveExport receives an export from the server.
 func (g *globals) receiveExport(method, id, path string, q url.Values, w io.Writer) error {
 	return g.download(g.ctx, method, runPath(id, path), q, nil, "export", w)
 }
@@ -154,7 +154,7 @@ func (c *replayCmd) Run(g *globals) (err error) {
 	return &exitCode{exitError, fmt.Errorf("run %s was not replayed to its end: %s", r.RunID, r.Reason)}
 }
 
-// show prints a call.
+// show prints a call of the trace.
 func (c *replayCmd) show(out *checkPrinter, call *host.TraceCall) error {
 	switch out.g.Format {
 	case "json":
@@ -166,7 +166,7 @@ func (c *replayCmd) show(out *checkPrinter, call *host.TraceCall) error {
 	return err
 }
 
-// read reads the archive: a file if there is one, or the export of a run of the server.
+// read reads the archive from a file, or exports a run from the server if there is no such file.
 func (c *replayCmd) read(g *globals) (*host.Archive, error) {
 	if c.Of == "-" {
 		return host.ReadArchive(g.io.in)
@@ -183,7 +183,7 @@ func (c *replayCmd) read(g *globals) (*host.Archive, error) {
 	if !os.IsNotExist(err) {
 		return nil, err
 	}
-	if strings.HasSuffix(c.Of, host.ArchiveSuffix) || strings.ContainsRune(c.Of, filepath.Separator) { // a path
+	if strings.HasSuffix(c.Of, host.ArchiveSuffix) || strings.ContainsRune(c.Of, filepath.Separator) { // it is a path, not an id
 		return nil, &exitCode{exitNotFound, fmt.Errorf("%s: there is no such file", c.Of)}
 	}
 	r, w := io.Pipe()
@@ -194,8 +194,8 @@ func (c *replayCmd) read(g *globals) (*host.Archive, error) {
 	return a, errors.Join(err, r.Close())
 }
 
-// replayHost opens a host that has no runs, in which archives are replayed. Modules may come from anybody, so they are compiled
-// in a process of their own, within limits.
+// replayHost opens a host without runs for replaying archives. Their modules may be untrusted, so they are compiled in a
+// separate process with limits.
 func (g *globals) replayHost() (h *host.Host, closed func() error, err error) {
 	dir, err := os.MkdirTemp("", "wfhost-replay-")
 	if err != nil {

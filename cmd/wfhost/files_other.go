@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// maxFiles returns how many file descriptors the process may have open.
+// maxFiles returns the limit of open file descriptors.
 func maxFiles() int { return math.MaxInt32 }
 
-// terminalWidth returns 0: it is not known.
+// terminalWidth returns 0: the width is unknown.
 func terminalWidth(*os.File) int { return 0 }

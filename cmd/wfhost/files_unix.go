@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFiles returns how many file descriptors the process may have open. It may be changed while the process runs.
+// maxFiles returns the limit of open file descriptors, which may change while the process runs.
 func maxFiles() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil || l.Cur > math.MaxInt32 {
@@ -19,7 +19,7 @@ func maxFiles() int {
 	return int(l.Cur)
 }
 
-// terminalWidth returns how many characters fit a line of a terminal, 0 if that is not known.
+// terminalWidth returns the width of a terminal in characters, 0 if unknown.
 func terminalWidth(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

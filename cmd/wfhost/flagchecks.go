@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// checkedFlags are values that a server would refuse, and that the command knows to be none.
+// checkedFlags are flag types with values that the command can refuse without asking a server.
 var checkedFlags = map[string]readFunc{
 	"age":        readAge,
 	"keep":       number(0, host.MaxRetentionKeep),
@@ -45,13 +45,13 @@ var checkedFlags = map[string]readFunc{
 }
 
 const (
-	// mostBulk is how many runs one request changes at most.
+	// mostBulk bounds the runs that one request changes.
 	mostBulk = 10_000
-	// leastLifetime is the least time for which a token lasts.
+	// leastLifetime is the shortest lifetime of a token.
 	leastLifetime = time.Second
 )
 
-// plainError leaves out the code of an error, at which only programs look.
+// plainError removes the error code, which is for programs.
 func plainError(err error) error {
 	if err == nil {
 		return nil
@@ -59,7 +59,7 @@ func plainError(err error) error {
 	return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), abi.InvalidArgument.String()+": "))
 }
 
-// number reads a whole number within bounds.
+// number returns a reader of integers within bounds.
 func number(least, most int64) readFunc {
 	return func(text string, to reflect.Value) error {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -75,10 +75,10 @@ func number(least, most int64) readFunc {
 	}
 }
 
-// checked reads text that is checked, or adds it to a list.
+// checked returns a reader of checked text, which sets a string or appends to a list.
 func checked(check func(string) error) readFunc {
 	return func(text string, to reflect.Value) error {
-		if text == "" && to.Kind() == reflect.String { // none is given
+		if text == "" && to.Kind() == reflect.String { // not given
 			to.SetString("")
 			return nil
 		}
@@ -94,7 +94,7 @@ func checked(check func(string) error) readFunc {
 	}
 }
 
-// eachOf reads what commas separate, each of which is checked.
+// eachOf returns a reader that checks each of several comma-separated texts.
 func eachOf(check func(string) error) readFunc {
 	one := checked(check)
 	return func(list string, to reflect.Value) error {
@@ -110,7 +110,7 @@ func eachOf(check func(string) error) readFunc {
 	}
 }
 
-// readAge checks how long ended runs are to be kept; nothing is for ever.
+// readAge checks how long to keep ended runs; empty means for ever.
 func readAge(text string, to reflect.Value) error {
 	if err := readDuration(text, to); err != nil || text == "" {
 		return err
@@ -122,7 +122,7 @@ func readAge(text string, to reflect.Value) error {
 	return err
 }
 
-// readIterations checks how many iterations are to be kept.
+// readIterations checks how many iterations to keep.
 func readIterations(text string, to reflect.Value) error {
 	if n, err := strconv.Atoi(text); text != "" && text != allIterations && (err != nil || n < 1 || n > host.MaxIterations) {
 		return fmt.Errorf("expected a number from 1 to %d, or %s, got %.80q", host.MaxIterations, allIterations, text)
@@ -131,7 +131,7 @@ func readIterations(text string, to reflect.Value) error {
 	return nil
 }
 
-// readLifetime checks how long a token is to last; nothing is for ever.
+// readLifetime checks the lifetime of a token; empty means unlimited.
 func readLifetime(text string, to reflect.Value) error {
 	if err := readDuration(text, to); err != nil || text == "" {
 		return err
@@ -143,7 +143,7 @@ func readLifetime(text string, to reflect.Value) error {
 	return err
 }
 
-// readCPU checks what a replay may compute.
+// readCPU checks the compute limit of a replay.
 func readCPU(text string, to reflect.Value) error {
 	if err := readDuration(text, to); err != nil || text == "" {
 		return err
@@ -155,7 +155,7 @@ func readCPU(text string, to reflect.Value) error {
 	return err
 }
 
-// checkSchedule returns what is wrong with a schedule of which one thing is given.
+// checkSchedule checks a schedule that is valid except for the given field.
 func checkSchedule(given func(*host.ScheduleSpec)) error {
 	x := host.ScheduleSpec{Workflow: "any", When: "@daily"}
 	given(&x)
@@ -170,7 +170,7 @@ func readInterval(text string, to reflect.Value) error {
 	return plainError(checkSchedule(func(x *host.ScheduleSpec) { x.When = "@every " + text }))
 }
 
-// delay reads a duration of a schedule; nothing is the default.
+// delay returns a reader of a schedule's duration; empty means the default.
 func delay(set func(*host.ScheduleSpec, time.Duration)) readFunc {
 	return func(text string, to reflect.Value) error {
 		if err := readDuration(text, to); err != nil || text == "" {
@@ -206,7 +206,7 @@ func checkEngine(name string) error {
 	return fmt.Errorf("this program has the engines %s, got %.80q", strings.Join(host.Engines(), ", "), name)
 }
 
-// checkAttributes returns what is wrong with the attributes of --attr.
+// checkAttributes returns an error if the attributes of --attr are invalid.
 func checkAttributes(attributes map[string]string) error {
 	for k, v := range attributes {
 		if err := abi.CheckAttribute(k, v); err != nil {
@@ -216,7 +216,7 @@ func checkAttributes(attributes map[string]string) error {
 	return nil
 }
 
-// checkMemo returns what is wrong with the memo of --memo.
+// checkMemo returns an error if the memo of --memo is invalid.
 func checkMemo(memo string) error {
 	if _, err := abi.CheckMemo([]byte(memo)); memo != "" && err != nil {
 		return &exitCode{exitUsage, fmt.Errorf("--memo: %s", strings.TrimPrefix(err.Error(), abi.TooLarge.String()+": "))}

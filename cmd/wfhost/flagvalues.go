@@ -16,8 +16,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// flagTypes are what the tag type says of a flag: how its text is read, and refused before anything is done. A refused text is
-// a wrong command line, and the parser names the flag.
+// flagTypes are the flag types that the tag type refers to. They parse a flag's text and refuse it before any action. The
+// parser reports a refused text as a usage error that names the flag.
 func flagTypes() (opts []kong.Option) {
 	for name, read := range map[string]readFunc{"duration": readDuration, "bytes": readBytes, "instant": readInstant,
 		"limit": readLimit, "where": readWhere, "attribute": readAttribute} {
@@ -31,7 +31,7 @@ func flagTypes() (opts []kong.Option) {
 		kong.TypeMapper(reflect.TypeFor[slog.Level](), mapper("level", readLevel)))
 }
 
-// A readFunc sets a flag to what its text says.
+// A readFunc parses the text of a flag into its value.
 type readFunc func(text string, to reflect.Value) error
 
 func mapper(name string, read readFunc) kong.Mapper {
@@ -48,7 +48,7 @@ func mapper(name string, read readFunc) kong.Mapper {
 	})
 }
 
-// readDuration checks duration text that is for a server; nothing is none.
+// readDuration checks duration text for a server; empty means not given.
 func readDuration(text string, to reflect.Value) error {
 	to.SetString(text)
 	if text == "" {
@@ -58,7 +58,7 @@ func readDuration(text string, to reflect.Value) error {
 	return err
 }
 
-// milliseconds reads duration text. Its error is the sentence, without the code that a program would look at.
+// milliseconds parses duration text. Its error omits the code, which is for programs.
 func milliseconds(text string) (int64, error) {
 	ms, err := abi.ParseDuration(text)
 	if e, ok := errors.AsType[*abi.Error](err); ok {
@@ -67,7 +67,7 @@ func milliseconds(text string) (int64, error) {
 	return ms, err
 }
 
-// readTime reads duration text. 0 needs no unit, and what Go writes is read, too.
+// readTime parses duration text, 0 without a unit, and Go's format.
 func readTime(text string, to reflect.Value) error {
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -77,7 +77,7 @@ func readTime(text string, to reflect.Value) error {
 	return err
 }
 
-// wholeDuration reads duration text that is to be a time.Duration, which has room for 292 years.
+// wholeDuration parses duration text as a time.Duration, which is limited to 292 years.
 func wholeDuration(text string) (time.Duration, error) {
 	ms, err := milliseconds(text)
 	const longest = int64(1<<63-1) / int64(time.Millisecond)
@@ -90,13 +90,13 @@ func wholeDuration(text string) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// byteUnits are those of a number of bytes.
+// byteUnits are the units of byte counts.
 var byteUnits = []struct {
 	name string
 	size int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-// readBytes reads a number of bytes, with a unit or without one, and with a space before the unit as people write it.
+// readBytes parses a number of bytes with an optional unit, which a space may precede.
 func readBytes(text string, to reflect.Value) error {
 	n, err := strconv.ParseInt(text, 0, 64)
 	if err == nil {
@@ -118,7 +118,7 @@ func readBytes(text string, to reflect.Value) error {
 	return fmt.Errorf("expected a number of bytes, such as 134217728 or 128MiB (units B KiB MiB GiB), got %.80q", text)
 }
 
-// parseInstant reads an instant.
+// parseInstant parses an instant.
 func parseInstant(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -127,7 +127,7 @@ func parseInstant(text string) (time.Time, error) {
 	return t, nil
 }
 
-// readInstant checks an instant that is for a server; nothing is none.
+// readInstant checks an instant for a server; empty means not given.
 func readInstant(text string, to reflect.Value) error {
 	to.SetString(text)
 	if text == "" {
@@ -137,14 +137,14 @@ func readInstant(text string, to reflect.Value) error {
 	return err
 }
 
-// readTimeOf reads an instant.
+// readTimeOf parses an instant.
 func readTimeOf(text string, to reflect.Value) error {
 	t, err := parseInstant(text)
 	to.Set(reflect.ValueOf(t))
 	return err
 }
 
-// readLevel reads from which level on the log has lines; slog also reads levels between these, such as info+2.
+// readLevel parses the minimum level of the log. slog also accepts levels such as info+2.
 func readLevel(text string, to reflect.Value) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(text)); err != nil {
@@ -154,7 +154,7 @@ func readLevel(text string, to reflect.Value) error {
 	return nil
 }
 
-// readLimit reads how many items a page of a list has.
+// readLimit parses the size of a page.
 func readLimit(text string, to reflect.Value) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > host.MaxPage {
@@ -164,7 +164,7 @@ func readLimit(text string, to reflect.Value) error {
 	return nil
 }
 
-// readAttribute adds an attribute. Its value is what follows the first =, with whatever separates lists elsewhere.
+// readAttribute adds an attribute. Its value is everything after the first =, including separators of lists.
 func readAttribute(text string, to reflect.Value) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok {
@@ -181,7 +181,7 @@ func readAttribute(text string, to reflect.Value) error {
 	return nil
 }
 
-// readWhere adds a condition of attributes.
+// readWhere adds a condition on attributes.
 func readWhere(text string, to reflect.Value) error {
 	if _, err := host.ParseCondition(text); err != nil {
 		return err
@@ -190,7 +190,7 @@ func readWhere(text string, to reflect.Value) error {
 	return nil
 }
 
-// refusedCursor says that an answer refuses --cursor: only a server can say what is one.
+// refusedCursor turns the server's refusal of --cursor into a usage error. Only a server can check a cursor.
 func refusedCursor(cursor string, err error) error {
 	e, ok := errors.AsType[*client.Error](err)
 	if cursor != "" && ok && errors.Is(e, client.ErrInvalid) && strings.Contains(e.Detail, "cursor") {

@@ -9,22 +9,22 @@ import (
 	"github.com/wfhost/wfhost/client"
 )
 
-// A command that follows a run tries a server again that is away: after the first of these, then after twice as long each
-// time, up to the second. It gives up after reconnectFor, which is longer than a server takes to start with a large store.
+// Pauses between retries of a command that follows a run: from reconnectFirst, doubling up to reconnectMost. The command
+// gives up after reconnectFor, which is longer than a server with a large store takes to start.
 const (
 	reconnectFirst = 250 * time.Millisecond
 	reconnectMost  = 5 * time.Second
 	reconnectFor   = 10 * time.Minute
 )
 
-// away is an error because of which a request may be repeated: the server did not answer, or not to the end.
+// away is an error after which a request may be repeated: the server did not answer, or not completely.
 type away struct{ err error }
 
 func (e *away) Error() string        { return e.err.Error() }
 func (e *away) Unwrap() error        { return e.err }
 func (e *away) Is(target error) bool { return target == client.ErrAway }
 
-// saysAway says once that the server is away while something is followed, and when it is back.
+// saysAway reports that the server is away, and, with nil, that it is back.
 func (g *globals) saysAway(err error) {
 	if err != nil {
 		_, _ = fmt.Fprintf(g.io.err, "wfhost: %s; trying again\n", indented(g.unreachable(g.ctx, err).Error()))
@@ -33,8 +33,8 @@ func (g *globals) saysAway(err error) {
 	}
 }
 
-// patiently repeats a request that only reads until the server answers it: it may be restarted meanwhile. The error output
-// says so once, and when the server is back. A server that has never answered is not waited for.
+// patiently repeats a read-only request until the server answers, since the server may be restarting. It reports on the error
+// output that the server is away, and when it is back. If the server has never answered, it does not retry.
 func (g *globals) patiently(request func() error) error {
 	err := request()
 	if err == nil {
@@ -62,7 +62,7 @@ func (g *globals) patiently(request func() error) error {
 	}
 }
 
-// get makes a request that only reads, patiently.
+// get makes a read-only request patiently.
 func (g *globals) get(path string, query map[string][]string, into any) error {
 	return g.patiently(func() error {
 		_, _, err := g.call(http.MethodGet, path, query, nil, into)

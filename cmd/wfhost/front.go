@@ -12,28 +12,28 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// front is what answers at the address of a server from the moment it listens: that it is starting, until the host is open, and
-// the API after that.
+// front answers at the server's address from the moment it listens: first that the server is starting, then, when the host is
+// open, with the API.
 type front struct {
 	door    *httpapi.Front
 	l       net.Listener
 	srv     *http.Server
 	served  chan error // receives once, when the listener fails or is closed
-	release func()     // ends requests that wait for something
+	release func()     // ends requests that wait
 	boss    *supervisor
 	log     *slog.Logger
 }
 
 const (
-	// shutdownTime bounds how long answers take that are being written when the host has stopped.
+	// shutdownTime is how long answers in progress may take after the host has stopped.
 	shutdownTime = time.Second
-	// listenPatience is how long a start waits for its address to be free: a process that was just killed still has it.
+	// listenPatience is how long a start waits for its address: a process that was just killed may still hold it.
 	listenPatience = 2 * time.Second
-	// statusEvery is how often the service manager is told at most how far a start is.
+	// statusEvery is the shortest interval between progress reports to the service manager.
 	statusEvery = 500 * time.Millisecond
 )
 
-// newFront listens, and begins to answer. The caller closes the front.
+// newFront listens and starts to answer. The caller closes the front.
 func (c *serveCmd) newFront(ctx context.Context, log *slog.Logger) (*front, error) {
 	l, err := c.listenPatiently(ctx, log)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *serveCmd) newFront(ctx context.Context, log *slog.Logger) (*front, erro
 	return f, nil
 }
 
-// tell returns a function that tells the service manager, and the log, how far a start is.
+// tell returns a function that reports the progress of a start to the service manager and the log.
 func (f *front) tell() func(httpapi.Readiness) {
 	var told time.Time
 	return func(r httpapi.Readiness) {
@@ -60,7 +60,7 @@ func (f *front) tell() func(httpapi.Readiness) {
 	}
 }
 
-// listenPatiently opens the listener at an address that another process may be about to let go of.
+// listenPatiently opens the listener and waits if another process still holds the address.
 func (c *serveCmd) listenPatiently(ctx context.Context, log *slog.Logger) (net.Listener, error) {
 	ctx, cancel := context.WithTimeout(ctx, listenPatience)
 	defer cancel()
@@ -77,24 +77,24 @@ func (c *serveCmd) listenPatiently(ctx context.Context, log *slog.Logger) (net.L
 	}
 }
 
-// address returns where the server listens.
+// address returns the address that the server listens on.
 func (f *front) address() string { return f.l.Addr().String() }
 
-// shutdown answers what waits for something with what there is, and what is being answered to its end.
+// shutdown ends waiting requests with what is known so far, and lets answers in progress finish.
 func (f *front) shutdown() {
 	f.release()
 	wait, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
-	if late := f.srv.Shutdown(wait); late != nil { // a client that does not read
+	if late := f.srv.Shutdown(wait); late != nil { // a client does not read
 		f.log.Warn("connections were cut", "cause", late)
-		_ = f.srv.Close() // nothing is left to be said to them
+		_ = f.srv.Close() // nothing more to send
 	}
 }
 
-// close ends what is left.
+// close closes what is still open.
 func (f *front) close() {
 	f.release()
-	_ = f.srv.Close() // nothing is left to be said
+	_ = f.srv.Close() // nothing more to send
 	<-f.served
 	f.boss.close()
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// limited names what limits are of: a workflow, or a handler.
+// limited names the subject of limits: a workflow or a handler.
 type limited struct {
 	Workflow string `arg:"" optional:"" help:"Name of the workflow."`
 	Handler  string `help:"Limits of the attempts that call this handler, in place of a workflow's runs." placeholder:"NAME"`
 }
 
-// path returns where the limits are.
+// path returns the API path of the limits.
 func (l *limited) path() (string, error) {
 	if (l.Workflow == "") == (l.Handler == "") {
 		return "", &exitCode{exitUsage, errors.New("name either a workflow, or a handler with --handler")}
@@ -27,7 +27,7 @@ func (l *limited) path() (string, error) {
 	return "/v1/limits/" + segment(l.Workflow), nil
 }
 
-// callHandlerLimits makes a request about the limits of one handler, and shows them.
+// callHandlerLimits makes a request for the limits of one handler and shows the answer.
 func (g *globals) callHandlerLimits(method, path string, body any) error {
 	var l host.HandlerLimitsInfo
 	if err := g.exchange(method, path, body, &l); err != nil {

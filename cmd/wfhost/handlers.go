@@ -11,14 +11,14 @@ import (
 	"github.com/wfhost/wfhost/host/steps/webhook"
 )
 
-// handlerFlags name the handlers that are called by URL.
+// handlerFlags define the handlers that are called by URL.
 type handlerFlags struct {
 	Handler       []string `sep:"none" help:"Handler whose attempts are posted to a URL; repeatable." placeholder:"NAME=URL"`
 	HandlerSecret source   `help:"What these requests are signed with: file:PATH, env:NAME or command:PROGRAM." placeholder:"SOURCE"`
 }
 
-// register registers the handlers of a host: its own, and those that its operator has named, of which workers perform some. It
-// returns the names of all.
+// register registers the handlers of a host: the built-in handlers and the handlers that the operator has defined, including
+// those of workers. It returns the names of all.
 func (f *handlerFlags) register(g *globals, h *host.Host, workers []string) (known map[string]bool, err error) {
 	httpstep.Register(h)
 	known = map[string]bool{httpstep.Name: true}
@@ -43,7 +43,7 @@ func (f *handlerFlags) register(g *globals, h *host.Host, workers []string) (kno
 		b, err := f.HandlerSecret.read(g.ctx, g.io.err)
 		return strings.Fields(string(b)), err
 	}
-	if strings.HasPrefix(string(f.HandlerSecret), "command:") { // it is not run for each attempt
+	if strings.HasPrefix(string(f.HandlerSecret), "command:") { // the command is not run for each attempt
 		list, err := secrets()
 		if err != nil {
 			return nil, fmt.Errorf("--handler-secret: %w", err)

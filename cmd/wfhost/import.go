@@ -31,7 +31,7 @@ func (c *importCmd) Run(g *globals) (err error) {
 		if err != nil {
 			return absent(err)
 		}
-		defer func() { _ = f.Close() }() // it was only read
+		defer func() { _ = f.Close() }() // the file was only read
 		in = f
 	}
 	var r host.Run
@@ -49,7 +49,7 @@ func (c *importCmd) Run(g *globals) (err error) {
 	return g.showRun(r)
 }
 
-// remote has the server import the run.
+// remote imports the run into the server.
 func (c *importCmd) remote(g *globals, in io.Reader) (r host.Run, err error) {
 	api, err := g.api()
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *importCmd) remote(g *globals, in io.Reader) (r host.Run, err error) {
 	}
 	o := client.ImportOptions{Adopt: c.Adopt, Paused: c.Paused, Force: c.Force}
 	if f, ok := in.(*os.File); ok {
-		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() { // the server knows how long it may take
+		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() { // the server can derive a time limit from the length
 			o.Length = st.Size()
 		}
 	}
@@ -72,13 +72,13 @@ func (c *importCmd) remote(g *globals, in io.Reader) (r host.Run, err error) {
 	return r, json.Unmarshal(b, &r)
 }
 
-// local imports the run into data that no server has open. Nothing runs there.
+// local imports the run into data that no server has open. No run executes there.
 func (c *importCmd) local(g *globals, in io.Reader) (r host.Run, err error) {
 	codec, err := c.EncryptionKeys.keyring(g)
 	if err != nil {
 		return r, err
 	}
-	if _, err := os.Stat(c.Data); err != nil { // a folder that is misspelt is not made
+	if _, err := os.Stat(c.Data); err != nil { // do not create a misspelt folder
 		return r, err
 	}
 	h, err := host.Open(g.ctx, host.Config{Dir: c.Data, Clock: g.io.clock, Compiler: host.SelfCompiler(), Codec: codec})
@@ -94,7 +94,7 @@ func (c *importCmd) local(g *globals, in io.Reader) (r host.Run, err error) {
 		return r, err
 	}
 	r, err = n.Import(g.ctx, in, host.ImportOptions{Adopt: c.Adopt, Paused: c.Paused, Force: c.Force})
-	if e, ok := errors.AsType[*host.ElsewhereError](err); ok { // who has the data may read all of it
+	if e, ok := errors.AsType[*host.ElsewhereError](err); ok { // the caller has access to all data anyway
 		err = fmt.Errorf("%w: %s", host.ErrConflict, e.Detail())
 	}
 	return r, err

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// inputFlags say what a run starts with.
+// inputFlags define the input of a run.
 type inputFlags struct {
 	Input     string  `help:"Input as JSON, @file, or - for standard input." xor:"input"`
 	InputText *string `help:"Input as a text, which the workflow gets as a string of JSON." xor:"input" placeholder:"TEXT"`
@@ -33,7 +33,7 @@ func (f *inputFlags) read(g *globals) ([]byte, error) {
 	return g.readInput(f.Input)
 }
 
-// readInput reads what --input names.
+// readInput reads the value of --input.
 func (g *globals) readInput(text string) ([]byte, error) {
 	switch {
 	case text == "-":

@@ -42,7 +42,7 @@ func (c *runsCmd) Run(g *globals) error {
 	if c.Since != "" {
 		ms, err := abi.ParseDuration(c.Since)
 		if err != nil {
-			return err // it was read with the command line
+			return err // the flag was checked with the command line
 		}
 		c.From = g.now().Add(-abi.Duration(ms)).UTC().Format(time.RFC3339Nano)
 	}
@@ -69,7 +69,7 @@ func (c *runsCmd) Run(g *globals) error {
 	return g.more(page.Next)
 }
 
-// runStatuses are the names of all statuses.
+// runStatuses returns the names of all statuses.
 func runStatuses() (names []string) {
 	for s := host.Queued; s <= host.Terminated; s++ {
 		names = append(names, s.String())
@@ -77,7 +77,7 @@ func runStatuses() (names []string) {
 	return names
 }
 
-// checkStatuses refuses a filter with a status that there is not, and says which there are.
+// checkStatuses refuses a filter with an unknown status and lists the valid ones.
 func checkStatuses(list string) error {
 	for _, s := range strings.Split(list, ",") {
 		s = strings.TrimSpace(s)
@@ -89,7 +89,7 @@ func checkStatuses(list string) error {
 	return nil
 }
 
-// more says how to go on behind a page.
+// more tells the user how to get the next page.
 func (g *globals) more(next string) error {
 	if next == "" {
 		return nil
@@ -168,7 +168,7 @@ func (c *journalCmd) Run(g *globals) error {
 	return nil
 }
 
-// read reads entries of an iteration, -1 for the newest, from a seq on; with a wait until there are some.
+// read reads entries of an iteration, starting at a seq; -1 is the newest iteration. With wait it waits until there are some.
 func (c *journalCmd) read(g *globals, from uint64, iteration int64, wait string) ([]httpapi.Entry, error) {
 	var entries []httpapi.Entry
 	q := url.Values{"from": {strconv.FormatUint(from, 10)}, "iteration": {strconv.FormatInt(iteration, 10)}}
@@ -188,7 +188,7 @@ func (c *journalCmd) print(g *globals, entries []httpapi.Entry) {
 	}
 }
 
-// follow shows entries as they come, from iteration to iteration, until the run ends or is stuck.
+// follow shows entries as they arrive, through all iterations, until the run ends or is stuck.
 func (c *journalCmd) follow(g *globals) error {
 	api, err := g.apiFor(c.RunID)
 	if err != nil {
@@ -211,7 +211,7 @@ func (c *journalCmd) follow(g *globals) error {
 	return nil
 }
 
-// shownEntry returns an entry as the other commands have it.
+// shownEntry converts an entry for display.
 func shownEntry(e client.Entry) httpapi.Entry {
 	return httpapi.Entry{Seq: e.Seq, Kind: e.Kind, Time: e.Time, Handle: e.Handle, Name: e.Name, Target: e.Target, Input: e.Input,
 		Options: e.Options, Data: e.Data, Due: e.Due, Attempt: e.Attempt, Refused: e.Refused, Code: e.Code, Skipped: e.Skipped,
@@ -237,8 +237,8 @@ func (c *resultCmd) Run(g *globals) error {
 	return printResult(g.io.out, b)
 }
 
-// waitResult waits for the end of a run, and prints its result. A server that has not answered yet is asked first whether it
-// has the run: that is answered at once, and from then on the server is waited for when it is away.
+// waitResult waits until a run ends and prints its result. If the server has not answered before, waitResult first checks that
+// it has the run. From then on it waits for an absent server.
 func (g *globals) waitResult(id string) error {
 	if !g.answered {
 		if err := g.get(runPath(id, ""), nil, nil); err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/toolchain"
 )
 
-// language says what `wfhost new` writes for a language other than Go.
+// language describes what `wfhost new` writes for a language other than Go.
 type language struct {
-	files []string // of the project; their templates are in the folder of the language, with .tmpl
-	sdk   string   // folder of the project that gets the SDK
-	first string   // what is to be done before the program can be compiled; empty if nothing
+	files []string // files of the project; the templates are in the language's folder, with suffix .tmpl
+	sdk   string   // the project's folder for the SDK
+	first string   // command to run before the first build; empty if none
 }
 
-// languages are those that package guestsdk has the SDK of.
+// languages are the languages whose SDK is in package guestsdk.
 var languages = map[string]language{
 	"c":    {[]string{"main.c", "test.sh", "README.md"}, "wfhost", ""},
 	"cpp":  {[]string{"main.cpp", "test.sh", "README.md"}, "wfhost", ""},
@@ -27,7 +27,7 @@ var languages = map[string]language{
 		"npm install"},
 }
 
-// other writes a project in another language than Go, with the SDK in it.
+// other writes a project for a language other than Go, with its SDK.
 func (c *newCmd) other(g *globals) error {
 	if c.Module != "" || c.Source != "" {
 		return &exitCode{exitUsage, fmt.Errorf("--module and --source are for Go: a project with --lang %s has the SDK in it", c.Lang)}
@@ -63,12 +63,12 @@ func (c *newCmd) other(g *globals) error {
 	return err
 }
 
-// compileOther compiles the program in a folder if it is one in another language than Go; ok is false if it is not.
+// compileOther compiles a program in a language other than Go; ok is false if the folder has none.
 func compileOther(ctx context.Context, dir string) (wasm []byte, ok bool, err error) {
 	if _, ok := toolchain.Find(dir); !ok {
 		return nil, false, nil
 	}
-	if files, err := filepath.Glob(filepath.Join(dir, "*.go")); err == nil && len(files) > 0 { // which may have files in C beside it
+	if files, err := filepath.Glob(filepath.Join(dir, "*.go")); err == nil && len(files) > 0 { // a Go program may have C files
 		return nil, false, nil
 	}
 	wasm, err = toolchain.Compile(ctx, dir)

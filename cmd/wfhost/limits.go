@@ -100,7 +100,7 @@ func (c *limitsDeleteCmd) Run(g *globals) error {
 	return err
 }
 
-// placeLine shows where a run stands that waits for a slot.
+// placeLine describes the position of a run in the queue for a slot.
 func placeLine(p *host.Place) string {
 	place := strconv.Itoa(p.Place)
 	if p.Place > host.MaxPlace {

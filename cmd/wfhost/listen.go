@@ -20,21 +20,21 @@ import (
 	"github.com/wfhost/wfhost/internal/site"
 )
 
-// reservedFiles is how many file descriptors stay for the store, modules and requests of workflows: a store that gets none
-// fails. A store of a million runs has some fifty tables and logs open at a time.
+// reservedFiles is how many file descriptors stay free for the store, modules and requests of workflows. A store without
+// descriptors fails. A store with a million runs has about fifty tables and logs open.
 const reservedFiles = 256
 
-// Limits of connections that are refused: how long and how many of them are kept so that their clients read why.
+// Bounds of refused connections: how long and how many are kept open so that their clients can read the refusal.
 const (
 	lingerTime   = time.Second
 	maxLingering = 16
 )
 
-// fewestFiles is how many a server may have open at least. One without runs has some 25 open; each table of the store, each
-// connection, each module that is compiled and each backup takes more.
+// fewestFiles is the minimum limit of open files for a server. A server without runs has about 25 open. Each table of the
+// store, connection, module being compiled and backup takes more.
 const fewestFiles = 128
 
-// enoughFiles returns an error if a server could open hardly anything: its store would fail as soon as it writes a table.
+// enoughFiles returns an error if the limit of open files is so low that the store would fail with its first table.
 func enoughFiles() error {
 	if n := maxFiles(); n < fewestFiles {
 		return fmt.Errorf("this process may have %d files open at a time, and a server needs %d at least: raise the limit "+
@@ -43,32 +43,32 @@ func enoughFiles() error {
 	return nil
 }
 
-// fewestConnections are accepted even where there are hardly any descriptors.
+// fewestConnections are accepted even with few descriptors left.
 const fewestConnections = 8
 
-// perAddress is the part of the connections that one address may have, of IPv6 its network: a half, so that whoever has one does
-// not keep all others out. Who has two of them does, and many sites have 256 networks of IPv6, but a smaller part would be too
-// little for those whose programs share an address: behind a NAT or a balancer all do.
+// perAddress is the divisor for the connections of one address, or one IPv6 network: a half, so that one address cannot lock
+// out every other address. Two addresses together can, and many sites have 256 IPv6 networks. But a smaller share would be
+// too small for programs that share an address behind a NAT or a balancer.
 const perAddress = 2
 
-// bounded is a listener with a bound on its connections: where there are too many, another one is closed, so that neither
-// it nor the store waits.
+// bounded is a listener that bounds its connections. It closes any connection beyond the bound, so that neither the listener
+// nor the store blocks.
 type bounded struct {
 	net.Listener
 	limit int64
-	proxy bool // all come from one, so that addresses say nothing
+	proxy bool // all connections come from one proxy, so addresses mean nothing
 	open  atomic.Int64
 	log   *slog.Logger
 
 	mu sync.Mutex
-	of map[netip.Prefix]int64 // open ones by address, without those of loopback
+	of map[netip.Prefix]int64 // open connections by address, without loopback
 
 	lingering atomic.Int64 // refused connections that are not closed yet
 
-	last atomic.Int64 // Unix time in seconds of the last log line about that
+	last atomic.Int64 // Unix time in seconds of the last log line about refusals
 }
 
-// What a client is told that is not served. One of TLS does not understand it.
+// Answers to refused clients. A TLS client cannot read them.
 const (
 	tooMany          = refusedHead + `"detail":"the server has too many connections; try again later"}` + "\n"
 	tooManyOfAddress = refusedHead + `"detail":"the server has too many connections of your address; close some, or try again ` +
@@ -104,8 +104,8 @@ func (b *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-// enter counts a connection of an address until leave is called, unless there are as many as there may be. Those of loopback
-// addresses are not counted: workers, commands and proxies of this machine share one, and whoever is on it can do other harm.
+// enter counts a connection of an address until leave is called. It reports false if the address has too many. Loopback
+// addresses are not counted: the workers, commands and proxies of this machine share one, and a local user could do worse.
 func (b *bounded) enter(from net.Addr, most int64) (leave func(), ok bool) {
 	tcp, isTCP := from.(*net.TCPAddr)
 	if b.proxy || !isTCP || tcp.IP.IsLoopback() {
@@ -131,9 +131,9 @@ func (b *bounded) enter(from net.Addr, most int64) (leave func(), ok bool) {
 	}, true
 }
 
-// refuse tells a client why it is not served, logs what there are too many of, and closes. A connection that is closed before its
-// request was read is reset, and the client does not see the answer: so the request is read, if there are not too many of these,
-// too.
+// refuse tells a client why it is refused, logs the reason and closes the connection. If a connection is closed before its
+// request was read, it is reset and the client does not see the answer. So the request is read first, unless too many
+// refused connections are lingering.
 func (b *bounded) refuse(c net.Conn, why, what string, limit int64) {
 	if now := time.Now().Unix(); b.last.Swap(now) != now {
 		b.log.Warn(what, "limit", limit, "refused", c.RemoteAddr())
@@ -151,7 +151,7 @@ func (b *bounded) refuse(c net.Conn, why, what string, limit int64) {
 	go func() {
 		defer b.lingering.Add(-1)
 		_ = tcp.CloseWrite()
-		_, _ = io.CopyN(io.Discard, tcp, maxHeaderBytes) // until the client closes, or the time is over
+		_, _ = io.CopyN(io.Discard, tcp, maxHeaderBytes) // until the client closes or the deadline
 		_ = tcp.Close()                                  // likewise
 	}()
 }
@@ -162,15 +162,15 @@ type counted struct {
 	done func()
 }
 
-// Close closes the connection.
+// Close closes the connection and ends its count.
 func (c *counted) Close() error {
 	defer c.done()
 	return c.Conn.Close()
 }
 
-// certificates are the files of a server with TLS, which are read again when they have changed.
+// certificates are the TLS files of a server, which are reloaded when they change.
 type certificates struct {
-	cert, key, clients string // clients: certificates of those that sign clients'; empty: clients need none
+	cert, key, clients string // clients: CA certificates for client certificates; empty: not required
 	log                *slog.Logger
 
 	mu      sync.Mutex
@@ -179,7 +179,7 @@ type certificates struct {
 	config  *tls.Config
 }
 
-// lookAgain is how often at most the files are looked at.
+// lookAgain is the shortest interval between checks for changed files.
 const lookAgain = time.Second
 
 // newCertificates reads the files.
@@ -188,13 +188,13 @@ func newCertificates(cert, key, clients string, log *slog.Logger) (*certificates
 	return c, c.read(time.Now())
 }
 
-// server returns the configuration of a server with these certificates.
+// server returns a TLS configuration that always uses the current certificates.
 func (c *certificates) server() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current(time.Now()), nil }}
 }
 
-// current returns the configuration, of the files if they have changed. If they cannot be used, the one before stays.
+// current returns the current configuration. It reloads changed files and keeps the old configuration if that fails.
 func (c *certificates) current(now time.Time) *tls.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,7 +212,7 @@ func (c *certificates) current(now time.Time) *tls.Config {
 	return c.config
 }
 
-// times returns when the files changed.
+// times returns the modification times of the files.
 func (c *certificates) times() (t [3]time.Time) {
 	for i, path := range []string{c.cert, c.key, c.clients} {
 		if info, err := os.Stat(path); err == nil {
@@ -241,7 +241,7 @@ func (c *certificates) read(now time.Time) error {
 	return nil
 }
 
-// readPool reads certificates in PEM.
+// readPool reads PEM certificates.
 func readPool(path string) (*x509.CertPool, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -254,8 +254,8 @@ func readPool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// checkListen refuses addresses that others can reach, unless tokens are needed and come by TLS: the server's own, or that of a
-// proxy.
+// checkListen refuses addresses that other machines can reach, unless tokens are required and protected by TLS, of the server
+// or of a proxy.
 func (c *serveCmd) checkListen() error {
 	hostname, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -283,13 +283,13 @@ func (c *serveCmd) checkListen() error {
 	return nil
 }
 
-// isLoopback reports whether a host of an address is this machine, for programs on it alone.
+// isLoopback reports whether a host name or IP is loopback.
 func isLoopback(hostname string) bool {
 	ip := net.ParseIP(hostname)
 	return hostname == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// checkNames refuses names and origins that no request could have.
+// checkNames refuses names and origins that no request can have.
 func (c *serveCmd) checkNames() error {
 	for _, name := range c.Hosts {
 		if name == "" || strings.ContainsAny(name, ":/@*?# ") {
@@ -313,7 +313,7 @@ func (c *serveCmd) listen(ctx context.Context, log *slog.Logger) (net.Listener, 
 	return c.listenOn(ctx, c.Listen, c.MaxConnections, c.TLSCert != "", log)
 }
 
-// listenOn opens a listener for so many connections, with TLS if it is to be secure.
+// listenOn opens a listener with a bound on connections, with TLS if secure is set.
 func (c *serveCmd) listenOn(ctx context.Context, address string, connections int, secure bool, log *slog.Logger) (
 	net.Listener, error) {
 	var config *tls.Config

@@ -19,7 +19,7 @@ func main() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-signals // the first one lets what is going on finish, the second one does not
+		<-signals // the first signal lets work finish, the second does not
 		cancel()
 		<-signals
 		os.Exit(exitInterrupted)

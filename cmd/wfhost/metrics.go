@@ -14,10 +14,10 @@ import (
 	"github.com/wfhost/wfhost/host/page"
 )
 
-// metricsConnections is how many connections the listener for metrics has at a time: those of a few servers of Prometheus.
+// metricsConnections bounds the connections of the metrics listener: enough for a few Prometheus servers.
 const metricsConnections = 16
 
-// measures is what serve measures: for Prometheus, unless Metrics is nil, and for the overview of the web page.
+// measures collects the metrics of serve: for Prometheus, unless Metrics is nil, and for the overview page.
 type measures struct {
 	*metrics.Metrics
 	rates *page.Rates
@@ -31,7 +31,7 @@ func (c *serveCmd) newMetrics() (measures, error) {
 	return measures{m, page.NewRates(nil)}, err
 }
 
-// events returns what the host is to call.
+// events returns the event callbacks for the host.
 func (m measures) events() host.Events {
 	if m.Metrics == nil {
 		return m.rates.Events()
@@ -39,7 +39,7 @@ func (m measures) events() host.Events {
 	return host.JoinEvents(m.Events(), m.rates.Events())
 }
 
-// of has a host measured.
+// of starts to measure a host.
 func (m measures) of(h *host.Host) measures {
 	if m.Metrics != nil {
 		m.Watch(h)
@@ -47,7 +47,7 @@ func (m measures) of(h *host.Host) measures {
 	return m
 }
 
-// handler returns what answers scrapes, nil if nothing is measured.
+// handler returns the handler for scrapes, nil without metrics.
 func (m measures) handler() http.Handler {
 	if m.Metrics == nil {
 		return nil
@@ -55,9 +55,9 @@ func (m measures) handler() http.Handler {
 	return m.Handler()
 }
 
-// checkMetrics refuses an address for metrics that others can reach, unless they need a certificate. There is no token, and what
-// it answers names the namespaces, workflows and handlers of everybody: TLS alone would keep nobody from reading that. Those who
-// have a token instead of a certificate scrape the address of --listen.
+// checkMetrics refuses a metrics address that other machines can reach, unless it requires a client certificate. The address
+// needs no token, and its metrics name the namespaces, workflows and handlers of all tenants. TLS alone would not protect
+// them. Callers with a token can scrape the address of --listen instead.
 func (c *serveCmd) checkMetrics() error {
 	if c.MetricsListen == "" {
 		return nil
@@ -76,7 +76,7 @@ func (c *serveCmd) checkMetrics() error {
 	return nil
 }
 
-// serveMetrics answers scrapes at the address of --metrics-listen, if there is one, until stop is called. at is where.
+// serveMetrics answers scrapes at the address of --metrics-listen, if given, until stop is called. at is the actual address.
 func (c *serveCmd) serveMetrics(ctx context.Context, m measures, access httpapi.Access, log *slog.Logger) (stop func(), at string,
 	err error) {
 	if c.MetricsListen == "" {
@@ -90,7 +90,7 @@ func (c *serveCmd) serveMetrics(ctx context.Context, m measures, access httpapi.
 	if secure {
 		scheme = "https"
 	}
-	access.AnyHost = secure // the certificate says which names are the server's
+	access.AnyHost = secure // the certificate names the server
 	l, err := c.listenOn(ctx, c.MetricsListen, metricsConnections, secure, log)
 	if err != nil {
 		return nil, "", fmt.Errorf("--metrics-listen: %w", err)
@@ -105,7 +105,7 @@ func (c *serveCmd) serveMetrics(ctx context.Context, m measures, access httpapi.
 		}
 	}()
 	return func() {
-		_ = srv.Close() // a scrape that is cut is made again
+		_ = srv.Close() // an interrupted scrape is repeated
 		<-done
 	}, fmt.Sprintf("%s://%s/metrics", scheme, l.Addr()), nil
 }

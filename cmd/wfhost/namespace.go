@@ -47,7 +47,7 @@ func (g *globals) showNamespaces(list []host.NamespaceInfo, all any) error {
 		"versions", rows)
 }
 
-// of shows a use, and the limit if there is one.
+// of formats a usage, with its limit if there is one.
 func of(used, most int64) string {
 	text := strconv.FormatInt(used, 10)
 	if most > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/js"
 )
 
-// modulePath is the module of the SDK, and of this command.
+// modulePath is the Go module of the SDK and of this command.
 const modulePath = "github.com/wfhost/wfhost"
 
 //go:embed template
@@ -30,7 +30,7 @@ type newCmd struct {
 	Source string `help:"Folder with the source of wfhost, for Go and a build that is no release." type:"path" placeholder:"DIR"`
 }
 
-// newName is what a workflow may be called that is a folder and a module, too.
+// newName matches names that are valid for a workflow, a folder and a module.
 var newName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 func (c *newCmd) Run(g *globals) error {
@@ -63,8 +63,8 @@ func (c *newCmd) Run(g *globals) error {
 	return err
 }
 
-// typescript makes the folder of a workflow in TypeScript. The SDK is copied into it, as the package that npm installs, and to
-// where npm install puts it: so tests and editors find it at once, without a network.
+// typescript creates the folder of a TypeScript workflow. It copies the SDK both as the package that npm installs and to the
+// place where npm install puts it, so that tests and editors work at once, without a network.
 func (c *newCmd) typescript(g *globals) error {
 	if c.Module != "" || c.Source != "" {
 		return &exitCode{exitUsage, errors.New("--module and --source are for --lang go")}
@@ -83,7 +83,7 @@ func (c *newCmd) typescript(g *globals) error {
 	return err
 }
 
-// fill makes the folder from the templates of the language. It must not be there.
+// fill creates the folder from the templates of the language. The folder must not exist.
 func (c *newCmd) fill(data any) error {
 	if err := os.Mkdir(c.Name, 0o755); errors.Is(err, os.ErrExist) {
 		return &exitCode{exitConflict, fmt.Errorf("%s is there already: nothing was written", c.Name)}
@@ -96,7 +96,7 @@ func (c *newCmd) fill(data any) error {
 			return err
 		}
 		to := strings.TrimSuffix(strings.TrimPrefix(from, root+"/"), ".tmpl")
-		if to == "gitignore" { // whose own name would hide files from this repository
+		if to == "gitignore" { // a .gitignore among the templates would hide files of this repository
 			to = ".gitignore"
 		}
 		to = filepath.Join(c.Name, filepath.FromSlash(to))
@@ -107,7 +107,7 @@ func (c *newCmd) fill(data any) error {
 	})
 }
 
-// write writes a file, which must not be there, from a template.
+// write writes a file from a template. The file must not exist.
 func write(path, from string, data any) error {
 	t, err := template.ParseFS(templates, from)
 	if err != nil {
@@ -131,11 +131,11 @@ func goName(name string) string {
 	return b.String()
 }
 
-// release is the version of a release: others cannot be downloaded.
+// release matches the version of a release. Other versions cannot be downloaded.
 var release = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 
-// sdk returns the version of the SDK that a new module requires: that of this command if it is a release, else the source that
-// replaces it.
+// sdk returns the SDK version that a new module requires: this command's if it is a release, otherwise the folder of the
+// source that replaces it.
 func sdk(source string) (version, dir string, err error) {
 	if v := buildVersion(); source == "" && release.MatchString(v) {
 		return v, "", nil
@@ -157,7 +157,7 @@ func sdk(source string) (version, dir string, err error) {
 	return "v0.0.0", dir, err
 }
 
-// holdsSDK reports whether a folder is the root of the module of the SDK.
+// holdsSDK reports whether a folder is the root of the SDK's module.
 func holdsSDK(dir string) bool {
 	b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	return err == nil && strings.HasPrefix(string(b), "module "+modulePath+"\n")

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// supervisor is the service manager that has started the process and wants to hear how it goes: systemd, for a unit of
-// Type=notify. A nil supervisor wants to hear nothing.
+// supervisor is the service manager that started the process and expects notifications: systemd, for a unit with Type=notify.
+// A nil supervisor expects none.
 type supervisor struct {
 	conn net.Conn
 	log  *slog.Logger
-	// within is how long the supervisor waits for a sign of life before it kills the process; 0: it does not.
+	// within is the watchdog timeout after which the supervisor kills the process; 0: none.
 	within time.Duration
 }
 
-// newSupervisor returns the supervisor that the environment names by NOTIFY_SOCKET,
-// WATCHDOG_USEC and WATCHDOG_PID, nil if there is none.
+// newSupervisor returns the supervisor from NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID in the environment, nil if there is
+// none.
 func newSupervisor(log *slog.Logger) *supervisor {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -36,7 +36,7 @@ func newSupervisor(log *slog.Logger) *supervisor {
 		within: watchdogOf(os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID"), strconv.Itoa(os.Getpid()))}
 }
 
-// watchdogOf returns the time within which signs of life are expected of the process self, 0 if none are.
+// watchdogOf returns the watchdog timeout for the process self, 0 if there is none.
 func watchdogOf(microseconds, of, self string) time.Duration {
 	n, err := strconv.ParseInt(microseconds, 10, 64)
 	if err != nil || n <= 0 || n > int64(time.Hour)*24/1000 || of != "" && of != self {
@@ -55,15 +55,15 @@ func (s *supervisor) tell(format string, args ...any) {
 	}
 }
 
-// close ends the connection.
+// close closes the connection.
 func (s *supervisor) close() {
 	if s != nil {
-		_ = s.conn.Close() // nothing is left to be said
+		_ = s.conn.Close() // nothing more to send
 	}
 }
 
-// watch sends signs of life until ctx is done. alive blocks until everything that must go on has: while it does not return,
-// nothing is sent, and the supervisor restarts the process.
+// watch sends watchdog notifications until ctx is done. alive must return only while everything is making progress. If it
+// blocks, no notification is sent and the supervisor restarts the process.
 func (s *supervisor) watch(ctx context.Context, alive func()) {
 	if s == nil || s.within == 0 {
 		return

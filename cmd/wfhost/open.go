@@ -15,19 +15,19 @@ type openCmd struct {
 	Print bool   `help:"Print the address and open nothing."`
 }
 
-// opener returns the command that opens an address on a system.
+// opener returns the command that opens a URL on an operating system.
 func opener(system string) []string {
 	switch system {
 	case "darwin":
 		return []string{"open"}
 	case "windows":
-		return []string{"rundll32", "url.dll,FileProtocolHandler"} // start is the shell's, which would read & in the address
+		return []string{"rundll32", "url.dll,FileProtocolHandler"} // start is a shell command, which would interpret & in the URL
 	}
 	return []string{"xdg-open"}
 }
 
 func (c *openCmd) Run(g *globals) error {
-	var r host.Run // a page of a run that is not there would say so in the browser, where a script does not see it
+	var r host.Run // the browser would show a missing run as a page, which a script cannot detect
 	if _, _, err := g.call(http.MethodGet, runPath(c.RunID, ""), nil, nil, &r); err != nil {
 		return err
 	}

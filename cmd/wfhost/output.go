@@ -30,7 +30,7 @@ func (g *globals) json(v any) error {
 	return err
 }
 
-// table prints rows under a header, in columns: on a terminal so that a row is a line, with colours.
+// table prints rows in columns under a header. On a terminal, each row fits a line, and statuses are coloured.
 func (g *globals) table(header string, rows [][]string) error {
 	for _, r := range rows {
 		for i := range r {
@@ -49,10 +49,10 @@ func (g *globals) table(header string, rows [][]string) error {
 	return w.Flush()
 }
 
-// inUTC is --utc. A process has one command line.
+// inUTC is the value of --utc. A process has one command line.
 var inUTC atomic.Bool
 
-// zoned returns an instant in the zone in which people are shown it: their own, or UTC.
+// zoned converts an instant to the zone for display: the local one, or UTC.
 func zoned(t time.Time) time.Time {
 	if inUTC.Load() {
 		return t.UTC()
@@ -60,7 +60,7 @@ func zoned(t time.Time) time.Time {
 	return t.Local()
 }
 
-// instant shows an instant with its zone, "-" if there is none.
+// instant formats an instant with its zone, "-" if it is zero.
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -68,7 +68,7 @@ func instant(t time.Time) string {
 	return zoned(t).Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// whole gives a value as JSON in one line.
+// whole returns a value as one line of JSON.
 func whole(v any) string {
 	if v == nil {
 		return ""
@@ -82,12 +82,12 @@ func whole(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// short is whole, cut to a part of a line.
+// short is like whole, but cut to part of a line.
 func short(v any) string {
 	return cut(whole(v))
 }
 
-// cut cuts a text to a part of a line.
+// cut shortens a text to part of a line.
 func cut(s string) string {
 	const width = 80
 	if text := []rune(s); len(text) > width {
@@ -136,7 +136,7 @@ func (g *globals) showRun(r host.Run) error {
 	return err
 }
 
-// more shows what only some runs have.
+// more returns the lines that only some runs have.
 func more(r host.Run) (text string) {
 	if r.Place != nil {
 		text += placeLine(r.Place)
@@ -183,7 +183,7 @@ func more(r host.Run) (text string) {
 	return strings.Join(lines, "")
 }
 
-// failureLines shows what is known of a failure beside its message.
+// failureLines returns the details of a failure besides its message.
 func failureLines(f *abi.Error) (text string) {
 	if f == nil {
 		return ""
@@ -197,18 +197,18 @@ func failureLines(f *abi.Error) (text string) {
 	add(f.Name != "", "step", f.Name)
 	add(f.Attempts > 0, "attempts", f.Attempts)
 	add(f.Kind != "", "kind", f.Kind)
-	add(f.Type != "", "type", f.Type) // the failing code's own
+	add(f.Type != "", "type", f.Type) // the type of the error in the failing code
 	add(f.Details != nil, "details", short(f.Details))
 	return text
 }
 
-// entryLine gives an entry as one line of text, with all of its payload: a terminal wraps it, and a pipe may look for anything.
+// entryLine returns an entry as one line with its whole payload, which a pipe may search.
 func entryLine(e httpapi.Entry) string {
 	line := fmt.Sprintf("%5d  %s  %-15s %s", e.Seq, instant(e.Time), e.Kind, details(e, whole))
 	return oneLine(strings.TrimRight(line, " "))
 }
 
-// details gives what an entry holds beside seq, time and kind, with payloads as payload writes them.
+// details returns the other fields of an entry. payload formats payloads.
 func details(e httpapi.Entry, payload func(any) string) string {
 	var parts []string
 	add := func(has bool, format string, v any) {
@@ -236,8 +236,8 @@ func details(e httpapi.Entry, payload func(any) string) string {
 	return strings.Join(parts, " ")
 }
 
-// readable returns a payload: as a text if it is one and no JSON, such as what a program has printed; nil if there is none.
-// inBase64 names those that stand so.
+// readable returns a payload for display, nil if there is none: as a text if it is UTF-8 that is not JSON. inBase64 names the
+// payloads in base64.
 func readable(inBase64 []string, name string, v json.RawMessage) any {
 	var b []byte
 	switch {

@@ -58,7 +58,7 @@ func (c *outputCmd) print(g *globals, chunk httpapi.Chunk) {
 	_, _ = fmt.Fprintf(g.io.out, "%5d  %s  %-12s %s\n", chunk.Index, instant(chunk.Time), oneLine(chunk.Topic), printableJSON(b))
 }
 
-// follow shows chunks as they come, until the run has ended. With --format json each is one line.
+// follow shows chunks as they arrive, until the run has ended. With --format json each chunk is one line.
 func (c *outputCmd) follow(g *globals) error {
 	api, err := g.apiFor(c.RunID)
 	if err != nil {

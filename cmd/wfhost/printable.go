@@ -9,23 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// What guests and callers have supplied is shown by these functions only. Text of theirs must not steer a terminal, and must not
-// look as if this command had written it: in a listing, a line is one thing that happened.
+// Text from guests and callers is displayed only through these functions. It must not control the terminal, and must not look
+// like output of this command. In a listing, each line is one event.
 
-// steers reports whether a terminal does something else with a character than show it where it stands: control characters,
-// also those above 0x7f; separators of lines; and those that change the direction in which a line is read.
+// steers reports whether a character can control a terminal: control characters, including those above 0x7f; line separators;
+// and characters that change the text direction.
 func steers(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == '\u061c' || r == '\u200e' || r == '\u200f' ||
 		r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' || r == '\ufeff'
 }
 
-// printable escapes what steers in a text of several lines.
+// printable escapes control characters in a text of several lines.
 func printable(text string) string { return escaped(text, "\n\t") }
 
-// oneLine escapes the ends of lines, too.
+// oneLine also escapes line ends.
 func oneLine(text string) string { return escaped(text, "") }
 
-// plural returns how many there are of something: "0 runs", "1 run", "2 entries".
+// plural returns a count with its noun: "0 runs", "1 run", "2 entries".
 func plural[N int | int64 | uint64](n N, what string) string {
 	switch {
 	case n == 1:
@@ -37,7 +37,7 @@ func plural[N int | int64 | uint64](n N, what string) string {
 	return fmt.Sprint(n, " ", what)
 }
 
-// indented is printable for a text that stands in a line of this command: its other lines get a mark at their beginning.
+// indented is like printable, for a text within a line of this command: its further lines are marked at the start.
 func indented(text string) string {
 	return strings.ReplaceAll(printable(strings.TrimRight(text, "\n")), "\n", "\n  | ")
 }
@@ -52,7 +52,7 @@ func escaped(text, except string) string {
 			b.WriteString("\\n")
 		case r == '\t':
 			b.WriteString("\\t")
-		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd"): // a byte of no UTF-8
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd"): // an invalid byte in UTF-8
 			_, _ = fmt.Fprintf(&b, "\\x%02x", text[i])
 		case steers(r) && r < 0x100:
 			_, _ = fmt.Fprintf(&b, "\\x%02x", r)
@@ -65,7 +65,7 @@ func escaped(text, except string) string {
 	return b.String()
 }
 
-// printableJSON escapes in JSON what package json does not: it stays the same JSON. Ends of lines between values stay.
+// printableJSON escapes the characters that package json leaves, without changing the value. Newlines between values remain.
 func printableJSON(b []byte) []byte {
 	if !bytes.ContainsFunc(b, func(r rune) bool { return r != '\n' && steers(r) }) {
 		return b
@@ -78,7 +78,7 @@ func printableJSON(b []byte) []byte {
 		}
 		out = fmt.Appendf(out, "\\u%04x", r)
 	}
-	if !json.Valid(out) { // it was none before
+	if !json.Valid(out) { // it was not JSON before
 		return []byte(printable(string(b)))
 	}
 	return out

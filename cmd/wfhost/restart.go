@@ -55,7 +55,7 @@ func (c *restartCmd) Run(g *globals) error {
 	return err
 }
 
-// plan shows what a restart would do. One that would be refused ends the command as the refusal would.
+// plan shows what a restart would do. If it would be refused, the command returns the same error.
 func (c *restartCmd) plan(g *globals, q url.Values) error {
 	var p host.RestartPlan
 	_, b, err := g.call(http.MethodPost, runPath(c.RunID, "/restart"), q, nil, &p)

@@ -45,10 +45,10 @@ func (g *globals) showRetentions(list []httpapi.Retention, all any) error {
 	return g.table("workflow\tcompleted\tfailed\tcancelled\tterminated\tkeep\titerations\tids", rows)
 }
 
-// allIterations is the text of host.AllIterations.
+// allIterations is the text for host.AllIterations.
 const allIterations = "all"
 
-// iterations returns the number that a text says, which was checked; 0 for none.
+// iterations returns the number in a checked text, 0 if it is empty.
 func iterations(text string) int {
 	if text == allIterations {
 		return host.AllIterations
@@ -57,7 +57,7 @@ func iterations(text string) int {
 	return n
 }
 
-// iterationsKept shows how many iterations are kept, and how long.
+// iterationsKept describes how many iterations are kept, and how long.
 func iterationsKept(n int, age string) string {
 	text := allIterations
 	if n >= 0 {
@@ -69,7 +69,7 @@ func iterationsKept(n int, age string) string {
 	return text
 }
 
-// idsKept shows how long ids of deleted runs stay taken, which is said for a whole namespace.
+// idsKept describes how long ids of deleted runs stay taken. It is a setting of the namespace.
 func idsKept(r *httpapi.Retention) string {
 	if r.Workflow != httpapi.OthersName {
 		return ""
@@ -77,7 +77,7 @@ func idsKept(r *httpapi.Retention) string {
 	return cmp.Or(r.KeepIDsFor, abi.FormatDuration(store.DefaultIDsMs))
 }
 
-// bounds shows how long runs of a status are kept, and how many of them.
+// bounds describes how long and how many runs of a status are kept.
 func bounds(age string, keep int) string {
 	if keep > 0 && age == "" {
 		return "the last " + strconv.Itoa(keep)

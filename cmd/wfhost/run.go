@@ -91,7 +91,7 @@ func (c *runCmd) Run(g *globals) (err error) {
 	done := make(chan error, 1)
 	go func() {
 		done <- c.work(own, h, dir)
-		stop() // what follows the run: the store may have failed, or the address be taken
+		stop() // ends following the run: the store may have failed, or the address is in use
 	}()
 	err = c.perform(&own, h, w, name, wasm, input)
 	stop()
@@ -102,7 +102,7 @@ func (c *runCmd) Run(g *globals) (err error) {
 	return errors.Join(err, failed)
 }
 
-// perform starts the run, shows it, and prints its result.
+// perform starts the run, shows it and prints its result.
 func (c *runCmd) perform(g *globals, h *host.Host, w *waits, name string, wasm, input []byte) error {
 	ns, err := h.Namespace(g.ctx, g.Namespace)
 	if err != nil {
@@ -112,10 +112,10 @@ func (c *runCmd) perform(g *globals, h *host.Host, w *waits, name string, wasm, 
 	if err != nil {
 		return err
 	}
-	if c.SkipSleep && c.Data != "" { // other runs, schedules and retention of the folder keep their clock
+	if c.SkipSleep && c.Data != "" { // other runs, schedules and the retention keep their clock
 		ctx, stop := context.WithCancel(g.ctx)
 		defer stop()
-		go func() { // it ends with the run, the host or ctx, of which the result says more
+		go func() { // it ends with the run, the host or ctx, whose errors say more
 			if err := ns.SkipSleeps(ctx, run.ID); err != nil && ctx.Err() == nil && !errors.Is(err, host.ErrClosed) {
 				_, _ = fmt.Fprintf(g.io.err, "wfhost: sleeps are not skipped any more: %s\n", indented(err.Error()))
 			}
@@ -137,7 +137,7 @@ func (c *runCmd) perform(g *globals, h *host.Host, w *waits, name string, wasm, 
 	return printResult(g.io.out, result)
 }
 
-// withStack adds the stack to the error of a failed run whose language has one.
+// withStack adds the stack to the error of a failed run if its language provides one.
 func withStack(err error) error {
 	run, ok := errors.AsType[*host.RunError](err)
 	if !ok {
@@ -152,7 +152,7 @@ func withStack(err error) error {
 	return fmt.Errorf("%w\n%s", err, failure.Stack)
 }
 
-// keep says how an interrupted run goes on, or how the next one is kept that can.
+// keep says how to continue an interrupted run, or how to keep the next one so that it can be continued.
 func (c *runCmd) keep(id string) string {
 	if c.Data == "" {
 		return fmt.Sprintf(", and is lost, because without --data nothing is kept. To keep the next one and continue it, run: "+
@@ -161,12 +161,12 @@ func (c *runCmd) keep(id string) string {
 	return fmt.Sprintf(", and is kept. To continue it, run with the same input: wfhost run %s --data %s --id %s", c.Path, c.Data, id)
 }
 
-// unhandled says which steps of a definition call handlers that this process does not have, so that a run waits there. It is
-// no error: a run may never come there.
+// unhandled reports steps of a definition that call handlers which this process lacks, so that a run would wait there. It is
+// not an error, since a run may never reach them.
 func (c *runCmd) unhandled(g *globals, known map[string]bool, w *waits) {
 	f, err := g.readDefinition(c.Path)
 	if err != nil {
-		return // it was read before, and would be told then
+		return // it was read before, which would have reported the error
 	}
 	or := "or"
 	if c.SkipSleep {
@@ -218,8 +218,7 @@ func (c *runCmd) start(g *globals, h *host.Namespace, name string, wasm, input [
 	return h.StartRaw(g.ctx, v.Workflow, input, opts...)
 }
 
-// printResult prints a result with a line end, if there is one: as it is for programs, and for a terminal so that it cannot
-// steer that.
+// printResult prints a result with a trailing newline: unchanged for programs, escaped for a terminal.
 func printResult(w io.Writer, b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -234,7 +233,7 @@ func printResult(w io.Writer, b []byte) error {
 	return err
 }
 
-// terminal tells whether a writer is a terminal.
+// terminal reports whether a writer is a terminal.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -244,8 +243,8 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// follow shows on the error output what happens to a run until it ends: its entries, its log, and on a terminal
-// a countdown while it sleeps; and for which handlers runs wait. keep is the sentence for whoever interrupts it.
+// follow shows the progress of a run on the error output until the run ends: its entries, its log, the handlers that runs wait
+// for, and on a terminal a countdown while it sleeps. keep is the message for an interrupt.
 func (g *globals) follow(h *host.Namespace, id string, w *waits, keep string) error {
 	f := &follower{g: g, h: h, id: id, tty: terminal(g.io.err)}
 	changed, stop := h.Watch(id)
@@ -269,7 +268,7 @@ func (g *globals) follow(h *host.Namespace, id string, w *waits, keep string) er
 		case <-changed:
 		case <-tick.C:
 		case text := <-w.say:
-			if err := f.show(); err != nil { // what has led there
+			if err := f.show(); err != nil { // first the entries that led there
 				return err
 			}
 			f.clear()
@@ -330,7 +329,7 @@ func clockTime(unixMs int64) string {
 	return zoned(abi.TimeOf(unixMs)).Format("2006-01-02 15:04:05.000")
 }
 
-// story tells an entry to people.
+// story describes an entry for people.
 func story(e host.Entry) string {
 	at := clockTime(e.UnixMs)
 	name := oneLine(fmt.Sprintf("%q", e.Name))
@@ -352,7 +351,7 @@ func story(e host.Entry) string {
 	return oneLine(fmt.Sprintf("%s  %-8s  %s", at, verbs[e.Kind], details(httpapi.EntryOf(e), short)))
 }
 
-// verbs tells the commonest entries in a word.
+// verbs are single words for the most common entries.
 var verbs = map[store.Kind]string{store.KindTimer: "woke", store.KindStepResult: "result", store.KindStepFailure: "failed",
 	store.KindAttemptFailed: "retry", store.KindAttemptStarted: "attempt",
 	store.KindProgress: "progress", store.KindNow: "now", store.KindClockSet: "clock set", store.KindWithdraw: "withdraw",

@@ -10,21 +10,21 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// maxWaits bounds what is to be said of handlers that are not there. Each is told once, so that more of them are a mistake that
-// the first ones show.
+// maxWaits bounds the messages about missing handlers. Each handler is reported once, and a mistake that affects more of them
+// shows in the first ones.
 const maxWaits = 32
 
-// waits collects what is to be said of the handlers for which the runs of a process wait, because it does not have them.
+// waits collects messages about handlers that runs wait for because this process lacks them.
 type waits struct {
 	say chan string
 
 	mu   sync.Mutex
-	told map[string]bool // by the name of the handler
+	told map[string]bool // by name of the handler
 }
 
 func newWaits() *waits { return &waits{say: make(chan string, maxWaits), told: map[string]bool{}} }
 
-// tell says once which handler a run waits for. It never blocks, as the host's events must not.
+// tell reports once per handler that a run waits for it. It never blocks, since it is called from host events.
 func (w *waits) tell(r host.Run) {
 	var name string
 	if r.Status != host.Waiting {
@@ -33,7 +33,7 @@ func (w *waits) tell(r host.Run) {
 	if _, err := fmt.Sscanf(r.Reason, "handler %q is not registered here", &name); err != nil {
 		return
 	}
-	name = strings.TrimPrefix(name, abi.HandlerPrefix) // which only workflows write
+	name = strings.TrimPrefix(name, abi.HandlerPrefix) // only workflows write the prefix
 	if !w.first(name) {
 		return
 	}
@@ -44,7 +44,7 @@ func (w *waits) tell(r host.Run) {
 	}
 }
 
-// first reports whether nothing has been said of a handler yet.
+// first reports whether a handler has not been reported before.
 func (w *waits) first(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,7 +55,7 @@ func (w *waits) first(name string) bool {
 	return true
 }
 
-// print shows what is to be said until the context is done.
+// print shows messages until the context is done.
 func (w *waits) print(ctx context.Context, g *globals) {
 	for {
 		select {

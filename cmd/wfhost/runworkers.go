@@ -12,13 +12,13 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// workerFlags have run listen for workers, as serve does.
+// workerFlags make run listen for workers, as serve does.
 type workerFlags struct {
 	WorkerHandler []string `sep:"none" help:"Handler whose steps workers take from this process; repeatable." placeholder:"NAME"`
 	Listen        string   `help:"Loopback address on which workers reach it." env:"WFHOST_LISTEN" default:"127.0.0.1:7777"`
 }
 
-// checkWorkers refuses what no worker could use.
+// checkWorkers refuses flags that do not work with workers.
 func (f *workerFlags) checkWorkers(skipSleep bool) error {
 	if len(f.WorkerHandler) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (f *workerFlags) checkWorkers(skipSleep bool) error {
 	return nil
 }
 
-// work runs the host until the context is done, with the server's API if there are handlers that workers perform.
+// work runs the host until the context is done, with the server's API if workers perform any handlers.
 func (c *runCmd) work(g globals, h *host.Host, dir string) error {
 	if len(c.WorkerHandler) == 0 {
 		return h.Run(g.ctx)
@@ -48,7 +48,7 @@ func (c *runCmd) work(g globals, h *host.Host, dir string) error {
 		return err
 	}
 	s.Data, s.Listen, s.Drain = dir, c.Listen, c.Drain
-	g.io.out = g.io.err // the output has the result alone
+	g.io.out = g.io.err // standard output is only for the result
 	if c.Quiet {
 		g.io.out = io.Discard
 	}

@@ -29,7 +29,7 @@ type scheduleCmd struct {
 
 func schedulePath(id, rest string) string { return "/v1/schedules/" + segment(id) + rest }
 
-// schedulePage is how many schedules are listed by one request.
+// schedulePage is how many schedules one request lists.
 const schedulePage = 100
 
 type scheduleListCmd struct{}
@@ -80,7 +80,7 @@ func scheduleStatus(s *httpapi.Schedule) string {
 	return "active"
 }
 
-// scheduleFlags are what a schedule is made of.
+// scheduleFlags define a schedule.
 type scheduleFlags struct {
 	Cron   string `help:"When: a cron expression such as \"0 9 * * MON-FRI\"; @daily, P1M." placeholder:"TEXT" type:"cron"`
 	Every  string `help:"When: at this interval, such as 90s." placeholder:"DURATION" type:"interval"`
@@ -104,7 +104,7 @@ type scheduleFlags struct {
 	Priority *int `help:"Which of those that wait for a slot begins first: -100 to 100; default: 0." placeholder:"N" type:"priority"`
 }
 
-// when returns the text for when, empty if there is none.
+// when returns the text of the rule, empty if none is given.
 func (f *scheduleFlags) when() (string, error) {
 	var list []string
 	for _, x := range []string{f.Cron, f.At} {
@@ -128,7 +128,7 @@ func (f *scheduleFlags) when() (string, error) {
 	return list[0], nil
 }
 
-// into sets what is given.
+// into sets the given flags in a spec.
 func (f *scheduleFlags) into(g *globals, s *httpapi.ScheduleSpec) error {
 	when, err := f.when()
 	if err == nil {
@@ -203,7 +203,7 @@ func (c *scheduleCreateCmd) Run(g *globals) error {
 	return g.schedule(http.MethodPost, "/v1/schedules", body)
 }
 
-// schedule makes a request, with a body unless it is nil, and shows the schedule of the answer.
+// schedule makes a request, with a body unless it is nil, and shows the returned schedule.
 func (g *globals) schedule(method, path string, body any) error {
 	var s httpapi.Schedule
 	if err := g.exchange(method, path, body, &s); err != nil {
@@ -240,7 +240,7 @@ func (c *scheduleShowCmd) Run(g *globals) error {
 	return g.schedule(http.MethodGet, schedulePath(c.ID, ""), nil)
 }
 
-// scheduleInput returns the input of a schedule for people.
+// scheduleInput returns the input of a schedule for display.
 func scheduleInput(s *httpapi.Schedule) string {
 	if s.Bytes != "" {
 		return short(s.Bytes) + " in base64"
@@ -248,7 +248,7 @@ func scheduleInput(s *httpapi.Schedule) string {
 	return short(s.Input)
 }
 
-// showSchedule prints a schedule, and what became of its newest instants.
+// showSchedule prints a schedule and the outcomes of its newest instants.
 func (g *globals) showSchedule(s *httpapi.Schedule) error {
 	switch g.Format {
 	case "json":

@@ -25,7 +25,7 @@ type serveCmd struct {
 	WorkerHandler []string `sep:"none" help:"Handler whose steps workers take from this server; repeatable." placeholder:"NAME"`
 
 	EncryptionKeys source `help:"Keys that encrypt payloads, a source too." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
-	// A pointer, because 0 keeps none and the default depends on the disk.
+	// A pointer, because 0 means no reserve and the default depends on the disk.
 	DiskReserve *int64 `help:"Disk kept for runs that are there; 0: none. Default: 256MiB, or a tenth of a small disk." type:"bytes"`
 
 	Interpreter string `help:"Module of the interpreter of definitions; default: as of define." type:"path" placeholder:"FILE"`
@@ -64,30 +64,30 @@ type serveCmd struct {
 	InstanceReset string        `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
 }
 
-// Limits of a connection. Those of bodies and answers are in package server.
+// Limits of a connection. Package httpapi has the limits of bodies and answers.
 const (
-	headerTimeout  = 10 * time.Second // in which a client sends the head of a request
+	headerTimeout  = 10 * time.Second // for the head of a request
 	idleTimeout    = 2 * time.Minute  // between two requests
 	maxHeaderBytes = 64 << 10         // of the head of a request; a path has an id or token of 128 bytes
 )
 
-// The least limits of a compiler: less than a program of this size takes to start would refuse all modules.
+// Minimum limits of the compiler. With less than the start of this program needs, every module would be refused.
 const (
 	leastCompileTime  = time.Second
 	leastCompileBytes = 64 << 20
-	// leastJournalBytes is the largest journal: with less, it would always be over the limit.
+	// leastJournalBytes is the size of the largest journal. With less, such a journal would always exceed the limit.
 	leastJournalBytes = abi.MaxJournalBytes
-	// leastCacheBytes has room for the code of the largest module.
+	// leastCacheBytes fits the code of the largest module.
 	leastCacheBytes = 256 << 20
-	// leastGuestBytes has room for the largest guest, and as much for others.
+	// leastGuestBytes fits two guests of the largest size.
 	leastGuestBytes = 2 * abi.MaxMemoryBytes
 )
 
-// maxRate is the greatest --rate: more than any machine answers, and its double is a number of requests.
+// maxRate is the greatest --rate: more than any machine can answer, and its double is still a valid number of requests.
 const maxRate = 1e9
 
-// checkEach checks flags that do not depend on others. --data may also be empty in the environment, which refuseEmpty does not
-// see.
+// checkEach checks flags that do not depend on others. An empty --data from the environment is checked here, since refuseEmpty
+// does not see it.
 func (c *serveCmd) checkEach() error {
 	switch {
 	case c.Data == "":
@@ -98,7 +98,7 @@ func (c *serveCmd) checkEach() error {
 	return c.checkMemory()
 }
 
-// checkMemory refuses limits that cannot be.
+// checkMemory refuses invalid limits.
 func (c *serveCmd) checkMemory() error {
 	switch {
 	case c.MaxInstances < 1:
@@ -137,7 +137,7 @@ func (c *serveCmd) checkMemory() error {
 	return nil
 }
 
-// drainOf returns the host's Config.Drain for a flag: there, 0 is the default, and not nothing.
+// drainOf converts --drain to host.Config.Drain, where 0 means the default instead of none.
 func drainOf(flag time.Duration) time.Duration {
 	if flag <= 0 {
 		return -1
@@ -145,7 +145,7 @@ func drainOf(flag time.Duration) time.Duration {
 	return flag
 }
 
-// orNone gives what a host takes for a limit on the command line: there, nothing is nothing, and not the default.
+// orNone converts a limit from the command line for the host: 0 means none here, but the default there.
 func orNone[T int64 | time.Duration](limit T) T {
 	if limit == 0 {
 		return -1
@@ -153,7 +153,7 @@ func orNone[T int64 | time.Duration](limit T) T {
 	return limit
 }
 
-// reserve returns the host's Config.DiskReserve.
+// reserve returns host.Config.DiskReserve.
 func (c *serveCmd) reserve() int64 {
 	if c.DiskReserve == nil {
 		return 0
@@ -161,8 +161,8 @@ func (c *serveCmd) reserve() int64 {
 	return orNone(*c.DiskReserve)
 }
 
-// compiler returns the command line of the process that compiles modules. Without one, a server does not start: it takes modules
-// of others, and would compile them itself, without a limit of time and memory.
+// compiler returns the command line of the process that compiles modules. Without one the server does not start: it would
+// compile untrusted modules in its own process, without limits of time and memory.
 func (c *serveCmd) compiler(g *globals) ([]string, error) {
 	self := host.SelfCompiler
 	if g.io.self != nil {
@@ -231,7 +231,7 @@ func (c *serveCmd) Run(g *globals) error {
 	return errors.Join(c.open(g, h, m.of(h), f, logger), h.Close())
 }
 
-// open lets callers in, and serves until the command is told to end.
+// open admits callers and serves until the command is told to end.
 func (c *serveCmd) open(g *globals, h *host.Host, m measures, f *front, logger *slog.Logger) (err error) {
 	audit, err := openAudit(c.Data, logger)
 	if err != nil {
@@ -273,7 +273,7 @@ func (c *serveCmd) open(g *globals, h *host.Host, m measures, f *front, logger *
 	return c.serve(g.ctx, api, h, f, logger)
 }
 
-// options returns those of the API.
+// options returns the options of the API.
 func (c *serveCmd) options(m measures) []httpapi.Option {
 	definitions := httpapi.WithInterpreter(func(ctx context.Context) ([]byte, error) { return interpreter(ctx, c.Interpreter) })
 	opts := []httpapi.Option{definitions, httpapi.WithMetrics(m.handler()),
@@ -284,8 +284,8 @@ func (c *serveCmd) options(m measures) []httpapi.Option {
 	return opts
 }
 
-// serve runs the host until ctx is done. Then the API answers what only reads, the attempts of steps that are going on may finish
-// within the time of --drain, and serve returns when what came of them is durable.
+// serve runs the host until ctx is done. Then the API only answers reads, and attempts in flight may finish within --drain.
+// serve returns when their outcomes are durable.
 func (c *serveCmd) serve(ctx context.Context, api *httpapi.API, h *host.Host, f *front, logger *slog.Logger) (err error) {
 	running, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -295,7 +295,7 @@ func (c *serveCmd) serve(ctx context.Context, api *httpapi.API, h *host.Host, f 
 	alive, unwatch := context.WithCancel(context.Background())
 	go func() {
 		defer close(watched)
-		f.boss.watch(alive, func() { h.Stats() }) // which each writer answers between two commits
+		f.boss.watch(alive, func() { h.Stats() }) // every writer answers it between two commits
 	}()
 	defer func() {
 		unwatch()
@@ -319,10 +319,10 @@ func (c *serveCmd) serve(ctx context.Context, api *httpapi.API, h *host.Host, f 
 	return err
 }
 
-// lockPatience is how long a start waits for the data to be free: a process that was just killed still has it.
+// lockPatience is how long a start waits for the data: a process that was just killed may still hold it.
 const lockPatience = 5 * time.Second
 
-// openPatiently opens a host whose data another process may be about to let go of.
+// openPatiently opens a host and waits if another process still holds its data.
 func openPatiently(ctx context.Context, cfg host.Config) (*host.Host, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// readPayload reads a payload, which has to be JSON, or nothing.
+// readPayload reads a payload, which must be JSON or empty.
 func (g *globals) readPayload(what, text string) ([]byte, error) {
 	b, err := g.readInput(text)
 	if err != nil {

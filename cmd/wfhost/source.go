@@ -20,29 +20,29 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// source says where secrets come from: file:PATH, env:NAME, command:PROGRAM ARGUMENT…, or a path.
+// source names the place of secrets: file:PATH, env:NAME, command:PROGRAM ARGUMENT…, or a path.
 type source string
 
 // Limits of a source.
 const (
-	// maxSourceBytes bounds what is read: some thousands of keys or secrets.
+	// maxSourceBytes bounds a source: several thousand keys or secrets.
 	maxSourceBytes = 1 << 20
-	// sourceTime bounds a command, which may ask a key service over the network.
+	// sourceTime bounds the run time of a command, which may ask a key service over the network.
 	sourceTime = 30 * time.Second
-	// sourceAge is how long what a command has printed is used until it runs again, for secrets that are changed.
+	// sourceAge is how long the output of a command is used before the command runs again, to see changed secrets.
 	sourceAge = time.Minute
 )
 
 // keyBytes is the size of a key of --encryption-keys, for AES-256.
 const keyBytes = 32
 
-// othersMode are the permissions of a file that its owner alone must have.
+// othersMode are the permission bits of group and others, which a private file must not have.
 const othersMode = 0o077
 
-// errOutput is for programs that print too much.
+// errOutput is returned if a program prints too much.
 var errOutput = fmt.Errorf("it is longer than %d bytes", maxSourceBytes)
 
-// Validate refuses a source that is a secret itself, as whoever pastes one gives. kong calls it, and does not show the value.
+// Validate refuses a source that is itself a secret, pasted by mistake. kong calls it and does not show the value.
 func (s source) Validate() error {
 	words := strings.FieldsFunc(string(s), func(r rune) bool { return r <= ' ' || r == ':' })
 	isKey := func(word string) bool {
@@ -56,7 +56,7 @@ func (s source) Validate() error {
 	return nil
 }
 
-// read returns what is in the source. Its errors never say what that is.
+// read returns the contents of the source. Its errors never contain them.
 func (s source) read(ctx context.Context, stderr io.Writer) ([]byte, error) {
 	if name, ok := strings.CutPrefix(string(s), "env:"); ok {
 		text, set := os.LookupEnv(name)
@@ -71,7 +71,7 @@ func (s source) read(ctx context.Context, stderr io.Writer) ([]byte, error) {
 	return readPrivate(strings.TrimPrefix(string(s), "file:"))
 }
 
-// readPrivate reads a file that nobody but its owner may read or write.
+// readPrivate reads a file. It refuses a file that other users may read or write.
 func readPrivate(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -99,7 +99,7 @@ func readBounded(what string, r io.Reader) ([]byte, error) {
 	return b, nil
 }
 
-// runSource runs a program, without a shell, and returns what it prints.
+// runSource runs a program without a shell and returns its output.
 func runSource(ctx context.Context, line string, stderr io.Writer) ([]byte, error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
@@ -109,7 +109,7 @@ func runSource(ctx context.Context, line string, stderr io.Writer) ([]byte, erro
 	defer cancel()
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Stderr = stderr
-	cmd.WaitDelay = time.Second // for what it leaves behind
+	cmd.WaitDelay = time.Second // for child processes that it leaves running
 	out := &boundedBuffer{}
 	cmd.Stdout = out
 	if err := cmd.Run(); err != nil {
@@ -121,7 +121,7 @@ func runSource(ctx context.Context, line string, stderr io.Writer) ([]byte, erro
 	return out.b.Bytes(), nil
 }
 
-// boundedBuffer takes what a program prints, up to a bound.
+// boundedBuffer collects output up to maxSourceBytes.
 type boundedBuffer struct {
 	b   bytes.Buffer
 	err error
@@ -136,7 +136,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// keyring reads the keys of a source; nil if there is none.
+// keyring reads the keys of a source, nil if there is no source.
 func (s source) keyring(g *globals) (host.Codec, error) {
 	if s == "" {
 		return nil, nil //nolint:nilnil // there is none
@@ -152,8 +152,7 @@ func (s source) keyring(g *globals) (host.Codec, error) {
 	return r, nil
 }
 
-// secrets are those of a source. A file and the environment are read for each use; a command runs when what it has printed is
-// old.
+// secrets are the secrets of a source. A file or variable is read for each use. A command runs again after sourceAge.
 type secrets struct {
 	from source
 	g    *globals
@@ -164,8 +163,8 @@ type secrets struct {
 	at   time.Time // of last
 }
 
-// openSecrets reads secrets once, to say what is wrong with them before they are needed; the function returns one of them. It is
-// nil if there are none.
+// openSecrets reads the secrets once, to report errors early, and returns a function that looks one up. The function is nil
+// if there is no source.
 func (g *globals) openSecrets(from source, log *slog.Logger) (func(string) (string, bool), error) {
 	if from == "" {
 		return nil, nil //nolint:nilnil // there are none
@@ -177,7 +176,7 @@ func (g *globals) openSecrets(from source, log *slog.Logger) (func(string) (stri
 	return s.secret, nil
 }
 
-// secret returns a secret. What cannot be read is logged: the request that needs the secret fails, unless an older value is
+// secret returns a secret. It logs read errors. The request that needs the secret then fails, unless an older value is
 // known.
 func (s *secrets) secret(name string) (string, bool) {
 	all, err := s.all(time.Now())
@@ -188,7 +187,7 @@ func (s *secrets) secret(name string) (string, bool) {
 	return v, ok
 }
 
-// all returns the secrets at an instant. If a command fails, it returns those of before, and the error.
+// all returns the current secrets. If a command fails, it returns the last known secrets and the error.
 func (s *secrets) all(now time.Time) (map[string]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +196,7 @@ func (s *secrets) all(now time.Time) (map[string]string, error) {
 		return s.last, nil
 	}
 	s.at = now
-	b, err := s.from.read(context.WithoutCancel(s.g.ctx), s.g.io.err) // steps that a drain waits for need them, too
+	b, err := s.from.read(context.WithoutCancel(s.g.ctx), s.g.io.err) // steps during a drain need them too
 	if err != nil {
 		if !command {
 			s.last = nil

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// leastColumn is how narrow a column may become so that a table fits the terminal.
+// leastColumn is the minimum width to which columns shrink to fit the terminal.
 const leastColumn = 8
 
-// columns returns how many characters fit a line of a terminal, 0 if that is not known. COLUMNS says it, else the terminal.
+// columns returns the number of characters per line from COLUMNS or the terminal, 0 if unknown.
 func columns(w io.Writer) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n
@@ -22,12 +22,11 @@ func columns(w io.Writer) int {
 	return 0
 }
 
-// coloured reports whether a terminal is to show colours: not if NO_COLOR is set to anything (no-color.org), nor on one that
-// has none.
+// coloured reports whether a terminal shows colours: not if NO_COLOR is not empty (no-color.org), nor on a dumb terminal.
 func coloured() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
 
-// fitted lays rows out in columns with lines of at most width characters, 0 for any number. The first row is the header. The
-// first column stays whole, since people copy ids; of the others, the widest become narrower.
+// fitted lays out rows in columns, with lines of at most width characters; 0 = no limit. The first row is the header. The first
+// column is never shortened, since people copy ids; the widest of the other columns shrink.
 func fitted(rows [][]string, width int, colours bool) string {
 	wide := make([]int, len(rows[0]))
 	for _, r := range rows {
@@ -56,7 +55,7 @@ func fitted(rows [][]string, width int, colours bool) string {
 	return b.String()
 }
 
-// narrow makes columns but the first one narrower until they fit, or cannot become so.
+// narrow shrinks the columns, except the first, until they fit or cannot shrink further.
 func narrow(wide []int, width int) {
 	for {
 		sum, widest := wide[0], 0
@@ -73,8 +72,8 @@ func narrow(wide []int, width int) {
 	}
 }
 
-// secondWidest returns a width to which a column may shrink before another one is the widest, less one so that it always
-// shrinks.
+// secondWidest returns how narrow the widest column may become in one step: as narrow as the second widest, and at least one
+// less than before.
 func secondWidest(wide []int, widest int) (second int) {
 	for i := 1; i < len(wide); i++ {
 		if i != widest {
@@ -84,7 +83,7 @@ func secondWidest(wide []int, widest int) (second int) {
 	return min(second, wide[widest]-1)
 }
 
-// colours of statuses, as numbers of ANSI: what needs somebody is red, what is over is green or grey, what waits is blue.
+// colourOf maps statuses to ANSI colours: red needs attention, green or grey is over, blue waits.
 var colourOf = map[string]string{"failed": "31", "stuck": "31;1", "completed": "32", "running": "33", "queued": "33",
 	"sleeping": "34",
 	"waiting":  "34", "paused": "35", "cancelled": "90", "terminated": "90", "failing": "31", "active": "32", "ended": "90",

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// tokenCmd prints the token that the other commands use, for curl and for pages.
+// tokenCmd prints the token that the other commands use, for curl and web pages.
 type tokenCmd struct{}
 
 func (c *tokenCmd) Run(g *globals) error {
@@ -49,7 +49,7 @@ func (c *tokensCreateCmd) Run(g *globals) error {
 	}
 	req := httpapi.TokenRequest{Name: c.Name, All: c.All, Expires: c.Expires}
 	if c.All {
-		g.Namespace = "" // the request is for none
+		g.Namespace = "" // the request names no namespace
 	}
 	for _, s := range c.Scope {
 		req.Scopes = append(req.Scopes, host.Scope(s))

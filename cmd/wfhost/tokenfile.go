@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// A server without --no-token makes a token at each start that allows everything, for whoever may read its files. The token is
-// in the file "token" of the data directory. So that the command on the same machine finds it by the address of the server
-// alone, a file in the user's configuration directory, which is named after the address, holds the path of that file. The
-// token is a new one each time: a process of somebody else that listens on the address after the server has ended, and to
-// which a command sends the token, has one that no server accepts.
+// Without --no-token, a server creates at each start a token that allows everything, for users who may read its files. The
+// token is in the file "token" of the data directory. A file in the user's configuration directory, named after the server's
+// address, holds the path of that file, so commands on the same machine find the token by the address. The token changes
+// with every start. So if another user's process listens on the address after the server has ended, and a command sends it
+// the token, no server accepts that token any more.
 
-// secretMode is that of files that hold a token.
+// secretMode is the mode of files with a token.
 const secretMode = 0o600
 
-// maxTokenFileBytes bounds what is read of a file that should hold a token, or the path of one.
+// maxTokenFileBytes bounds a file with a token or with the path of one.
 const maxTokenFileBytes = 4096
 
-// localToken is the token file of a server that runs, and the file that points to it.
+// localToken is the token file of a running server and the pointer file with its path.
 type localToken struct{ token, pointer string }
 
-// writeLocalToken writes the token of a server into its data directory.
+// writeLocalToken writes the token of a server to its data directory.
 func writeLocalToken(data, token string) (*localToken, error) {
 	path, err := filepath.Abs(filepath.Join(data, "token"))
 	if err != nil {
@@ -38,7 +38,7 @@ func writeLocalToken(data, token string) (*localToken, error) {
 	return &localToken{token: path}, nil
 }
 
-// point lets commands on the machine find the token by the address.
+// point writes the pointer file for the server's address.
 func (t *localToken) point(address string) error {
 	path, err := pointerFile(address)
 	if err != nil {
@@ -54,25 +54,25 @@ func (t *localToken) point(address string) error {
 	return nil
 }
 
-// remove removes the files, unless another server has written its own meanwhile.
+// remove removes both files, unless another server has replaced the pointer file in the meantime.
 func (t *localToken) remove() {
 	if t == nil {
 		return
 	}
 	if to, err := readSmall(t.pointer); err == nil && to == t.token {
-		_ = os.Remove(t.pointer) // it is of no use, and does no harm
+		_ = os.Remove(t.pointer) // a leftover is harmless
 	}
-	_ = os.Remove(t.token) // nobody accepts the token any more
+	_ = os.Remove(t.token) // the token is no longer valid
 }
 
-// writeSecret replaces a file as a whole by one that only its owner may read: whoever has the old one open, or has made it with
-// other rights, does not see the new one.
+// writeSecret replaces a file by a new one that only its owner may read. A process that has the old file open, or created it
+// with other permissions, does not see the new contents.
 func writeSecret(path, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".token-*") // with mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), ".token-*") // creates with mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // it was renamed
+	defer func() { _ = os.Remove(f.Name()) }() // after success it has been renamed
 	_, err = f.WriteString(text)
 	if err := errors.Join(err, f.Chmod(secretMode), f.Close()); err != nil {
 		return err
@@ -95,7 +95,7 @@ func readSmall(path string) (string, error) {
 	return strings.TrimSpace(string(b[:n])), nil
 }
 
-// pointerFile returns the file in the user's configuration directory that is named after the address of a server.
+// pointerFile returns the pointer file for a server's address in the user's configuration directory.
 func pointerFile(address string) (string, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -115,8 +115,8 @@ func pointerFile(address string) (string, error) {
 	return filepath.Join(dir, "wfhost", "servers", strings.ReplaceAll(ip.String(), ":", "_")+"_"+port), nil
 }
 
-// givenToken returns the token that the caller gave, empty if there is none: on the command line, else in the environment, where
-// a file is before a text.
+// givenToken returns the token that the user gave, empty if none. The command line takes precedence over the environment, where
+// a file takes precedence over a text.
 func (g *globals) givenToken() (string, error) {
 	file, name := g.TokenFile, "--token-file"
 	switch {
@@ -124,7 +124,7 @@ func (g *globals) givenToken() (string, error) {
 		return "", &exitCode{exitUsage, errors.New("--token and --token-file cannot both be given")}
 	case g.Token != "":
 		return g.Token, nil
-	case g.Env != "" && file == "": // those of the shell are for another server
+	case g.Env != "" && file == "": // the shell's token is for another server
 		return "", nil
 	case file == "":
 		file, name = os.Getenv("WFHOST_TOKEN_FILE"), "WFHOST_TOKEN_FILE"
@@ -139,8 +139,8 @@ func (g *globals) givenToken() (string, error) {
 	return t, nil
 }
 
-// tokenOf returns the token for a server: one that was given, else that of the server at the address, if that is on this machine
-// and belongs to the user; empty if there is none.
+// tokenOf returns the token for the server: the given one, else the token of a server of this user on this machine at the
+// address; empty if there is none.
 func (g *globals) tokenOf() (string, error) {
 	if t, err := g.givenToken(); t != "" || err != nil {
 		return t, err
@@ -169,7 +169,7 @@ func (g *globals) tokenOf() (string, error) {
 		return "", err
 	}
 	t, err := readSmall(path)
-	if errors.Is(err, fs.ErrNotExist) { // the server was killed, and its data deleted
+	if errors.Is(err, fs.ErrNotExist) { // the server was killed and its data deleted
 		return "", nil
 	}
 	if err != nil {

@@ -17,10 +17,10 @@ type topCmd struct {
 	Wakes int           `help:"How many of the next wakes it shows." default:"10"`
 }
 
-// leastTop is how often top may look at most: each look reads counts and the first timers.
+// leastTop is the shortest interval of top: each look reads counts and the first timers.
 const leastTop = 100 * time.Millisecond
 
-// look is what top has read at an instant.
+// look is what top read at one instant.
 type look struct {
 	at     time.Time
 	counts httpapi.Counts
@@ -65,7 +65,7 @@ func (c *topCmd) Run(g *globals) error {
 	}
 }
 
-// interrupted is how top ends, unless it was to look more often.
+// interrupted returns the result of an interrupted top: an error only if more looks were requested.
 func (c *topCmd) interrupted(looks int) error {
 	if c.N == 0 {
 		return nil
@@ -73,7 +73,7 @@ func (c *topCmd) interrupted(looks int) error {
 	return &exitCode{exitInterrupted, fmt.Errorf("interrupted after %d of %d looks", looks, c.N)}
 }
 
-// look reads what there is to show. A server that is restarted is waited for.
+// look reads the data to show. It waits for a server that restarts.
 func (c *topCmd) look(g *globals) (*look, error) {
 	x := &look{}
 	if err := g.get("/v1/runs:count", nil, &x.counts); err != nil {
@@ -87,7 +87,7 @@ func (c *topCmd) look(g *globals) (*look, error) {
 	return x, nil
 }
 
-// ended is how many runs have ended, as far as they are kept.
+// ended returns how many ended runs are kept.
 func (x *look) ended() (n int64) {
 	for s := host.Queued; s <= host.Terminated; s++ {
 		if s.Terminal() {
@@ -97,7 +97,7 @@ func (x *look) ended() (n int64) {
 	return n
 }
 
-// lateness is how long the first wake has been due, 0 if none is.
+// lateness returns how long the first wake is overdue, 0 if none is.
 func (x *look) lateness() time.Duration {
 	if len(x.timers) == 0 {
 		return 0
@@ -105,7 +105,7 @@ func (x *look) lateness() time.Duration {
 	return max(x.at.Sub(x.timers[0].Due), 0)
 }
 
-// perSecond shows how fast a number has changed: counts fall where runs are deleted.
+// perSecond formats the rate of change of a number. Counts decrease when runs are deleted.
 func perSecond(before, now int64, passed time.Duration) string {
 	return fmt.Sprintf("%+.1f/s", float64(now-before)/passed.Seconds())
 }

@@ -21,24 +21,24 @@ import (
 	"github.com/wfhost/wfhost/host/traces"
 )
 
-// traceFlags say where traces go.
+// traceFlags configure the export of traces.
 type traceFlags struct {
 	OTLPEndpoint string  `name:"otlp-endpoint" help:"Collector that takes traces, OTLP over HTTP." placeholder:"URL"`
 	TraceRatio   float64 `help:"Part of the traces that it gets, above 0 and at most 1." default:"1"`
 }
 
-// Limits of telling the collector.
+// Limits of the export to the collector.
 const (
-	// tracesTime bounds how long the end of the server waits for the collector.
+	// tracesTime is how long the server waits for the collector when it ends.
 	tracesTime = 5 * time.Second
-	// tracesLogTime is how often the log has at most that the collector does not answer: each batch is lost with an error.
+	// tracesLogTime is the shortest interval between log lines about an absent collector. Each lost batch is an error.
 	tracesLogTime = time.Minute
 )
 
-// tracesPath is what a collector's address has behind it unless it has a path.
+// tracesPath is appended to a collector's address without a path.
 const tracesPath = "/v1/traces"
 
-// check refuses an endpoint that cannot be.
+// check refuses an invalid endpoint.
 func (f *traceFlags) check() error {
 	if !(f.TraceRatio > 0 && f.TraceRatio <= 1) {
 		return &exitCode{exitUsage, fmt.Errorf("--trace-ratio must be above 0 and at most 1, got %g", f.TraceRatio)}
@@ -54,8 +54,8 @@ func (f *traceFlags) check() error {
 	return nil
 }
 
-// traceHeader returns the header that has a run belong to a trace. A server ignores what is no such header, as the standard has
-// it; who types it wants to know.
+// traceHeader returns the header that makes a run part of a trace. A server ignores an invalid header, as the standard demands;
+// the command reports it.
 func traceHeader(traceParent string) (http.Header, error) {
 	h := http.Header{}
 	if traceParent == "" {
@@ -70,14 +70,14 @@ func traceHeader(traceParent string) (http.Header, error) {
 	return h, nil
 }
 
-// tracing is what tells the collector; without Traces there is none.
+// tracing exports traces to the collector. Without Traces it does nothing.
 type tracing struct {
 	*traces.Traces
 	log *slog.Logger
 }
 
-// open begins to tell the collector, if there is one. The variables of OpenTelemetry count for what no flag says: headers,
-// certificates, time-outs, and the name of the service.
+// open starts the export, if a collector is configured. The OpenTelemetry variables apply to everything without a flag:
+// headers, certificates, timeouts and the service name.
 func (f *traceFlags) open(ctx context.Context, log *slog.Logger) (t tracing, err error) {
 	var opts []otlptracehttp.Option
 	disabled, _ := strconv.ParseBool(os.Getenv("OTEL_SDK_DISABLED"))
@@ -104,7 +104,7 @@ func (f *traceFlags) open(ctx context.Context, log *slog.Logger) (t tracing, err
 	return t, err
 }
 
-// events returns what the host is to call.
+// events returns the event callbacks for the host.
 func (t tracing) events() host.Events {
 	if t.Traces == nil {
 		return host.Events{}
@@ -112,7 +112,7 @@ func (t tracing) events() host.Events {
 	return t.Events()
 }
 
-// close tells the collector what is left.
+// close sends the remaining spans to the collector.
 func (t tracing) close() {
 	if t.Traces == nil {
 		return
@@ -124,16 +124,16 @@ func (t tracing) close() {
 	}
 }
 
-// traceErrors logs that the collector does not answer.
+// traceErrors logs errors of the collector.
 type traceErrors struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
 	last time.Time
-	lost int // errors since then
+	lost int // errors since the last log line
 }
 
-// Handle is called for each batch that is lost, among others.
+// Handle is called for each lost batch and for other errors.
 func (e *traceErrors) Handle(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -21,7 +21,7 @@ type updateCmd struct {
 	Get    string `help:"Send nothing, and wait for the answer to the update of this id." placeholder:"ID" type:"update-id"`
 }
 
-// Run sends the update and prints its answer. The id is the client's, so that it can be said when the connection is lost.
+// Run sends the update and prints its answer. The client generates the id, so that it can be printed if the connection is lost.
 func (c *updateCmd) Run(g *globals) error {
 	id, path := c.Get, runPath(c.RunID, "/updates/"+segment(c.Name))
 	if id == "" {
@@ -49,7 +49,7 @@ func (c *updateCmd) Run(g *globals) error {
 			return printResult(g.io.out, b)
 		case c.NoWait && g.Format == "json":
 			u := host.Update{Run: c.RunID, Name: c.Name, ID: id, Status: host.UpdateAccepted}
-			if status != http.StatusAccepted { // it was answered by then, or before
+			if status != http.StatusAccepted { // it was answered by now
 				u.Status = host.UpdateCompleted
 			}
 			return g.json(u)
@@ -71,8 +71,8 @@ func (c *updateCmd) Run(g *globals) error {
 	}
 }
 
-// lost adds how to ask again to an error that leaves open whether the update was accepted: there was no answer, or the server
-// failed or is about to end. After any other answer it was not accepted.
+// lost adds advice on how to ask again if it is unknown whether the update was accepted: there was no answer, or the server
+// failed or is stopping. With any other answer it was not accepted.
 func (c *updateCmd) lost(err error, id string) error {
 	_, local := errors.AsType[*exitCode](err)
 	if e, ok := errors.AsType[*client.Error](err); local || ok && e.Status < http.StatusInternalServerError {

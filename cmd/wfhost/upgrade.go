@@ -44,7 +44,7 @@ func (c *checkCmd) Run(g *globals) error {
 	name := c.Workflow
 	out := &checkPrinter{g: g}
 	err = once(g, name, wasm, out)
-	if err != nil && c.Workflow == "" && !out.begun { // then the path names the workflow, if it can
+	if err != nil && c.Workflow == "" && !out.begun { // retry with the name from the path
 		again := once(g, fileName, wasm, out)
 		if again == nil || out.begun || strings.Contains(err.Error(), unnamed) {
 			err = again
@@ -56,7 +56,7 @@ func (c *checkCmd) Run(g *globals) error {
 	return out.end()
 }
 
-// remote has the server check.
+// remote checks on the server.
 func (c *checkCmd) remote(g *globals, workflow string, wasm []byte, out *checkPrinter) error {
 	if workflow == "" {
 		workflow = "-"
@@ -71,7 +71,7 @@ func (c *checkCmd) remote(g *globals, workflow string, wasm []byte, out *checkPr
 	return out.receive("/v1/workflows/"+segment(workflow)+"/check", q, http.Header{"Content-Type": {"application/wasm"}}, wasm)
 }
 
-// local checks the runs of data that no server has open.
+// local checks the runs in data that no server has open.
 func (c *checkCmd) local(g *globals, workflow string, wasm []byte, out *checkPrinter) error {
 	codec, err := c.EncryptionKeys.keyring(g)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *checkCmd) folder(g *globals, workflow string, wasm []byte, out *checkPr
 	return absent(err)
 }
 
-// period reads duration text of a flag; nothing is zero.
+// period parses duration text of a flag; empty means zero.
 func period(flag, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -143,7 +143,7 @@ func (c *migrateCmd) Run(g *globals) error {
 		httpapi.MigrateRequest{To: c.To, From: c.From, Runs: c.RunID, DryRun: c.DryRun, CPU: c.CPU, Parallel: c.Parallel})
 }
 
-// migrateRuns has the server migrate the runs of a workflow.
+// migrateRuns migrates the runs of a workflow on the server.
 func (g *globals) migrateRuns(workflow string, r httpapi.MigrateRequest) error {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -156,24 +156,24 @@ func (g *globals) migrateRuns(workflow string, r httpapi.MigrateRequest) error {
 	return out.end()
 }
 
-// checkPrinter prints the reports of a check or a migration as they come, with progress on a terminal.
+// checkPrinter prints the reports of a check or migration as they arrive, with progress on a terminal.
 type checkPrinter struct {
 	g       *globals
-	begun   bool // something was printed
+	begun   bool // a report was printed
 	done    int64
 	total   int64
 	summary *host.CheckSummary
-	shown   time.Time // when progress was shown
+	shown   time.Time // when progress was last shown
 }
 
-// receive reads the lines of the server.
+// receive reads the JSON Lines of the server.
 func (p *checkPrinter) receive(path string, q url.Values, header http.Header, body []byte) error {
 	g := p.g
 	stream, err := g.stream(g.ctx, http.MethodPost, path, q, header, body)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = stream.Close() }() // it has been read
+	defer func() { _ = stream.Close() }() // the stream has been read
 	lines := bufio.NewReader(stream)
 	for {
 		text, err := lines.ReadBytes('\n')
@@ -221,7 +221,7 @@ func (p *checkPrinter) report(r host.RunCheck) error {
 	return err
 }
 
-// checkText is a report as one line.
+// checkText returns a report as one line.
 func checkText(r *host.RunCheck) string {
 	what := string(r.Outcome)
 	switch {
@@ -247,10 +247,10 @@ func (p *checkPrinter) jsonLine(v any) error {
 	return err
 }
 
-// progressEvery is how often progress is shown.
+// progressEvery is the interval between updates of the progress.
 const progressEvery = 100 * time.Millisecond
 
-// progress shows on a terminal how far it is.
+// progress shows the progress on a terminal.
 func (p *checkPrinter) progress() {
 	if !terminal(p.g.io.err) || time.Since(p.shown) < progressEvery {
 		return
@@ -259,14 +259,14 @@ func (p *checkPrinter) progress() {
 	_, _ = fmt.Fprintf(p.g.io.err, "\r\x1b[K%d of about %d runs", p.done, max(p.total, p.done))
 }
 
-// clear removes what progress has shown.
+// clear erases the progress line.
 func (p *checkPrinter) clear() {
 	if !p.shown.IsZero() {
 		_, _ = fmt.Fprint(p.g.io.err, "\r\x1b[K")
 	}
 }
 
-// end prints the summary. An error says that not all runs fit.
+// end prints the summary. It returns an error if not all runs are compatible.
 func (p *checkPrinter) end() error {
 	p.clear()
 	s := p.summary
@@ -284,7 +284,7 @@ func (p *checkPrinter) end() error {
 	return err
 }
 
-// unfitText says how many runs do not fit, and how many could not be checked, if any could not.
+// unfitText describes how many runs are incompatible or could not be checked.
 func unfitText(s *host.CheckSummary) string {
 	var parts []string
 	if s.Diverging > 0 {

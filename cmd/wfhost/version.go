@@ -8,14 +8,14 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// releaseNumber is the release that this source is, or becomes. `make release` builds it, and CHANGELOG.md begins with it.
+// releaseNumber is the current or next release of this source. `make release` builds it, and CHANGELOG.md starts with it.
 const releaseNumber = "v0.1.0"
 
-// stamped is the version of a binary of a release, and the commit that it was built of: `make release` sets them with
-// -ldflags "-X main.stamped=… -X main.stampedCommit=…". They are empty in any other build.
+// stamped and stampedCommit are the version and commit of a release binary. `make release` sets them with -ldflags
+// "-X main.stamped=… -X main.stampedCommit=…". In other builds they are empty.
 var stamped, stampedCommit string
 
-// buildVersion returns the version of the binary: the number of a release, or that of the next one with "-devel" and the commit.
+// buildVersion returns the version of the binary: a release, or the next release with "-devel" and the commit.
 func buildVersion() string {
 	if stamped != "" {
 		return stamped
@@ -35,7 +35,7 @@ func buildVersion() string {
 	return releaseNumber + "-devel+" + commit[:min(12, len(commit))] + dirty
 }
 
-// buildCommit returns the commit of which the binary was built, with + if there were changes beside it, "" if that is not known.
+// buildCommit returns the commit the binary was built from, with + for uncommitted changes, "" if unknown.
 func buildCommit() (commit string) {
 	if stampedCommit != "" {
 		return stampedCommit

@@ -12,12 +12,12 @@ type watchCmd struct {
 	Workflow string `help:"Only runs of this workflow."`
 }
 
-// Run shows runs whenever they have changed, until Ctrl-C. With --format json each is one line. When the server was away, or runs
-// change faster than they are shown, it says that some may be missing.
+// Run shows each run after a change, until Ctrl-C. With --format json each run is one line. If the server was away, or runs
+// change faster than they can be shown, Run reports that changes may be missing.
 func (c *watchCmd) Run(g *globals) error {
 	api, err := g.api()
 	if err == nil {
-		_, err = api.Count(g.ctx, c.Workflow) // a server that has never answered is not waited for
+		_, err = api.Count(g.ctx, c.Workflow) // do not wait for a server that has never answered
 	}
 	if err != nil {
 		return g.unreachable(g.ctx, err)
@@ -26,7 +26,7 @@ func (c *watchCmd) Run(g *globals) error {
 		err := c.follow(g, api)
 		switch {
 		case g.ctx.Err() != nil:
-			return nil // that is how it ends
+			return nil // the normal end
 		case errors.Is(err, client.ErrBusy):
 			_, _ = fmt.Fprintln(g.io.err, "wfhost: runs change faster than they are shown: some are missing")
 		default:
@@ -64,7 +64,7 @@ func (c *watchCmd) follow(g *globals, api *client.Client) error {
 	return nil
 }
 
-// since says what a run waits for, or why it does not go on.
+// since says what a run waits for or why it does not continue.
 func since(r client.Run) string {
 	switch {
 	case r.Error != "":

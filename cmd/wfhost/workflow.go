@@ -37,7 +37,7 @@ func (c *uploadCmd) Run(g *globals) error {
 	return err
 }
 
-// put uploads a module and says which versions there are now.
+// put uploads a module and prints the versions.
 func (c *uploadCmd) put(g *globals, wasm []byte, fileName string) ([]host.Version, error) {
 	q := url.Values{"workflow": c.Workflow, "allow_step": c.AllowStep, "allow_http": c.AllowHTTP, "allow_secret": c.AllowSecret}
 	name := c.Name
@@ -51,7 +51,7 @@ func (c *uploadCmd) put(g *globals, wasm []byte, fileName string) ([]host.Versio
 	}
 	err := put(name)
 	if err != nil && c.Name == "" && len(c.Workflow) == 0 {
-		if unnamed := isUnnamed(err); unnamed || codeOf(g.ctx, err) == exitConflict { // then the path names the workflow, if it can
+		if unnamed := isUnnamed(err); unnamed || codeOf(g.ctx, err) == exitConflict { // retry with the name from the path
 			if again := put(fileName); unnamed || again == nil {
 				err = again
 			}
@@ -74,19 +74,19 @@ func (c *uploadCmd) put(g *globals, wasm []byte, fileName string) ([]host.Versio
 	if err != nil || !c.Migrate {
 		return versions, err
 	}
-	for _, v := range versions { // all of them, whatever becomes of one
+	for _, v := range versions { // all of them, even if one fails
 		err = errors.Join(err, g.migrateRuns(v.Workflow, httpapi.MigrateRequest{To: v.Number}))
 	}
 	return versions, err
 }
 
-// isUnnamed tells whether an upload failed because the module names no workflow.
+// isUnnamed reports whether an upload failed because the module names no workflow.
 func isUnnamed(err error) bool {
 	e, ok := errors.AsType[*client.Error](err)
 	return ok && e.Detail == unnamed
 }
 
-// unnamed is the server's answer to an upload without a name of a module that lists no workflows.
+// unnamed is the server's answer if neither the upload nor the module names a workflow.
 const unnamed = "INVALID_ARGUMENT: workflow name must have 1 to 128 bytes, got 0"
 
 type workflowsCmd struct{}
@@ -114,7 +114,7 @@ type workflowCmd struct {
 	Version  uint32 `help:"With --schema and --openapi: of this version; default: the latest." placeholder:"N"`
 }
 
-// schemas prints what the server says of a version's schemas, as it is: it is JSON in every form of output.
+// schemas prints the schemas of a version as JSON, in every output format.
 func (c *workflowCmd) schemas(g *globals, path string) error {
 	q := url.Values{}
 	if c.Version != 0 {
@@ -160,7 +160,7 @@ func (c *workflowCmd) Run(g *globals) error {
 	return g.table("workflow\tmodule\tcreated\tlive runs\tqueries\tmay call\tmay request\tmay send", rows)
 }
 
-// list shows names in a column.
+// list joins names with commas.
 func list(names []string) string {
 	if len(names) == 0 {
 		return "-"
@@ -187,7 +187,7 @@ type startCmd struct {
 	inputFlags
 }
 
-// request makes the request.
+// request builds the request.
 func (c *startCmd) request(input []byte) (r httpapi.StartRequest, err error) {
 	r = httpapi.StartRequest{ID: c.ID, Input: input, Version: c.Number, In: c.In, Timeout: c.Timeout, Attributes: c.Attr,
 		OnConflict: c.OnConflict, Priority: c.Priority}
@@ -249,7 +249,7 @@ func (c *startCmd) Run(g *globals) error {
 		g.answered = true // the server has the run
 		return g.waitResult(r.ID)
 	}
-	if g.Format == "json" { // as it came: a token without the scope read is told little of a run
+	if g.Format == "json" { // unchanged: a token without the scope read sees only part of a run
 		return g.json(json.RawMessage(answer))
 	}
 	if !r.Throttled.IsZero() {

@@ -1,11 +1,11 @@
-// Package backup copies stores to where they are safe, and back. A backup is a directory:
+// Package backup makes backups of stores, and restores them. A backup is a directory:
 //
-//	manifest.json   what it holds: each file with its size and SHA-256
+//	manifest.json   its contents: each file with its size and SHA-256
 //	store/          the files of the store
 //
-// On its way it is a tar stream of the same files, with the manifest at its end, so that a stream that was cut is not taken for
-// a backup. A place is a directory of backups, which are named after their time. A table of a store never changes, so a backup
-// shares those that it has in common with the one before by hard links, and they are not sent again. Each backup is whole:
+// In transit a backup is a tar stream of the same files with the manifest at its end, so that a truncated stream is not
+// taken for a backup. A place is a directory of backups, each named after its time. A table of a store never changes,
+// so a backup shares tables with the backup before by hard links, and they are not sent again. Each backup is complete:
 // any of them may be deleted.
 package backup
 
@@ -35,26 +35,27 @@ import (
 const (
 	// ManifestName is the file that makes a directory a backup.
 	ManifestName = "manifest.json"
-	// storeFolder is the folder of the files.
+	// storeFolder is the folder with the store's files.
 	storeFolder = "store"
 	// manifestVersion is the version of the manifest and of the stream.
 	manifestVersion = 1
-	// maxManifestBytes bounds a manifest that is read: some 100,000 files, of which a store of a terabyte has as many.
+	// maxManifestBytes bounds the size of a manifest: some 100,000 files, as many as a store of a terabyte has.
 	maxManifestBytes = 64 << 20
-	// chunkBytes is how much is copied at a time: between two chunks, others get the disk.
+	// chunkBytes is the size of a copied chunk. Other users of the disk get their turn between chunks.
 	chunkBytes = 256 << 10
-	// syncEveryBytes is how much is written until it is synced: a disk that gets gigabytes at once is deaf to all others.
+	// syncEveryBytes is how much is written between syncs: a disk that gets gigabytes at once does not answer other
+	// requests meanwhile.
 	syncEveryBytes = 8 << 20
 	fileMode       = 0o600
 	dirMode        = 0o700
 )
 
-// Manifest says what a backup holds.
+// Manifest lists the contents of a backup.
 type Manifest struct {
 	Version int       `json:"version"` // of the manifest: 1
-	Time    time.Time `json:"time"`    // of the store that it holds
+	Time    time.Time `json:"time"`    // of the store's checkpoint
 	Release string    `json:"release"` // of wfhost that made it
-	Format  int       `json:"format"`  // of the store: that of the release which had it open last
+	Format  int       `json:"format"`  // of the store, as of the release that last had it open
 	Files   []File    `json:"files"`   // by name
 }
 
@@ -63,7 +64,7 @@ type File struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
-	// ModifiedNs is when the store has written it, in Unix nanoseconds. A table of that name, size and time is that table.
+	// ModifiedNs is when the store wrote the file, in Unix nanoseconds. Name, size and time identify a table.
 	ModifiedNs int64 `json:"modified_ns"`
 	// Unread is how many backups have shared the file since its bytes were last compared with SHA256. The receiver sets it.
 	Unread int `json:"unread,omitempty"`
@@ -77,38 +78,39 @@ func (m *Manifest) Bytes() (n int64) {
 	return n
 }
 
-// ErrNotBackup says that something is no backup, or one that was cut.
+// ErrNotBackup: the input is not a backup, or a truncated one.
 var ErrNotBackup = errors.New("not a backup")
 
-// ErrDamaged says that a file of a backup is not what it was.
+// ErrDamaged: a file of a backup has changed since the backup was made.
 var ErrDamaged = errors.New("backup is damaged")
 
-// Options says how a backup is written.
+// Options says how Write writes a backup.
 type Options struct {
 	Time    time.Time // of the checkpoint; required
 	Release string
 	Format  int // of the store; 0 = store.FormatVersion
-	// Have are files of an earlier backup, which are left out of the stream if the store still has them.
+	// Have lists files of an earlier backup, which the stream leaves out if the store still has them.
 	Have []File
-	// BytesPerSecond bounds how fast files are read; 0 = not at all.
+	// BytesPerSecond bounds how fast files are read; 0 = no bound.
 	BytesPerSecond int64
 }
 
-// leftOut are files of a store's directory that are no part of it: locks, and what is prepared for the time to come.
+// leftOut reports whether a file in a store's directory is not part of the store: locks, prepared files, checkpoints,
+// and the format file, which the backup writes itself.
 func leftOut(name string) bool {
 	return name == "LOCK" || name == "prepared" || name == "checkpoints" || strings.HasPrefix(name, formatName)
 }
 
-// formatName is the file that says the format of a store: see store/FORMAT.md. Each backup has it, a checkpoint has not.
+// formatName is the file with the format of a store: see store/FORMAT.md. Each backup has it, a checkpoint does not.
 const formatName = "wfhost-format"
 
-// isTable reports whether a file never changes once it is there.
+// isTable reports whether a file is a table, which never changes once it exists.
 func isTable(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 }
 
-// Write writes the backup of a store whose files stand in a directory and do not change: a checkpoint, or a store that nobody
-// has open. It returns what the backup holds, files that were left out included.
+// Write writes the backup of a store whose files are in a directory and do not change: a checkpoint, or a store that is
+// not open. It returns the manifest, which includes files that were left out of the stream.
 func Write(ctx context.Context, w io.Writer, dir string, opts Options) (*Manifest, error) {
 	m := &Manifest{Version: manifestVersion, Time: opts.Time.UTC(), Release: opts.Release,
 		Format: cmp.Or(opts.Format, store.FormatVersion)}
@@ -124,7 +126,7 @@ func Write(ctx context.Context, w io.Writer, dir string, opts Options) (*Manifes
 		if leftOut(e.Name()) || e.IsDir() { // a store has files only; lost+found may be there
 			continue
 		}
-		if !e.Type().IsRegular() { // its bytes may be elsewhere, and may go on to change
+		if !e.Type().IsRegular() { // its bytes may be elsewhere, and may still change
 			return nil, fmt.Errorf("back up %s: it must be a regular file, and is %s; put the file itself in its place", e.Name(),
 				kindOf(e.Type()))
 		}
@@ -170,7 +172,7 @@ type stream struct {
 	limit *rate.Limiter
 }
 
-// file writes a file, unless the receiver has it.
+// file writes a file to the stream, unless the receiver has it.
 func (s *stream) file(path string, have []File) (File, error) {
 	r, err := os.Open(path)
 	if err != nil {
@@ -188,7 +190,7 @@ func (s *stream) file(path string, have []File) (File, error) {
 	return s.put(f, r)
 }
 
-// same reports whether a file of an earlier backup is this one.
+// same reports whether a file of an earlier backup is this file.
 func (f File) same(of File) bool {
 	return isTable(f.Name) && f.Name == of.Name && f.Size == of.Size && f.ModifiedNs == of.ModifiedNs
 }
@@ -208,7 +210,7 @@ func (s *stream) put(f File, r io.Reader) (File, error) {
 	return f, err
 }
 
-// copyChunks copies until the end of r, or of ctx.
+// copyChunks copies until r ends or ctx is done.
 func copyChunks(ctx context.Context, w io.Writer, r io.Reader, limit *rate.Limiter) (n int64, err error) {
 	buf := make([]byte, chunkBytes)
 	for {
@@ -236,7 +238,7 @@ func copyChunks(ctx context.Context, w io.Writer, r io.Reader, limit *rate.Limit
 	}
 }
 
-// received is a file that is written and hashed, and synced every now and then.
+// received is a file that is written, hashed, and synced every syncEveryBytes.
 type received struct {
 	*os.File
 	sum   hash.Hash
@@ -318,7 +320,7 @@ func decodeManifest(r io.Reader) (*Manifest, error) {
 	return m, nil
 }
 
-// checkName refuses names that lead out of the folder.
+// checkName refuses file names that would be outside of the folder.
 func checkName(name string) error {
 	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, `/\`) || !filepath.IsLocal(name) {
 		return fmt.Errorf("%w: it has a file named %q", ErrNotBackup, name)

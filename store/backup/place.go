@@ -19,37 +19,37 @@ import (
 )
 
 const (
-	// nameLayout is how a backup is named after its time, so that names sort as times do.
+	// nameLayout is the layout of a backup's name, which is its time. Names sort like times.
 	nameLayout = "20060102T150405.000Z"
-	// partialName is the folder of a backup that is being made, or was cut.
+	// partialName is the folder of a backup that is in progress, or was interrupted.
 	partialName = "partial"
 )
 
-// Made says what a backup has written.
+// Made describes a new backup.
 type Made struct {
 	Dir      string    `json:"dir"` // of the backup
 	Manifest *Manifest `json:"-"`
 	Files    int       `json:"files"`
 	Bytes    int64     `json:"bytes"` // of all files
-	// NewFiles and NewBytes are what was not taken from the backup before.
+	// NewFiles and NewBytes count the files that are not shared with the backup before.
 	NewFiles int   `json:"new_files"`
 	NewBytes int64 `json:"new_bytes"`
-	// Notes say what was wrong with the backup before, and was not taken from it for that reason.
+	// Notes are the faults of the backup before, each with the file that was not shared with it.
 	Notes []string `json:"notes,omitempty"`
 }
 
 // CreateOptions says how Create makes a backup. The zero value is usable.
 type CreateOptions struct {
-	// Full has all files sent again, and shares none with the backup before.
+	// Full sends all files again, and shares none with the backup before.
 	Full bool
-	// BytesPerSecond bounds how fast files of the backup before are read to be checked; 0 = not at all.
+	// BytesPerSecond bounds how fast files of the backup before are read for checking; 0 = no bound.
 	BytesPerSecond int64
 }
 
-// Create makes a backup in a place, which it creates if need be. send is given the files that the place has already, and writes
-// the stream of Write. The backup is durable when Create returns; after an error, there is none. Only one backup at a time is
-// made in a place: another one is store.ErrLocked. If the newest backup of the place cannot be used, the new one shares nothing
-// with it, and Made.Notes says why.
+// Create makes a backup in a place, which it creates if necessary. send gets the files that the place already has, and
+// writes the stream of Write. The backup is durable when Create returns; after an error, there is none. Only one backup
+// at a time can be made in a place: a second one gets store.ErrLocked. If the newest backup of the place cannot be
+// used, the new one shares nothing with it, and Made.Notes has the reason.
 func Create(ctx context.Context, place string, opts CreateOptions,
 	send func(ctx context.Context, have []File, w io.Writer) error) (*Made, error) {
 	if err := checkPlace(place); err != nil {
@@ -96,11 +96,11 @@ func Create(ctx context.Context, place string, opts CreateOptions,
 	return made, dirs.Sync(place)
 }
 
-// ErrPlace says that a folder is no place for backups.
+// ErrPlace: a folder cannot be a place for backups.
 var ErrPlace = errors.New("no place for backups")
 
-// checkPlace refuses what is no folder of files here, such as an address of a bucket, of which a folder "s3:" would be made, and
-// folders that are something else: a backup has no business among the files of a store.
+// checkPlace refuses a place that is not a local folder, and a folder with another use. An address of a bucket would
+// create a folder "s3:", and backups do not belong among the files of a store.
 func checkPlace(place string) error {
 	if place == "" || strings.Contains(place, "://") {
 		return fmt.Errorf("%w: the place must be a folder of this machine, which need not be there yet, got %q", ErrPlace, place)
@@ -119,13 +119,14 @@ func checkPlace(place string) error {
 	return fmt.Errorf("%w: %s is %s; give a folder for backups only, which need not be there yet", ErrPlace, place, what)
 }
 
-// isStore reports whether a folder holds a store: each one has a manifest of the database.
+// isStore reports whether a folder holds a store, which always has a manifest of the database.
 func isStore(dir string) bool {
-	list, _ := os.ReadDir(dir) // what cannot be read is none
+	list, _ := os.ReadDir(dir) // an unreadable folder is not a store
 	return slices.ContainsFunc(list, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), "MANIFEST-") })
 }
 
-// ownPartial refuses what is no backup that was cut, but has its name. Other programs call folders so, too.
+// ownPartial refuses a folder with the name of an interrupted backup that holds other files: other programs also use
+// that name.
 func ownPartial(partial string) error {
 	if _, err := os.Lstat(partial); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -150,8 +151,8 @@ func foreign(partial, what string) error {
 		"another folder", ErrPlace, partial, what)
 }
 
-// nameAfter names a backup after its time, or, should the clock have been set back, after the backup before: the newest one is
-// that with the last name.
+// nameAfter returns the name of a new backup: its time, or a later one if the clock was set back, since the newest
+// backup must have the last name.
 func nameAfter(at time.Time, before string) string {
 	if last, err := time.Parse(nameLayout, before); err == nil && !at.Truncate(time.Millisecond).After(last) {
 		at = last.Add(time.Millisecond)
@@ -159,7 +160,8 @@ func nameAfter(at time.Time, before string) string {
 	return at.Format(nameLayout)
 }
 
-// receive writes the files of a stream into a directory, with those of the backup before that it leaves out.
+// receive writes the files of a stream into a directory, and adds the files that the stream leaves out from the backup
+// before.
 func receive(ctx context.Context, dir, before string, have []File,
 	send func(context.Context, []File, io.Writer) error) (*Made, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -206,7 +208,7 @@ func extract(ctx context.Context, r io.Reader, dir, before string) (*Made, error
 			if err != nil {
 				return nil, err
 			}
-			_, err = io.Copy(io.Discard, r) // so that who sends comes to the end
+			_, err = io.Copy(io.Discard, r) // so that the sender can finish
 			if err != nil {
 				return nil, err
 			}
@@ -248,7 +250,8 @@ func write(ctx context.Context, path string, r io.Reader) (n int64, sum string, 
 	return n, sum, errors.Join(err, closed)
 }
 
-// complete compares what was received with the manifest, and takes from the backup before what was left out.
+// complete compares the received files with the manifest, and takes the files that were left out from the backup
+// before.
 func complete(ctx context.Context, folder, before string, m *Manifest, got map[string]File) error {
 	for i := range m.Files {
 		f := &m.Files[i]
@@ -273,7 +276,7 @@ func complete(ctx context.Context, folder, before string, m *Manifest, got map[s
 	return nil
 }
 
-// check compares a file with what the manifest says of it.
+// check compares the size and hash of a file with the manifest.
 func (f File) check(n int64, sum string) error {
 	switch {
 	case n != f.Size:
@@ -284,7 +287,7 @@ func (f File) check(n int64, sum string) error {
 	return nil
 }
 
-// writeManifest makes a directory a backup, durably: everything else in it is durable.
+// writeManifest turns a directory into a backup, durably. All other files in it are durable already.
 func writeManifest(dir string, m *Manifest) error {
 	text, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
@@ -318,8 +321,8 @@ func Latest(place string) (string, error) {
 	return list[len(list)-1], nil
 }
 
-// List returns the backups of a place, the oldest first: the folders that have the name that Create gave them, and a
-// manifest. One that was renamed is no backup of the place any more, and can still be restored and verified by its own path.
+// List returns the backups of a place, the oldest first: the folders with a name as Create gives them, and a manifest.
+// A renamed backup no longer belongs to the place, but can still be restored and verified by its own path.
 func List(place string) (dirs []string, err error) {
 	list, err := os.ReadDir(place)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// RestoreName is the folder of a data directory into which a backup is restored. When it is there, the restore was cut, and the
-// data must not be used.
+// RestoreName is the folder of a data directory into which a backup is restored. If it exists, the restore was
+// interrupted, and the data must not be used.
 const RestoreName = "restore.partial"
 
-// Find returns the backup that a path names: a backup, or the newest one of a place.
+// Find returns the backup at a path: the path itself if it is a backup, or the newest backup of a place.
 func Find(path string) (string, error) {
 	if _, err := os.Stat(filepath.Join(path, ManifestName)); err == nil {
 		return path, nil
@@ -28,9 +28,10 @@ func Find(path string) (string, error) {
 	return Latest(path)
 }
 
-// Restore makes a backup the store of a new data directory, durable on return; the directory must be empty or not be there.
-// from is a backup, a place whose newest one is taken, or a file with a stream. Each file is checked. A copy refuses every
-// change until it is released: see pebblestore.Store.MarkCopy. It returns which backup it was.
+// Restore creates a data directory with the store of a backup, durable on return. The directory must be empty or
+// missing. from is a backup, a place, whose newest backup is taken, or a file with a stream. Each file is checked. With
+// asCopy, the store refuses every change until it is released: see pebblestore.Store.MarkCopy. It returns the path and
+// manifest of the backup.
 func Restore(ctx context.Context, from, data string, asCopy bool) (dir string, m *Manifest, err error) {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -79,7 +80,7 @@ func RestoreStream(ctx context.Context, r io.Reader, data string, asCopy bool) (
 	return m, err
 }
 
-// restore has a folder filled with a backup, and makes that the store of a data directory in its last step.
+// restore calls fill to fill a folder with a backup. Its last step makes that the store of a data directory.
 func restore(data string, asCopy bool, fill func(into string) error) (err error) {
 	list, err := os.ReadDir(data)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -123,8 +124,8 @@ func markCopy(dir string) error {
 	return errors.Join(s.MarkCopy(), s.Close())
 }
 
-// Check compares the files of a backup with its manifest. It returns what is wrong, nothing if it is whole. Whether the store in
-// it is sound is another question: see Link.
+// Check compares the files of a backup with its manifest. It returns the differences, nothing if the backup is whole.
+// It does not check the store in it: see Link.
 func Check(ctx context.Context, dir string) (wrong []error, err error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
@@ -164,18 +165,18 @@ func checkFile(ctx context.Context, path string, f File, limit *rate.Limiter) er
 	return f.check(n, sum.text())
 }
 
-// Unfinished returns an error if a restore into a data directory was cut.
+// Unfinished returns an error if a restore into a data directory was interrupted.
 func Unfinished(data string) error {
 	if _, err := os.Stat(filepath.Join(data, RestoreName)); err != nil {
-		return nil //nolint:nilerr // it is not there, or nothing can be
+		return nil //nolint:nilerr // the folder does not exist, or cannot
 	}
 	if _, err := os.Stat(filepath.Join(data, storeFolder)); err == nil {
-		return nil // all was done but tidying up
+		return nil // only the cleanup is missing
 	}
 	return &unfinished{data}
 }
 
-// unfinished is store.ErrCorrupt of a restore that was cut.
+// unfinished is the store.ErrCorrupt of an interrupted restore.
 type unfinished struct{ data string }
 
 // Error says what to do.
@@ -186,8 +187,8 @@ func (u *unfinished) Error() string {
 // Unwrap returns store.ErrCorrupt.
 func (u *unfinished) Unwrap() error { return store.ErrCorrupt }
 
-// Link makes a directory with the files of a backup's store, to be read: hard links, or copies where there are no links. It is
-// made beside the backup, where there are links, and among the temporary files if nothing can be made there. remove removes it.
+// Link makes a readable directory with the files of a backup's store: hard links, or copies if links are not supported.
+// It is beside the backup, or among the temporary files if the folder of the backup is not writable. remove removes it.
 func Link(ctx context.Context, dir string) (path string, remove func() error, err error) {
 	m, err := ReadManifest(dir)
 	if err != nil {

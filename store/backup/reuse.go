@@ -12,13 +12,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// checkedInTurn is in how many backups each table that they share is read once and compared with its SHA-256. Reading all
-// of them each time would make a backup of what is new as long as one of everything: 16,000 s for a terabyte at 64 MiB a second.
+// checkedInTurn is the number of backups over which each shared table is read once and compared with its SHA-256.
+// Reading all shared tables for each backup would make it as slow as a full one: 16,000 s for a terabyte at 64 MiB a
+// second.
 const checkedInTurn = 8
 
-// reusable returns the tables of a backup that the next one may share, and what was wrong with others. Each has the size it
-// should have. Those that were not read for the longest time are read: an eighth of the bytes, at least one table. If one of
-// them is damaged, all are read. A backup that cannot be read has none.
+// reusable returns the tables of a backup that the next one may share, and the faults of others. All have the right
+// size. It reads the tables that were not read for the most backups: an eighth of the bytes, at least one table. Once a
+// table is damaged, it reads all further ones. If the backup's manifest cannot be read, it returns no tables.
 func reusable(ctx context.Context, dir string, bytesPerSecond int64) (have []File, notes []string, err error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
@@ -53,7 +54,7 @@ func reusable(ctx context.Context, dir string, bytesPerSecond int64) (have []Fil
 	return sound, notes, nil
 }
 
-// there returns the files of a backup that have the size they should have.
+// there returns the tables of a backup that have the right size.
 func there(dir string, m *Manifest) (have []File) {
 	for _, f := range m.Files {
 		if info, err := os.Stat(filepath.Join(dir, storeFolder, f.Name)); err == nil && info.Size() == f.Size && isTable(f.Name) {
@@ -63,7 +64,7 @@ func there(dir string, m *Manifest) (have []File) {
 	return have
 }
 
-// reuse makes a file of the backup before one of this backup: a hard link, or a copy where there are no links.
+// reuse adds a file of the backup before to this backup: by a hard link, or a copy if links are not supported.
 func reuse(ctx context.Context, from, to string, f File) error {
 	if os.Link(from, to) == nil {
 		return nil

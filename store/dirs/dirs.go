@@ -1,4 +1,4 @@
-// Package dirs makes directories that are still there after a power cut.
+// Package dirs creates directories that survive a power cut.
 package dirs
 
 import (
@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// sync is Sync, in place of which tests put one that notes what it is called for.
+// sync is Sync. Tests replace it to record the calls.
 var sync = Sync
 
-// Make creates a directory and those above it that are missing, as os.MkdirAll does, and syncs the parent of each one that it
-// has created: whatever is synced in a directory is lost if the directory is. Durable on return.
+// Make creates a directory and its missing parents, as os.MkdirAll does, and syncs the parent of each directory that it
+// creates: otherwise a power cut could remove the directory with all synced files in it. Durable on return.
 func Make(path string, mode os.FileMode) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -35,14 +35,14 @@ func Make(path string, mode os.FileMode) error {
 		}
 	}
 	if err := os.Mkdir(path, mode); err != nil {
-		if info, other := os.Stat(path); other != nil || !info.IsDir() { // another process was faster otherwise
+		if info, other := os.Stat(path); other != nil || !info.IsDir() { // otherwise another process was faster
 			return err
 		}
 	}
 	return sync(parent)
 }
 
-// Sync makes durable which files and directories a directory has. Windows has no such call, and writes them through.
+// Sync makes a directory's list of files and directories durable. Windows has no such call, and writes them through.
 func Sync(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -128,7 +128,7 @@ func checkEntries(length int, expect store.Seq, entries []store.Entry) error {
 	return nil
 }
 
-// checkSizes refuses records that could not be decoded. A payload counts as one that is stored beside its entry.
+// checkSizes refuses records that could not be decoded. Payloads count as stored beside their entry.
 func (d *Data) checkSizes(c *store.RunCommit) error {
 	var err error
 	check := func(what string, record []byte) {

@@ -112,7 +112,7 @@ func (s *Store) SetCells(_ context.Context, x store.QueueSet) error {
 	return nil
 }
 
-// setQueue makes a change that was checked.
+// setQueue applies a checked change.
 func (d *Data) setQueue(p store.PartitionID, x *store.QueueSet) {
 	cells := d.queues[x.Queue]
 	if cells == nil {

@@ -25,7 +25,7 @@ func (s *Store) Timers(_ context.Context, q store.TimerQuery) (store.Page, error
 	}, false)
 }
 
-// page returns the first runs that are selected, in the order of their positions.
+// page returns the first runs that choose selects, in the order of their positions.
 func (s *Store) page(limit int, choose func(*store.RunState) (store.Position, bool), falling bool) (page store.Page, err error) {
 	if err := s.lock(); err != nil {
 		return page, err
@@ -58,7 +58,7 @@ func (s *Store) page(limit int, choose func(*store.RunState) (store.Position, bo
 	return page, nil
 }
 
-// Counts returns how many runs a namespace has.
+// Counts returns the number of runs of each version in a namespace.
 func (s *Store) Counts(_ context.Context, ns store.NamespaceID) ([]store.Count, error) {
 	if err := s.lock(); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *Store) Counts(_ context.Context, ns store.NamespaceID) ([]store.Count, 
 	return slices.SortedFunc(maps.Values(counts), store.CompareCounts), nil
 }
 
-// Tallies returns how many runs each namespace has.
+// Tallies returns the number of runs of each namespace.
 func (s *Store) Tallies(context.Context) (map[store.NamespaceID]store.Tally, error) {
 	if err := s.lock(); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (s *Store) Tallies(context.Context) (map[store.NamespaceID]store.Tally, err
 	return all, nil
 }
 
-// CountOf returns how many runs a version of a workflow has.
+// CountOf returns the number of runs of a version of a workflow.
 func (s *Store) CountOf(_ context.Context, ns store.NamespaceID, workflow string, version uint32) (n store.Tally, err error) {
 	if err := s.lock(); err != nil {
 		return n, err

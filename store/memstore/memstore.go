@@ -17,7 +17,7 @@ import (
 
 // Data is the contents of a store.
 type Data struct {
-	// NowMs returns the Unix time in milliseconds at which a namespace is created; nil leaves it unknown. It is set
+	// NowMs returns the Unix time in milliseconds for the creation of a namespace. nil leaves it unknown. It is set
 	// before the first Open.
 	NowMs func() int64
 
@@ -30,11 +30,11 @@ type Data struct {
 	modules  map[store.Digest]module
 	versions []store.Version
 	hooks    map[store.RunKey]store.HookHolder         // by token
-	wakes    [store.Partitions]map[store.WakeKey]int64 // deadlines of those that are not of runs
+	wakes    [store.Partitions]map[store.WakeKey]int64 // deadlines of wakes that do not belong to runs
 	scratch  []byte
 	spaces   []store.Namespace
 	spaceIDs map[string]store.NamespaceID
-	// retentions, by namespace and workflow; what was handed out stays as it is
+	// retentions, by namespace and workflow; copied on write
 	retentions []store.Retention
 	quotas     []store.Quota
 	tokens     map[store.Digest]store.Token
@@ -57,7 +57,7 @@ type module struct {
 	info store.ModuleInfo
 }
 
-// New gives empty data.
+// New returns empty data.
 func New() *Data {
 	return &Data{runs: map[store.RunKey]*run{}, used: map[store.NamespaceID]store.Usage{},
 		modules: map[store.Digest]module{}, spaceIDs: map[string]store.NamespaceID{},
@@ -65,10 +65,10 @@ func New() *Data {
 		schedules: map[store.RunKey]*store.Schedule{}, queues: map[store.RunKey]map[string][]byte{}}
 }
 
-// Open gives a store over the data. Several may be open at a time.
+// Open returns a store over the data. Several may be open at a time.
 func (d *Data) Open() *Store { return &Store{d: d} }
 
-// Commits gives the number of group commits so far.
+// Commits returns the number of group commits so far.
 func (d *Data) Commits() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +83,7 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// lock takes the data's lock, or says that this handle is closed.
+// lock takes the data's lock, or returns ErrClosed if the handle is closed.
 func (s *Store) lock() error {
 	s.d.mu.Lock()
 	if s.closed {
@@ -101,7 +101,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Acquire gives the partition a new epoch.
+// Acquire gives a partition a new epoch.
 func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time.Duration) (store.Partition, error) {
 	if err := s.lock(); err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (s *Store) Output(_ context.Context, key store.RunKey, from uint64, limit i
 	return slices.Clone(chunks[:store.Fitting(chunks, func(x *store.Chunk) int { return len(x.Data) })]), nil
 }
 
-// Hook gives who holds a token.
+// Hook returns the holder of a token.
 func (s *Store) Hook(_ context.Context, ns store.NamespaceID, token string) (store.HookHolder, bool, error) {
 	if err := s.lock(); err != nil {
 		return store.HookHolder{}, false, err
@@ -216,5 +216,5 @@ func (s *Store) Hook(_ context.Context, ns store.NamespaceID, token string) (sto
 	return h, ok, nil
 }
 
-// Modules gives the module store.
+// Modules returns the module store.
 func (s *Store) Modules() store.ModuleStore { return modules{s} }

@@ -66,7 +66,7 @@ func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]st
 		}
 		next, added := spec.Next(latest)
 		if added {
-			m.s.d.versions = slices.DeleteFunc(m.s.d.versions, func(v store.Version) bool { // whose number next follows
+			m.s.d.versions = slices.DeleteFunc(m.s.d.versions, func(v store.Version) bool { // the newest one was kept for its number only
 				return v.Deleted && v.Namespace == next.Namespace && v.Workflow == next.Workflow
 			})
 			m.s.d.versions = append(m.s.d.versions, next)
@@ -127,7 +127,7 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 	if slices.ContainsFunc(m.s.d.versions[i+1:], func(v store.Version) bool { return v.Namespace == ns && v.Workflow == workflow }) {
 		m.s.d.versions = slices.Delete(m.s.d.versions, i, i+1)
 	} else {
-		m.s.d.versions[i].Deleted = true // it is the newest one, whose number must not be given again
+		m.s.d.versions[i].Deleted = true // the newest version, whose number must not be reused
 	}
 	if !m.used(d) {
 		delete(m.s.d.modules, d)
@@ -153,7 +153,7 @@ func (m modules) Newest(_ context.Context, ns store.NamespaceID, workflow string
 	return found, nil
 }
 
-// Count returns how many versions a namespace has.
+// Count returns the number of versions of a namespace.
 func (m modules) Count(_ context.Context, ns store.NamespaceID) (n int64, err error) {
 	if err := m.s.lock(); err != nil {
 		return 0, err

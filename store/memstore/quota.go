@@ -29,7 +29,7 @@ func (s *Store) SetQuota(_ context.Context, q store.Quota) error {
 	return nil
 }
 
-// Quotas returns all of them.
+// Quotas returns all quotas.
 func (s *Store) Quotas(context.Context) ([]store.Quota, error) {
 	if err := s.lock(); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (s *Store) Quotas(context.Context) ([]store.Quota, error) {
 	return slices.Clone(s.d.quotas), nil
 }
 
-// Used returns what a namespace uses.
+// Used returns the usage of a namespace.
 func (s *Store) Used(_ context.Context, ns store.NamespaceID) (u store.Usage, err error) {
 	if err := s.lock(); err != nil {
 		return u, err
@@ -47,7 +47,7 @@ func (s *Store) Used(_ context.Context, ns store.NamespaceID) (u store.Usage, er
 	return s.d.used[ns], nil
 }
 
-// count adds what a run uses n times, if it is there.
+// count adds n times the usage of a run to its namespace, if the run exists.
 func (d *Data) count(key store.RunKey, n int64) {
 	r := d.runs[key]
 	if r == nil || r.state.Deleted {

@@ -52,7 +52,7 @@ func (s *Store) SetRetention(_ context.Context, r store.Retention) error {
 	return nil
 }
 
-// Retentions returns all of them.
+// Retentions returns all retentions.
 func (s *Store) Retentions(context.Context) ([]store.Retention, error) {
 	if err := s.lock(); err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func (s *Store) Schedules(_ context.Context, q store.ScheduleQuery) (list []stor
 	return list[:store.Fitting(list, func(x *store.Schedule) int { return len(x.Data) })], nil
 }
 
-// setSchedule makes a change that was checked.
+// setSchedule applies a checked change.
 func (d *Data) setSchedule(p store.PartitionID, x *store.ScheduleSet) {
 	w := store.WakeSet{Kind: store.WakeSchedule, Key: x.Schedule.Key, OldUnixMs: store.NoWake, UnixMs: x.Schedule.WakeUnixMs}
 	if old := d.schedules[w.Key]; old != nil {

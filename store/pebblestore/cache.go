@@ -9,28 +9,29 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// cacheBytes bounds what is kept of runs that will be needed soon: some ten thousand short journals.
+// cacheBytes bounds the cached records of runs that will be needed soon: some ten thousand short journals.
 const cacheBytes = 32 << 20
 
-// nearMs is how far ahead a run's wake may lie for the run to be kept: later ones would only push out those that
-// wake before them. It is about as long as a turn of the host's wheel.
+// nearMs is how far ahead a run's wake may be for the run to be cached. Later runs would only evict runs that wake
+// before them. It is about one turn of the host's timer wheel.
 const nearMs = 65_536
 
-// endedBytes bounds what is kept of runs that have ended, whose results are read soon afterwards, and of ids without a run,
-// for which one is often about to start: some three thousand in all.
+// endedBytes bounds the cached records of ended runs, whose results are read soon afterwards, and of ids without a run,
+// which are often about to be started: some three thousand in all.
 const endedBytes = 2 << 20
 
-// recordBytes is about what a record takes beside its variable parts: itself, its key, its places in map and list.
+// recordBytes is the approximate size of a record besides its variable parts: the struct, its key, its entries in map
+// and list.
 const recordBytes = 640
 
-// record is what a commit and a wake need of a run: its state, and the last chunk of its journal. It is as of a
-// durable commit and does not change, but a next commit may append to last, behind its end.
+// record holds what a commit and a wake need of a run: its state, and the last chunk of its journal. It is as of a
+// durable commit and immutable, except that the next commit may append to the capacity of last.
 type record struct {
 	stored
 	last []byte
 }
 
-// absent stands for the record of an id that no run has.
+// absent is the record of an id without a run.
 var absent = &record{}
 
 func (r *record) bytes(run store.RunKey) int {
@@ -41,7 +42,7 @@ func (r *record) bytes(run store.RunKey) int {
 	return n
 }
 
-// list tells with which others the record is kept, nil if nobody may need it soon.
+// list returns the LRU list for the record, nil if it will not be needed soon.
 func (r *record) list(c *cache) *recent {
 	s := &r.state
 	switch {
@@ -53,14 +54,14 @@ func (r *record) list(c *cache) *recent {
 	return nil
 }
 
-// tail returns the last chunk if it holds all entries of an iteration from one on.
+// tail returns the last chunk if it holds all entries of an iteration from a seq on.
 func (r *record) tail(iteration uint32, from store.Seq) ([]byte, bool) {
 	return r.last, r != absent && iteration == r.state.Iteration && from >= r.chunk && len(r.last) > 0
 }
 
-// cache holds records, the least recently used of which give way: those of runs that go on, and apart from them those of
-// others. It agrees with the database: a commit holds the lock of each run that it changes until both are up to date, and
-// a run is noted as absent only under its lock.
+// cache holds records and evicts the least recently used ones, with separate bounds for runs that continue and for
+// other ids. It agrees with the database: a commit holds the lock of each run that it changes until both are up to
+// date, and a run is noted as absent only under its lock.
 type cache struct {
 	mu    sync.Mutex
 	items map[store.RunKey]*list.Element
@@ -68,7 +69,7 @@ type cache struct {
 	ended recent
 }
 
-// recent holds records in the order of their use.
+// recent is an LRU list of records.
 type recent struct {
 	lru   list.List // of *item, the most recently used first
 	bytes int
@@ -81,7 +82,7 @@ type item struct {
 	in     *recent
 }
 
-// get returns the record of a run, absent if there is no such run, nil if that is not known.
+// get returns the record of a run, absent if there is no such run, nil if it is not cached.
 func (c *cache) get(run store.RunKey) *record {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +95,7 @@ func (c *cache) get(run store.RunKey) *record {
 	return i.record
 }
 
-// put replaces what is held of a run, by nothing if the record is nil or will not be needed soon.
+// put replaces the cached record of a run, and removes it if r is nil or will not be needed soon.
 func (c *cache) put(run store.RunKey, r *record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,22 +5,24 @@ import (
 	"sync"
 )
 
-// cellBytes bounds the single cells that are remembered: with each start, that of its workflow's window is read, which few have.
+// cellBytes bounds the remembered cells. Each start reads the cell of its workflow's start window, which few workflows
+// have.
 const cellBytes = 256 << 10
 
-// cellOverhead is about what a remembered cell takes beside key and value.
+// cellOverhead is the approximate size of a remembered cell besides key and value.
 const cellOverhead = 96
 
-// cells remembers cells that were read one by one, and those that are not there, by their keys. It agrees with the database:
-// a cell is noted under the lock of its queue, and a commit that changes it forgets it under the same lock, which it holds until
-// it is durable. When it is full, all is forgotten.
+// cells caches cells that were read one by one, including absent ones, by their keys. It agrees with the database: a
+// cell is noted under the lock of its queue. A commit that changes the cell forgets it under the same lock, which it
+// holds until it is durable. When the cache is full, it is cleared.
 type cells struct {
 	mu    sync.Mutex
-	of    map[string][]byte // nil: the cell is not there
+	of    map[string][]byte // nil: the cell does not exist
 	bytes int
 }
 
-// get returns the value of a cell, nil if it is not there; false if that is not known. The value must not be changed.
+// get returns the value of a cell, nil if it does not exist, and false if it is not cached. The value must not be
+// changed.
 func (c *cells) get(key []byte) (value []byte, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,7 +34,7 @@ func (c *cells) get(key []byte) (value []byte, known bool) {
 func (c *cells) note(key, value []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, known := c.of[string(key)]; known { // others have waited for the queue, too
+	if _, known := c.of[string(key)]; known { // another caller noted it while this one waited for the queue
 		return
 	}
 	if c.of == nil || c.bytes > cellBytes {

@@ -14,43 +14,44 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// MaxProblems bounds the problems that a report names. The others are counted: a store that has more is not repaired by reading
-// them.
+// MaxProblems bounds the problems that a report lists. It only counts further ones: a person does not repair such a
+// store problem by problem.
 const MaxProblems = 1000
 
-// Problem is one thing that Check has found.
+// Problem is one finding of Check.
 type Problem struct {
-	// Kind is what is wrong: format, key, namespace, module, blob, state, journal, log, output, inbox, hook, schedule, seal,
-	// or one of those that repairing makes right: index, count, wake, mark, payload.
+	// Kind is the kind of problem: format, key, namespace, module, blob, state, journal, log, output, inbox, hook,
+	// schedule, seal. Repair corrects the kinds index, count, wake, mark and payload.
 	Kind      string            `json:"kind"`
-	Partition int               `json:"partition"` // -1: of the whole store
+	Partition int               `json:"partition"` // -1: the whole store
 	Namespace store.NamespaceID `json:"namespace"`
 	Run       string            `json:"run,omitempty"`
 	Text      string            `json:"text"`
 	Repaired  bool              `json:"repaired,omitempty"`
 }
 
-// Report is what Check has found.
+// Report is the result of Check.
 type Report struct {
 	Format   int   `json:"format"`
-	Runs     int64 `json:"runs"` // without those that were deleted
+	Runs     int64 `json:"runs"` // without deleted runs
 	Entries  int64 `json:"entries"`
 	Modules  int64 `json:"modules"`
 	Blobs    int64 `json:"blobs"`
 	Commands int64 `json:"commands"`
-	// Schedules is how many records of schedules were read.
+	// Schedules is the number of schedule records that were read.
 	Schedules int64 `json:"schedules"`
-	// Orphans are blobs that no journal names, which is no problem: they are of deleted runs, from before format 4.
+	// Orphans counts blobs that no journal names. They are no problem: they belong to runs that were deleted before
+	// format 4.
 	Orphans     int64 `json:"orphan_blobs"`
 	OrphanBytes int64 `json:"orphan_bytes"`
-	// OrphansRemoved is how many of them a repair has removed.
+	// OrphansRemoved is the number of orphans that a repair has removed.
 	OrphansRemoved int64     `json:"orphans_removed,omitempty"`
 	Problems       []Problem `json:"problems"`      // at most MaxProblems
-	More           int64     `json:"more_problems"` // so many others
-	Repaired       int64     `json:"repaired"`      // of all
+	More           int64     `json:"more_problems"` // number of problems not listed
+	Repaired       int64     `json:"repaired"`      // of listed and unlisted problems
 }
 
-// Left returns the number of problems that are there still.
+// Left returns the number of problems that are not repaired.
 func (r *Report) Left() int64 { return int64(len(r.Problems)) + r.More - r.Repaired }
 
 // Add notes a problem.
@@ -67,19 +68,19 @@ func (r *Report) Add(p Problem) {
 
 // CheckOptions says how a store is checked.
 type CheckOptions struct {
-	// Repair makes indexes, counts, wakes and marks anew where they are not what the states of the runs imply. States, journals,
-	// modules and blobs are never changed. If all is sound then, it removes the orphans.
+	// Repair rebuilds indexes, counts, wakes and marks that differ from what the states of the runs imply. States,
+	// journals, modules and blobs are never changed. If no problem is left, it removes the orphans.
 	Repair bool
 	Logger *slog.Logger
-	// Queue returns what is wrong with the cells of the queue of a name, in the order of their keys; nil finds nothing. All
-	// cells of a queue are in memory then.
+	// Queue returns the faults of the cells of the queue with a name, which are in the order of their keys. nil finds
+	// no faults. All cells of a queue are in memory at once.
 	Queue func(name string, cells []store.Cell) []string
 }
 
-// Check reads the whole of a closed store: every record decodes, journals have no gaps, blobs and modules are what their keys
-// say, no key belongs to nothing, and the indexes are those that the states of the runs imply. It changes nothing, unless it
-// is to repair: then the database is opened to be written, too. An error means that the store cannot be read at all. It holds the
-// states and keys of a partition in memory at a time.
+// Check reads the whole of a closed store. It checks that every record decodes, journals have no gaps, blobs and
+// modules match their keys, each key belongs to a record, and the indexes agree with the states of the runs. It changes
+// nothing unless Repair is set; then the database is opened for writing. An error means that the store cannot be read
+// at all. Check holds the states and keys of one partition in memory at a time.
 func Check(ctx context.Context, dir string, opts CheckOptions) (r *Report, err error) {
 	s, err := open(dir, Options{ReadOnly: !opts.Repair, Logger: opts.Logger})
 	if err != nil {
@@ -103,11 +104,11 @@ type checker struct {
 	repair  bool
 	queue   func(string, []store.Cell) []string // CheckOptions.Queue
 	report  *Report
-	modules map[store.Digest]bool // that are there
+	modules map[store.Digest]bool // stored modules
 	named   map[store.Digest]bool // blobs that journals name: whether they are sound
 	spaces  map[store.NamespaceID]bool
-	list    []store.NamespaceID // that have keys, ascending
-	keys    map[string]bool     // ids with which records may be sealed
+	list    []store.NamespaceID // with keys, ascending
+	keys    map[string]bool     // ids of the keys with which records may be sealed
 }
 
 // whole notes a problem of the whole store.
@@ -141,12 +142,12 @@ func (c *checker) all() error {
 	return c.blobs()
 }
 
-// orphanPortion is how many orphans are removed by one commit: each has at most 8 MiB, of which only the key is written.
+// orphanPortion is how many orphans one commit removes. Each has at most 8 MiB, but the commit writes only the key.
 const orphanPortion = 256
 
-// removeOrphans removes large payloads that no journal names, with the keys that keep them for ever. Nothing else refers to one:
-// versions name modules, and commands, schedules and output have what they carry in their records. Nothing is removed while a
-// problem is left, since what cannot be read may name one.
+// removeOrphans removes large payloads that no journal names, with the keys that pin them. Only journals refer to
+// payloads: versions name modules, and commands, schedules and output contain their data. It removes nothing while a
+// problem is left, since an unreadable record may name an orphan.
 func (c *checker) removeOrphans(orphans []store.Digest) error {
 	if !c.repair || c.report.Left() > 0 {
 		return nil
@@ -253,14 +254,14 @@ func (c *checker) namespaces() error {
 	})
 }
 
-// Tables of a partition and of the whole store, in this format. Those in shared stand under namespace 0 alone.
+// Tables of a partition and of the whole store, in this format. The tables in sharedTables are under namespace 0 only.
 const (
 	partitionTables = "sjwrcbkqntxidoghpeuy"
 	sharedTables    = "wbnide"
 	wholeTables     = "NAmMWBRQLPVKUO"
 )
 
-// tables looks which tables there are, without reading them.
+// tables checks which tables exist, without reading them.
 func (c *checker) tables() (err error) {
 	it, err := c.s.db.NewIter(nil)
 	if err != nil {
@@ -298,7 +299,7 @@ func (c *checker) tables() (err error) {
 	return firstError(it.Error(), it.Close())
 }
 
-// quotaRecords checks that quotas are those of namespaces.
+// quotaRecords checks that each quota belongs to a namespace.
 func (c *checker) quotaRecords() error {
 	return c.each(0, store.NoPartition, store.TableQuota, func(rest, v []byte) error {
 		q, err := store.DecodeQuota(v)
@@ -314,7 +315,7 @@ func (c *checker) quotaRecords() error {
 	})
 }
 
-// digest reads a key that is one.
+// digest reads a key that is a digest.
 func (c *checker) digest(kind string, rest []byte) (d store.Digest, ok bool) {
 	if copy(d[:], rest); len(rest) != len(d) {
 		c.whole(kind, "the key of a %s has %d bytes, want %d", kind, len(rest), len(d))
@@ -346,7 +347,7 @@ func (c *checker) moduleInfos() error {
 	})
 }
 
-// wasm checks that bytes of modules belong to one.
+// wasm checks that all bytes of modules belong to a module.
 func (c *checker) wasm() error {
 	return c.each(0, store.NoPartition, store.TableWasm, func(rest, _ []byte) error {
 		if d, ok := c.digest("module", rest); ok && !c.modules[d] {
@@ -378,7 +379,7 @@ func (c *checker) versions() error {
 	return nil
 }
 
-// blobs checks the bytes of large payloads, and counts those that no journal names.
+// blobs checks the bytes of large payloads, and counts the orphans.
 func (c *checker) blobs() error {
 	var orphans []store.Digest
 	err := c.each(0, store.NoPartition, store.TableBlob, func(rest, v []byte) error {
@@ -407,7 +408,7 @@ func (c *checker) blobs() error {
 	return c.removeOrphans(orphans)
 }
 
-// apply writes what repairs, durably.
+// apply writes a repair, durably.
 func (c *checker) apply(b *pebble.Batch) error {
 	if b.Empty() {
 		return nil

@@ -18,12 +18,12 @@ import (
 type partitionCheck struct {
 	*checker
 	p store.PartitionID
-	// want is what the tables hold that the states imply: key to value.
+	// want holds the table entries that the states imply: key to value.
 	want   map[string][]byte
 	counts shifts
-	states map[string]*stored               // of one namespace, by id
-	large  map[string]map[store.Digest]bool // payloads that the journals of one namespace name, by id
-	lost   bool                             // a state cannot be read, so that nobody knows what is implied
+	states map[string]*stored               // of one namespace, by run id
+	large  map[string]map[store.Digest]bool // payloads named by the journals of one namespace, by run id
+	lost   bool                             // a state cannot be read, so want is incomplete
 }
 
 func digestOf(b []byte) store.Digest { return sha256.Sum256(b) }
@@ -54,7 +54,7 @@ func (x *partitionCheck) all() error {
 	return x.indexes()
 }
 
-// readStates reads the states of a namespace, and notes what they imply.
+// readStates reads the states of a namespace, and adds the implied entries to want.
 func (x *partitionCheck) readStates(ns store.NamespaceID) error {
 	b := x.s.db.NewBatch()
 	defer func() { _ = b.Close() }() // memory only
@@ -90,7 +90,7 @@ func (x *partitionCheck) readStates(ns store.NamespaceID) error {
 	})
 }
 
-// wants notes that the keys which a batch sets are implied.
+// wants adds the keys that a batch sets to want.
 func (x *partitionCheck) wants(b *pebble.Batch) error {
 	for in := b.Reader(); ; {
 		_, k, v, ok, err := in.Next()
@@ -101,7 +101,7 @@ func (x *partitionCheck) wants(b *pebble.Batch) error {
 	}
 }
 
-// place reads the id of a run, and what stands behind it in a key.
+// place splits a key into the id of a run and the bytes after it.
 func place(rest []byte, bytesBehind int) (id string, behind []byte, ok bool) {
 	at := bytes.IndexByte(rest, 0)
 	if at <= 0 || len(rest)-at-1 != bytesBehind {
@@ -110,15 +110,15 @@ func place(rest []byte, bytesBehind int) (id string, behind []byte, ok bool) {
 	return string(rest[:at]), rest[at+1:], true
 }
 
-// journalCheck is how far a journal was read.
+// journalCheck is the position in a journal that is being read.
 type journalCheck struct {
 	id        string
 	iteration uint32
 	next      store.Seq  // of the next entry
 	last      store.Seq  // first seq of the chunk that was read last
-	module    string     // with which the run last went on, by an entry; empty if there is none, or it is sealed
-	moved     bool       // the run was set aside by an entry, and has not come back
-	end       store.Kind // of the newest entry, KindInvalid if it is no end
+	module    string     // the run's last module by an entry; empty if no entry says it, or it is sealed
+	moved     bool       // an entry set the run aside, and no later one adopted it
+	end       store.Kind // the newest entry if it is an end, else KindInvalid
 	broken    bool
 }
 
@@ -189,7 +189,7 @@ func (x *partitionCheck) journals(ns store.NamespaceID) error {
 	return err
 }
 
-// chunk reads the entries of a chunk, and the blobs that they name.
+// chunk reads the entries of a chunk, and checks the blobs that they name.
 func (x *partitionCheck) chunk(ns store.NamespaceID, j *journalCheck, chunk []byte) error {
 	for len(chunk) > 0 {
 		flags := chunk[0]
@@ -278,7 +278,7 @@ func (x *partitionCheck) outputs(ns store.NamespaceID) error {
 		})
 }
 
-// numbered checks records of runs that are kept by index.
+// numbered checks records of runs that have an index in their key.
 func (x *partitionCheck) numbered(ns store.NamespaceID, table byte, kind string, length func(*store.RunState) uint64,
 	decode func(id string, record []byte) (uint64, error)) error {
 	return x.each(ns, x.p, table, func(rest, v []byte) error {
@@ -335,5 +335,5 @@ func (x *partitionCheck) commands() error {
 	})
 }
 
-// sorted returns the keys of what is wanted that are left, in their order.
+// sorted returns the remaining keys of want, sorted.
 func (x *partitionCheck) sorted() []string { return slices.Sorted(maps.Keys(x.want)) }

@@ -12,11 +12,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// compareDigests orders digests, so that a report is the same each time.
+// compareDigests orders digests, so that reports are reproducible.
 func compareDigests(a, b store.Digest) int { return bytes.Compare(a[:], b[:]) }
 
-// payloads checks that the keys of large payloads say who has which. One that is missing would let a payload go that a run needs;
-// one too many keeps it for ever.
+// payloads checks the keys that record which run has which large payload. If one is missing, a payload could be deleted
+// that a run needs; a superfluous one keeps its payload forever.
 func (x *partitionCheck) payloads(ns store.NamespaceID) error {
 	b := x.s.db.NewBatch()
 	defer x.s.drop(b)
@@ -54,7 +54,7 @@ func (x *partitionCheck) payloads(ns store.NamespaceID) error {
 	return x.apply(b)
 }
 
-// holds notes that a key which says who has a payload is wrong, and makes both keys of the payload and its run right.
+// holds reports a wrong key of payload ownership, and corrects both keys of the payload and its run.
 func (x *partitionCheck) holds(b *pebble.Batch, h holding, has bool, what string) error {
 	x.report.Add(Problem{Kind: "payload", Partition: int(x.p), Namespace: h.run.Namespace, Run: h.run.ID,
 		Text: fmt.Sprintf("the large payload %s %s", h.digest, what), Repaired: x.repair})
@@ -71,7 +71,8 @@ func (x *partitionCheck) holds(b *pebble.Batch, h holding, has bool, what string
 	return x.flush(b)
 }
 
-// goes reports whether a payload is deleted with the last run that is known to have it. Those of earlier releases stay.
+// goes reports whether a payload is deleted with the last run that is known to have it. Payloads of earlier releases
+// are not.
 func (c *checker) goes(d store.Digest) (goes bool, err error) {
 	prefix := store.GlobalKey(0, store.TableReferred, d[:])
 	err = c.s.scan(prefix, store.PrefixEnd(prefix), func(k, _ []byte) (bool, error) {
@@ -81,7 +82,7 @@ func (c *checker) goes(d store.Digest) (goes bool, err error) {
 	return goes, err
 }
 
-// has reports whether there is a key.
+// has reports whether a key exists.
 func (c *checker) has(key []byte) (has bool, err error) {
 	err = c.s.scan(key, append(slices.Clone(key), 0), func(_, _ []byte) (bool, error) {
 		has = true
@@ -90,8 +91,8 @@ func (c *checker) has(key []byte) (has bool, err error) {
 	return has, err
 }
 
-// holders checks that each run that a payload names has the key for the payload, too: without it, the payload would stay when the
-// run is deleted.
+// holders checks the reverse keys: each run that a payload names must have the key for the payload. Without it, the
+// payload would stay when the run is deleted.
 func (c *checker) holders() error {
 	b := c.s.db.NewBatch()
 	defer c.s.drop(b)
@@ -139,7 +140,8 @@ func (c *checker) sealKeys() error {
 	})
 }
 
-// sealed notes a sealed record of which nobody could know the key. Whether it decodes is not looked at: that needs the key.
+// sealed reports a sealed record whose key id is missing or unknown. It does not decode the record, which would need
+// the key.
 func (x *partitionCheck) sealed(ns store.NamespaceID, run, what string, is bool, record []byte) {
 	if !is {
 		return

@@ -13,13 +13,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// checkpoints is the folder within the store's directory that holds the files of backups that are being made.
+// checkpoints is the folder within the store's directory for the files of backups in progress.
 const checkpoints = "checkpoints"
 
-// Checkpoint makes a directory that holds the store as it is now: everything that was acknowledged before the call, over all
-// partitions, with the modules. Tables are hard links, so that it takes some milliseconds and little space; the log is copied,
-// as far as it is durable. Commits go on meanwhile. The caller calls remove when it has read the files. What a process that was
-// killed has left of it is removed when the store is opened.
+// Checkpoint makes a directory that holds the store as it is now: everything that was acknowledged before the call,
+// over all partitions, with the modules. Tables are hard links, so that it takes some milliseconds and little space.
+// The durable part of the log is copied. Commits continue meanwhile. The caller calls remove when it has read the
+// files. Checkpoints that a killed process left are removed when the store is opened.
 func (s *Store) Checkpoint() (dir string, remove func() error, err error) {
 	if !s.onDisk || s.readOnly {
 		return "", nil, errors.New("a checkpoint is made of a store on disk that is open for writing")
@@ -35,7 +35,7 @@ func (s *Store) Checkpoint() (dir string, remove func() error, err error) {
 	go func() { done <- s.checkpoint(dir) }()
 	select {
 	case err = <-done:
-	case <-s.failed: // it may wait for ever for those who have met the failure
+	case <-s.failed: // Pebble may wait forever for a parked goroutine
 		err = s.failure()
 	}
 	if err != nil {
@@ -44,8 +44,8 @@ func (s *Store) Checkpoint() (dir string, remove func() error, err error) {
 	return dir, remove, nil
 }
 
-// checkpoint has Pebble make a checkpoint. Pebble panics when it cannot sync a directory of it; what is left of it is removed,
-// and nothing else has happened.
+// checkpoint makes a checkpoint with Pebble. If Pebble cannot sync a directory of it, it panics; then the files of the
+// checkpoint are removed, and the store is not affected.
 func (s *Store) checkpoint(dir string) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -55,12 +55,12 @@ func (s *Store) checkpoint(dir string) (err error) {
 	return s.db.Checkpoint(dir)
 }
 
-// inCheckpoint reports whether a path is that of a checkpoint, or in one. The store does not fail with the copy.
+// inCheckpoint reports whether a path is a checkpoint, or in one. Errors there do not fail the store.
 func (s *Store) inCheckpoint(path string) bool {
 	return s.onDisk && strings.HasPrefix(path, filepath.Join(s.dir, checkpoints)+string(filepath.Separator))
 }
 
-// beginRead is begin for what a failed store refuses, and a copy does not.
+// beginRead is begin for calls that a failed store refuses, and a copy allows.
 func (s *Store) beginRead() (end func(), err error) {
 	select {
 	case <-s.failed:
@@ -70,7 +70,8 @@ func (s *Store) beginRead() (end func(), err error) {
 	}
 }
 
-// removeCheckpoints removes what a killed process has left. The database is open, so that no other process has it.
+// removeCheckpoints removes the checkpoints that a killed process left. The database is open, so that no other process
+// uses them.
 func (s *Store) removeCheckpoints() error {
 	if !s.onDisk {
 		return nil
@@ -81,8 +82,8 @@ func (s *Store) removeCheckpoints() error {
 // A Lock keeps other processes from opening a store.
 type Lock struct{ lock *pebble.Lock }
 
-// LockDir locks the directory of a store that nobody has open, so that its files can be copied. It returns store.ErrLocked if
-// somebody has.
+// LockDir locks the directory of a store that is not open, so that its files can be copied. It returns store.ErrLocked
+// if a process has it open.
 func LockDir(dir string) (*Lock, error) {
 	l, err := pebble.LockDirectory(dir, vfs.Default)
 	if err != nil {
@@ -94,7 +95,7 @@ func LockDir(dir string) (*Lock, error) {
 // Close unlocks the directory.
 func (l *Lock) Close() error { return l.lock.Close() }
 
-// locked makes the error of a lock that another process has store.ErrLocked.
+// locked maps Pebble's error for a lock of another process to store.ErrLocked.
 func locked(err error) error {
 	if isLocked(err) {
 		return store.ErrLocked

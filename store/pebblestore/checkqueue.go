@@ -6,7 +6,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// limitRecords checks that limits are those of workflows of namespaces.
+// limitRecords checks that limits belong to workflows of namespaces.
 func (c *checker) limitRecords() error {
 	prefix := len(store.GlobalKey(0, store.TableLimits, nil))
 	return c.each(0, store.NoPartition, store.TableLimits, func(rest, v []byte) error {
@@ -23,8 +23,7 @@ func (c *checker) limitRecords() error {
 	})
 }
 
-// queues checks the queues of a namespace: that their keys are where they belong, and what CheckOptions.Queue says of their
-// cells.
+// queues checks the queues of a namespace: the place of their keys, and their cells with CheckOptions.Queue.
 func (x *partitionCheck) queues(ns store.NamespaceID) error {
 	var of string
 	var cells []store.Cell

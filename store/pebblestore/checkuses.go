@@ -7,8 +7,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// uses checks that the counts of versions are those of the versions. Where they are not kept, they are made when the store is
-// opened, and so they are again once they are repaired.
+// uses checks the counts of versions against the versions. If a store does not keep counts, they are built when it is
+// opened, which is also how they are repaired.
 func (c *checker) uses() error {
 	counted, err := c.s.usesCounted()
 	if err != nil || !counted {
@@ -21,7 +21,7 @@ func (c *checker) uses() error {
 	}
 	want, err := c.s.usesOfAll()
 	if err != nil { // a version cannot be read, which is a problem already
-		return nil //nolint:nilerr // nobody knows how many there are
+		return nil //nolint:nilerr // the counts cannot be checked
 	}
 	err = c.each(0, store.NoPartition, store.TableUses, func(rest, v []byte) error {
 		d, ok := c.digest("count", rest)

@@ -11,13 +11,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// inboxKey gives the key of a command in a partition's inbox; Seq 0 gives the inbox's first possible key.
+// inboxKey returns the key of a command in a partition's inbox. Seq 0 gives a key before all commands.
 func inboxKey(p store.PartitionID, seq store.CommandSeq) []byte {
 	return binary.BigEndian.AppendUint64(store.AppendPrefix(nil, 0, p, store.TableInbox), uint64(seq))
 }
 
-// inboxCounter is the key of the newest command seq of a partition; it stands outside of the inbox, so that an
-// emptied inbox does not give numbers a second time.
+// inboxCounter returns the key of the newest command seq of a partition. It is outside of the inbox, so that an emptied
+// inbox does not reuse numbers.
 func inboxCounter(p store.PartitionID) []byte {
 	return append(store.AppendPrefix(nil, 0, p, store.TableEpoch), 'i')
 }
@@ -42,19 +42,19 @@ func (s *Store) addCommand(b *pebble.Batch, cmd store.Command) error {
 	return b.Set(inboxKey(p, cmd.Seq), record, nil)
 }
 
-// inboxMark is the mark of an inbox: no command below it is left, so that whoever looks for the first one need not walk
-// over what is left on disk of those that were consumed. Numbers only rise, so the mark never has to be lowered.
+// inboxMark is a lower bound of an inbox: no command below it is left. A scan from the mark skips the tombstones of
+// consumed commands. Numbers only rise, so the mark never has to be lowered.
 //
-// Like the mark of the wake index, it is stored without an fsync: its record stands in the log behind the commits that
-// made it true.
+// Like the mark of the wake index, it is stored without an fsync: its record is in the log after the commits that made
+// it true.
 type inboxMark struct {
 	mu     sync.Mutex
 	at     store.CommandSeq
-	stored store.CommandSeq // what the database has, when it was read or written last
+	stored store.CommandSeq // as last read from or written to the database
 	read   bool
 }
 
-// inboxMarkEvery is how far a mark moves on before it is stored again.
+// inboxMarkEvery is how far a mark advances before it is stored again.
 const inboxMarkEvery = 1000
 
 // inboxMarkKey returns the key of the mark of a partition's inbox, u64be.
@@ -111,7 +111,7 @@ func (p *partition) Commands(_ context.Context, after store.CommandSeq, limit in
 	if err != nil {
 		return nil, err
 	}
-	// The newest number, read before the commands: if none is found, this one and those below it are gone.
+	// The newest number is read before the commands: if no command is found, this one and all below it are gone.
 	newest, err := p.s.newestCommand(p.id)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (p *partition) Commands(_ context.Context, after store.CommandSeq, limit in
 	}
 	if after < mark && first > mark {
 		select {
-		case <-p.s.failed: // reads go on
+		case <-p.s.failed: // reads continue
 		default:
 			return cmds, p.s.raiseInbox(p.id, first)
 		}
@@ -145,7 +145,7 @@ func (p *partition) Commands(_ context.Context, after store.CommandSeq, limit in
 	return cmds, nil
 }
 
-// newestCommand reads the newest number that an inbox has given, 0 if there is none.
+// newestCommand reads the newest number that an inbox has assigned, 0 if there is none.
 func (s *Store) newestCommand(p store.PartitionID) (store.CommandSeq, error) {
 	v, err := s.get(inboxCounter(p))
 	if err != nil || v == nil {
@@ -157,7 +157,7 @@ func (s *Store) newestCommand(p store.PartitionID) (store.CommandSeq, error) {
 	return store.CommandSeq(binary.BigEndian.Uint64(v)), nil
 }
 
-// Discard takes commands out of the inbox, and sends answers to them.
+// Discard removes commands from the inbox, and sends the answers.
 func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq, answers []store.Command) error {
 	end, err := p.s.beginWrite()
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 // commit is a call of Commit.
 type commit struct {
 	s       *Store
-	groups  []store.Group // by rising partition, see order
-	index   []int         // of the groups in the caller's order; nil if that is the order here
+	groups  []store.Group // by ascending partition, see order
+	index   []int         // maps to the groups in the caller's order; nil if the order is the same
 	b       *pebble.Batch
-	records []*record // what each run is afterwards, nil if it is gone
-	fences  int       // so many groups have their fence locked
-	flying  int       // so many groups are counted as in flight
-	marks   []lowered // that are locked
+	records []*record // each run after the commit, nil if deleted
+	fences  int       // number of groups whose fence is locked
+	flying  int       // number of groups counted as in flight
+	marks   []lowered // the locked marks
 	one     [1]lowered
-	inbox   bool // its lock is held
+	inbox   bool // the inbox lock is held
 	counts  shifts
 	large   payloads
 }
@@ -63,7 +63,7 @@ func (c *commit) do() error {
 	c.hideReplaced()
 	err = c.s.sync(c.b, c.release)
 	if err == nil {
-		_ = c.b.Close() // memory only; that of a failed store may still be in use
+		_ = c.b.Close() // memory only; the batch of a failed store may still be in use
 		c.s.tallies.durable(&c.counts)
 		c.s.flushRanges()
 		c.s.deletions.Add(c.deletions())
@@ -71,7 +71,7 @@ func (c *commit) do() error {
 	n := 0
 	for i := range c.groups {
 		for j := range c.groups[i].Runs {
-			if err != nil { // nobody knows what is durable of it
+			if err != nil { // the commit may or may not be durable
 				c.records[n] = nil
 			}
 			c.s.cache.put(c.groups[i].Runs[j].Run, c.records[n])
@@ -93,8 +93,8 @@ func (c *commit) deletions() (n int64) {
 	return n
 }
 
-// build fills the batch. The locks of marks, inbox and counts are taken as late as possible: they are shared by the
-// runs of a partition, and by all.
+// build fills the batch. It takes the locks of marks, inbox and counts as late as possible: all runs of a partition, or
+// of the store, share them.
 func (c *commit) build() error {
 	runs, outgoing := 0, false
 	for i := range c.groups {
@@ -139,11 +139,11 @@ func (c *commit) build() error {
 	if err := c.s.settle(c.b, &c.large); err != nil {
 		return err
 	}
-	c.s.tallies.lock(c.b, &c.counts) // the last: what it notes is as of a batch that will be applied
+	c.s.tallies.lock(c.b, &c.counts) // last: it notes the counts of a batch that will be applied
 	return nil
 }
 
-// setWake moves a wake that is not of a run.
+// setWake moves a wake that does not belong to a run.
 func setWake(b *pebble.Batch, p store.PartitionID, w *store.WakeSet) {
 	key := store.WakeKey{UnixMs: w.OldUnixMs, Kind: w.Kind, Key: w.Key}
 	if w.OldUnixMs != store.NoWake {
@@ -178,8 +178,8 @@ func (c *commit) send() error {
 	return nil
 }
 
-// hideReplaced takes runs whose records the batch deletes out of the cache, before it is applied: whoever reads such a
-// run waits for its lock, see Store.view.
+// hideReplaced removes runs from the cache whose records the batch deletes, before the batch is applied. Readers of
+// such a run then wait for its lock, see Store.view.
 func (c *commit) hideReplaced() {
 	for i := range c.groups {
 		for j := range c.groups[i].Runs {

@@ -6,12 +6,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// compactions is the scheduler of a database's compactions. It starts one when the database asks for it, and the next one
-// when one has ended, as many at a time as the database allows: more than one while its tables wait to be compacted. Pebble's
-// own scheduler also looks ten times a second whether more are allowed by now, which took most of the processor time of a host
-// whose runs all sleep. Here the database says when that may be so: it has flushed or compacted something.
+// compactions schedules the compactions of a database. It starts one when the database asks for it, and the next one
+// when one ends, as many at a time as the database allows: more than one while its tables have a backlog. Pebble's own
+// scheduler also polls ten times a second whether more are allowed, which took most of the processor time of a host
+// whose runs all sleep. Here the database announces it: after each flush or compaction.
 //
-// Pebble's lock is taken before mu, and grants before Pebble's lock.
+// Lock order: grants, Pebble's lock, mu.
 type compactions struct {
 	db pebble.DBForCompaction
 
@@ -19,8 +19,8 @@ type compactions struct {
 	more   sync.WaitGroup
 
 	mu      sync.Mutex
-	running int  // compactions that were granted, or are about to be
-	looks   bool // a goroutine is about to grant what is allowed by now
+	running int  // compactions that are granted, or about to be
+	looks   bool // a goroutine is about to call grant
 	closed  bool
 }
 
@@ -29,7 +29,7 @@ var _ pebble.CompactionScheduler = (*compactions)(nil)
 // Register implements pebble.CompactionScheduler.
 func (c *compactions) Register(_ int, db pebble.DBForCompaction) { c.db = db }
 
-// Unregister implements pebble.CompactionScheduler. Nothing is asked of the database any more when it returns.
+// Unregister implements pebble.CompactionScheduler. It makes no calls to the database after it returns.
 func (c *compactions) Unregister() {
 	c.mu.Lock()
 	c.closed = true
@@ -39,7 +39,8 @@ func (c *compactions) Unregister() {
 	defer c.grants.Unlock()
 }
 
-// TrySchedule implements pebble.CompactionScheduler. The database remembers that it was refused, and is asked when one has ended.
+// TrySchedule implements pebble.CompactionScheduler. If it refuses, the database remembers that, and is asked when a
+// compaction ends.
 func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	if !c.take() {
 		return false, nil
@@ -47,8 +48,8 @@ func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	return true, c
 }
 
-// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler. If a compaction that waits for another one's end may
-// begin beside it by now, a goroutine grants it: the caller holds Pebble's lock.
+// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler. The caller holds Pebble's lock, so if a
+// waiting compaction may be allowed by now, a goroutine grants it.
 func (c *compactions) UpdateGetAllowedWithoutPermission() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +65,7 @@ func (c *compactions) UpdateGetAllowedWithoutPermission() {
 	})
 }
 
-// take reserves a place for a compaction, if there is one.
+// take reserves a slot for a compaction, if one is free.
 func (c *compactions) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +88,7 @@ func (c *compactions) Done() {
 	c.grant()
 }
 
-// grant grants what waits, as long as more is allowed.
+// grant grants waiting compactions, as long as more are allowed.
 func (c *compactions) grant() {
 	c.grants.Lock()
 	defer c.grants.Unlock()
@@ -96,7 +97,7 @@ func (c *compactions) grant() {
 			continue
 		}
 		c.giveBack()
-		// The database may have been refused the place that was reserved just now. If so, it says that it waits.
+		// The database may have been refused the slot that was just reserved. If so, it reports a waiting compaction.
 		if waits, _ := c.db.GetWaitingCompaction(); !waits {
 			return
 		}

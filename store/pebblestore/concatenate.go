@@ -7,11 +7,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// mergeName is the name of the operator that stores have on record: that of Pebble's own, which concatenates as well.
+// mergeName is the name of the merge operator in the store's files. Pebble's own operator, which also concatenates, has
+// this name.
 const mergeName = "pebble.concatenate"
 
-// concatenate is the operator by which a chunk of a journal grows. Pebble's own makes the value anew for each part, while chunks
-// have some dozens, and Pebble hands them over from the newest to the oldest.
+// concatenate is the merge operator by which a chunk of a journal grows. Pebble's own copies the value for each part,
+// while chunks have some dozens of parts, and Pebble passes them from the newest to the oldest.
 var concatenate = &pebble.Merger{
 	Name: mergeName,
 	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
@@ -20,7 +21,7 @@ var concatenate = &pebble.Merger{
 	},
 }
 
-// concatenation is a value that grows at both ends. It is what buf has from begin on.
+// concatenation is a value that grows at both ends: buf from begin on.
 type concatenation struct {
 	buf   []byte
 	begin int
@@ -32,7 +33,7 @@ func (c *concatenation) MergeNewer(value []byte) error {
 	return nil
 }
 
-// MergeOlder puts a part in front.
+// MergeOlder prepends a part.
 func (c *concatenation) MergeOlder(value []byte) error {
 	if len(value) > c.begin {
 		has := len(c.buf) - c.begin

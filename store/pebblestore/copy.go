@@ -6,10 +6,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// copyKey is there while the store is a copy that must not act.
+// copyKey exists while the store is a copy that must not act.
 var copyKey = store.GlobalKey(0, store.TableMeta, []byte("copy"))
 
-// readCopy takes what is stored, when the store is opened.
+// readCopy loads the mark when the store is opened.
 func (s *Store) readCopy() error {
 	v, err := s.get(copyKey)
 	s.copied.Store(v != nil)
@@ -19,12 +19,12 @@ func (s *Store) readCopy() error {
 // IsCopy reports whether the store is a copy: it can be read, and refuses changes with store.ErrCopy.
 func (s *Store) IsCopy() bool { return s.copied.Load() }
 
-// MarkCopy makes the store a copy, durable on return. What is going on may still be written.
+// MarkCopy makes the store a copy, durable on return. Writes that are in flight may still complete.
 func (s *Store) MarkCopy() error {
 	return s.setCopy(true, func(b *pebble.Batch) error { return b.Set(copyKey, []byte{1}, nil) })
 }
 
-// ReleaseCopy makes a copy a store like others, durable on return. It does nothing to a store that is no copy.
+// ReleaseCopy makes a copy an ordinary store, durable on return. It does nothing to a store that is not a copy.
 func (s *Store) ReleaseCopy() error {
 	if !s.IsCopy() {
 		return nil

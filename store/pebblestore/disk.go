@@ -17,21 +17,22 @@ var (
 )
 
 const (
-	// plenty is how much room is so much that nobody has to ask again for a moment: no disk takes that much in diskMoment.
-	// It is many times the default reserve of a host; one that keeps more learns a moment later that it has no more.
+	// plenty is so much free space that no disk can fill it within diskMoment. It is many times the default reserve of
+	// a host. A host with a larger reserve learns up to diskMoment too late that the space is used up.
 	plenty = 8 << 30
-	// diskMoment is how long that is known. Each start asks, and the kernel takes as long as a small part of a start to answer.
+	// diskMoment is how long the answer is cached. Each start asks, and the system call takes a noticeable part of a
+	// start.
 	diskMoment = 10 * time.Millisecond
 )
 
-// diskLook is what was seen of a disk with plenty of room.
+// diskLook is the cached usage of a disk with plenty of room.
 type diskLook struct {
 	usage vfs.DiskUsage
 	at    time.Duration // since the beginning of the process
 }
 
-// Disk asks the file system how much room is left, or returns what it has said a moment ago if that was plenty. It also answers
-// for a store that has failed or is closed.
+// Disk asks the file system how much space is left, or returns the answer of a moment ago if it was plenty. It also
+// works for a store that has failed or is closed.
 func (s *Store) Disk() (store.Disk, error) {
 	usage, err := s.usage()
 	if errors.Is(err, vfs.ErrUnsupported) { // a file system in memory

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// fence holds the newest owner of a partition. See lock.go for its locks.
+// fence holds the newest owner of a partition. See lock.go for the locks.
 type fence struct {
 	acquire sync.Mutex
 	mu      sync.RWMutex
@@ -21,8 +21,8 @@ type partition struct {
 	s     *Store
 	id    store.PartitionID
 	epoch store.Epoch
-	// flight counts commits until the cache has what they made durable. It rises only while the fence is held, so
-	// that it does not rise any more once there is another owner.
+	// flight counts commits until the cache has their durable records. It is increased only while the fence is held, so
+	// that it only decreases once there is another owner.
 	flight sync.WaitGroup
 }
 
@@ -43,12 +43,12 @@ func (p *partition) hold() error {
 	return nil
 }
 
-// release releases what hold has locked.
+// release unlocks the fence after hold.
 func (p *partition) release() { p.s.parts[p.id].mu.RUnlock() }
 
-// Acquire writes the next epoch of a partition. The earlier owner is fenced once the epoch is applied: a commit of it
-// that is not applied by then is refused, and one that is stands before the epoch in the log. Acquire waits for the
-// latter, so that the new owner reads what they made durable.
+// Acquire writes the next epoch of a partition. The earlier owner is fenced once the epoch is applied: its commits that
+// are not applied by then are refused, and the applied ones are before the epoch in the log. Acquire waits for the
+// latter, so that the new owner reads their durable records.
 func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time.Duration) (store.Partition, error) {
 	end, err := s.beginWrite()
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time
 	return now, nil
 }
 
-// Renew reports whether the ownership still holds; on one machine it does not run out.
+// Renew returns ErrFenced if the ownership is lost. On one machine it does not expire.
 func (p *partition) Renew(context.Context) error {
 	err := p.hold()
 	if err == nil {
@@ -96,5 +96,5 @@ func (p *partition) Renew(context.Context) error {
 	return err
 }
 
-// Release gives the partition up; the next Acquire takes a new epoch in any case.
+// Release does nothing: the next Acquire takes a new epoch in any case.
 func (p *partition) Release(context.Context) error { return nil }

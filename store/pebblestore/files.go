@@ -17,20 +17,20 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// databaseVersion is the format of Pebble that new databases have. It is a number of this package and not the newest one that
-// Pebble knows, so that a new release of Pebble does not raise stores by itself: the release before could not read them any
-// more. A database of an older format stays as it is until Upgrade.
+// databaseVersion is Pebble's format for new databases. It is fixed here, and not Pebble's newest format, so that a new
+// release of Pebble does not raise stores by itself: the wfhost release before could not read them any more. A database
+// of an older format stays as it is until Upgrade.
 const databaseVersion = pebble.FormatValueSeparation
 
-// formatName is the file in a store's directory that holds the number of its format, as text. It says what the format record
-// says, and can be read without opening the database, which changes files even if it is closed again at once.
+// formatName is the file in a store's directory that holds the store's format number, as text. It repeats the format
+// record, and can be read without opening the database, which changes files even if it is closed at once.
 const formatName = "wfhost-format"
 
-// maxFormatFile bounds that file: more than a number and a new line.
+// maxFormatFile bounds the size of that file: more than a number and a newline.
 const maxFormatFile = 32
 
-// checkFiles refuses a store that a newer release has written, or that is damaged, without changing a file but for the one by
-// which it is locked. It returns the format of Pebble with which the database is to be opened.
+// checkFiles refuses a store that a newer release has written, or that is damaged. It changes no file except the lock
+// file. It returns the Pebble format to open the database with.
 func checkFiles(files vfs.FS, dir string) (pebble.FormatMajorVersion, error) {
 	if _, err := files.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return databaseVersion, nil
@@ -49,7 +49,7 @@ func checkFiles(files vfs.FS, dir string) (pebble.FormatMajorVersion, error) {
 	if err != nil || !found.Exists {
 		return databaseVersion, err
 	}
-	if format == 0 { // an earlier release has written it, or one that restored it did not get as far
+	if format == 0 { // written by an earlier release, or a restore was interrupted
 		format, err = recordedFormat(files, dir, found.FormatMajorVersion)
 		if err != nil {
 			return 0, err
@@ -58,7 +58,7 @@ func checkFiles(files vfs.FS, dir string) (pebble.FormatMajorVersion, error) {
 	if format > store.FormatVersion {
 		return 0, newerFormat(format)
 	}
-	if torn && format > 0 { // no list is changed, and so torn, before a new store has the record of its format
+	if torn && format > 0 { // the list is not changed, and so not torn, before a new store has its format record
 		recorded, err := recordedFormat(files, dir, found.FormatMajorVersion)
 		if err == nil && recorded == 0 {
 			err = damaged("%s is damaged at its end, and lists nothing of the store any more", filepath.Base(found.ManifestFilename))
@@ -79,8 +79,8 @@ func peek(files vfs.FS, dir string) (*pebble.DBDesc, error) {
 	return found, err
 }
 
-// checkUnused checks the records of a database while it holds its lock: a log that is read in pieces while it is written looks
-// damaged. The error is store.ErrLocked if a process has the database open.
+// checkUnused checks the records of a database while it holds the database's lock: a log that is read while it is
+// written looks damaged. The error is store.ErrLocked if a process has the database open.
 func checkUnused(files vfs.FS, dir string) (found *pebble.DBDesc, torn bool, err error) {
 	lock, err := pebble.LockDirectory(dir, files)
 	if err != nil {
@@ -93,11 +93,11 @@ func checkUnused(files vfs.FS, dir string) (found *pebble.DBDesc, torn bool, err
 	return found, torn, errors.Join(err, lock.Close())
 }
 
-// formatMarker is what Pebble calls the marker with its format.
+// formatMarker is Pebble's name of the marker with its format.
 const formatMarker = "format-version"
 
-// placeFormat writes the format marker of a database before Pebble creates it. Pebble itself would create it in its oldest format
-// and then raise that, and nothing in the first log would say what is durable: see checkRecords.
+// placeFormat writes the format marker of a database before Pebble creates it. Pebble itself would create the database
+// in its oldest format and then raise it, and the first log would not record what is durable: see checkRecords.
 func placeFormat(dir string, o *pebble.Options) error {
 	list, err := o.FS.List(dir)
 	if errors.Is(err, fs.ErrNotExist) || o.ReadOnly {
@@ -113,18 +113,18 @@ func placeFormat(dir string, o *pebble.Options) error {
 	return errors.Join(m.Move(o.FormatMajorVersion.String()), m.Close())
 }
 
-// isPebbles reports whether a file is there because a database is, or was being made.
+// isPebbles reports whether a file shows that there is a database, or that one was being created.
 func isPebbles(name string) bool {
 	return strings.HasPrefix(name, markers) || strings.HasPrefix(name, "MANIFEST-")
 }
 
-// newerFormat says that a store has a format that this release does not know.
+// newerFormat returns the error for a store whose format this release does not know.
 func newerFormat(format int) error {
 	return fmt.Errorf("%w: the store has format %d, this release knows formats up to %d; nothing of it was changed",
 		store.ErrVersion, format, store.FormatVersion)
 }
 
-// readFormat reads the file, and returns 0 if it is not there or holds no number.
+// readFormat reads the format file. It returns 0 if the file does not exist or holds no number.
 func readFormat(files vfs.FS, dir string) (int, error) {
 	f, err := files.Open(files.PathJoin(dir, formatName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -140,12 +140,12 @@ func readFormat(files vfs.FS, dir string) (int, error) {
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil || n < 1 {
-		return 0, nil //nolint:nilerr // it was being written: the record says what it would
+		return 0, nil //nolint:nilerr // it was being written: the format record has the number
 	}
 	return n, nil
 }
 
-// recordedFormat reads the format record of a database that is opened to be read, and returns 0 if there is none.
+// recordedFormat reads the format record of a database, which it opens read-only. It returns 0 if there is none.
 func recordedFormat(files vfs.FS, dir string, version pebble.FormatMajorVersion) (int, error) {
 	s, err := openDB(dir, Options{FS: files, ReadOnly: true}, version)
 	if err != nil {
@@ -160,7 +160,8 @@ func recordedFormat(files vfs.FS, dir string, version pebble.FormatMajorVersion)
 	return int(v[0]), nil
 }
 
-// raiseFiles makes the file say the format of this release, before anything of it is written into the database.
+// raiseFiles writes the format of this release into the format file, before any record of this format is written into
+// the database.
 func (s *Store) raiseFiles() error {
 	if n, err := readFormat(s.fs, s.dir); err != nil || n == store.FormatVersion {
 		return err
@@ -188,8 +189,8 @@ func (s *Store) raiseFiles() error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Upgrade raises the database of a closed store to the newest format of Pebble that this release writes, and returns the format
-// before and after it. Releases before this one may not be able to open the store afterwards. Nothing else raises it.
+// Upgrade raises the database of a closed store to the newest Pebble format that this release writes, and returns the
+// format before and after. Earlier releases may not be able to open the store afterwards. Only Upgrade raises it.
 func Upgrade(dir string, opts Options) (before, after int, err error) {
 	s, err := Open(dir, opts)
 	if err != nil {

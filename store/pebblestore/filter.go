@@ -10,19 +10,20 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
-// filterBits is how many bits of a table's filter a key takes: of 100 that are not there, one is looked for in vain.
+// filterBits is the number of bits per key in a table's filter: one of 100 lookups of absent keys reads the table in
+// vain.
 const filterBits = 10
 
-// yieldKeys is how many keys a table gets before others may compute: some hundred microseconds of it.
+// yieldKeys is how many keys are added to a table between yields: some hundred microseconds of work.
 const yieldKeys = 64
 
-// yieldShare is how much longer a table may take for its yields than it computes. A flush that never comes to its end
-// is worse than one that others wait for: writes stall when the next memtable is full as well.
+// yieldShare bounds the time in yields to this multiple of the computing time. A flush that never ends is worse than a
+// flush that delays other goroutines: writes stall when the next memtable is full as well.
 const yieldShare = 3
 
-// filter is Pebble's own bloom filter. It is also where the goroutine that writes a table comes by with each key, and lets
-// others compute. Go takes the processor from it after 10 ms only, and meanwhile a writer that happens to wait behind it
-// does nothing, nor does any of its runs; a flush takes some 40 ms.
+// filter is Pebble's own bloom filter, and yields the processor: the goroutine that writes a table calls it with each
+// key. Go preempts that goroutine only after 10 ms, and meanwhile a waiting writer and all of its runs stand still. A
+// flush takes some 40 ms.
 type filter struct{ bloom.FilterPolicy }
 
 func newFilter() pebble.FilterPolicy { return filter{bloom.FilterPolicy(filterBits)} }
@@ -35,9 +36,9 @@ func (f filter) NewWriter(t pebble.FilterType) pebble.FilterWriter {
 type filterWriter struct {
 	pebble.FilterWriter
 	keys     int
-	since    time.Duration // logfs.Elapsed when it last went on, 0 at the beginning
-	yielded  time.Duration // what all yields took
-	computed time.Duration // between them
+	since    time.Duration // logfs.Elapsed when it last resumed, 0 at the beginning
+	yielded  time.Duration // time spent in yields
+	computed time.Duration // time between yields
 }
 
 // AddKey implements pebble.FilterWriter.

@@ -13,15 +13,15 @@ import (
 
 var (
 	formatKey = store.GlobalKey(0, store.TableMeta, []byte("format"))
-	// indexKey is there while the indexes of a store of an earlier format are made: the first partition, u16be, whose runs
-	// may not be in them.
+	// indexKey exists while the indexes of a store of an earlier format are built. Its value is the first partition,
+	// u16be, whose runs may not be indexed.
 	indexKey = store.GlobalKey(0, store.TableMeta, []byte("index"))
 )
 
-// firstIndexed is the format from which on commits keep all indexes of runs; that of deleted ones came last.
+// firstIndexed is the first format in which commits keep all indexes of runs. The index of deleted runs came last.
 const firstIndexed = 4
 
-// load reads what is kept in memory for as long as the store is open.
+// load reads the data that is kept in memory while the store is open.
 func (s *Store) load(opts Options) error {
 	log, raised := opts.Logger, opts.Raised
 	if log == nil {
@@ -39,7 +39,7 @@ func (s *Store) load(opts Options) error {
 	if err := s.readVersions(); err != nil {
 		return err
 	}
-	for p := range store.PartitionID(store.Partitions) { // Timers reads those of partitions that nobody has acquired, too
+	for p := range store.PartitionID(store.Partitions) { // Timers also reads the marks of partitions without an owner
 		if err := s.marks[p].read(s, p); err != nil {
 			return err
 		}
@@ -47,8 +47,8 @@ func (s *Store) load(opts Options) error {
 	return s.tallies.read(s)
 }
 
-// checkMeta reads the format record: version u8, partitions u16be. It writes it into a new store, and into one of an
-// earlier version, before anything of this version is.
+// checkMeta reads the format record: version u8, partitions u16be. It writes the record into a new store, and into a
+// store of an earlier version before any other record of this version.
 func (s *Store) checkMeta(log *slog.Logger, raised func(done, total int)) error {
 	v, err := s.get(formatKey)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Store) checkMeta(log *slog.Logger, raised func(done, total int)) error 
 	return s.indexAll(log, raised)
 }
 
-// checkRaised refuses to read a store that has to be raised to the format of this release first.
+// checkRaised refuses a read-only store that must be raised to the format of this release first.
 func (s *Store) checkRaised(format byte) error {
 	index, err := s.get(indexKey)
 	if err == nil && (format < store.FormatVersion || index != nil) {
@@ -94,8 +94,8 @@ func (s *Store) checkRaised(format byte) error {
 	return err
 }
 
-// indexAll puts the runs of an earlier format into the indexes, unless they are there: partition by partition, so that one that
-// was cut goes on with the partition in which it was. An earlier release refuses the store meanwhile.
+// indexAll adds the runs of an earlier format to the indexes, unless that is done. It goes partition by partition and
+// resumes with the partition in which it was interrupted. An earlier release refuses the store meanwhile.
 func (s *Store) indexAll(log *slog.Logger, raised func(done, total int)) error {
 	v, err := s.get(indexKey)
 	if err != nil || v == nil {
@@ -133,12 +133,13 @@ func (s *Store) indexAll(log *slog.Logger, raised func(done, total int)) error {
 	return nil
 }
 
-// indexBatch is about how many bytes are written at a time.
+// indexBatch is the approximate size in bytes of one write.
 const indexBatch = 1 << 20
 
-// indexPartition puts the runs of one partition into the indexes, then notes that it has. What an earlier try wrote is written
-// again: no run changes before all is done. A run that cannot be read is in no index, as it can be neither changed nor deleted:
-// the store would open no more, in this release or in an earlier one, because of it.
+// indexPartition adds the runs of one partition to the indexes, then records that it is done. A repeated attempt writes
+// the same again: no run changes before all partitions are done. A run that cannot be read is left out, as it can be
+// neither changed nor deleted. Failing instead would make the store impossible to open, by this release or an earlier
+// one.
 func (s *Store) indexPartition(p store.PartitionID, spaces []store.NamespaceID, log *slog.Logger) (runs int, err error) {
 	counts := shifts{}
 	b := s.db.NewBatch()

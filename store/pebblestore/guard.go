@@ -9,23 +9,23 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard is a file system that never answers Pebble with an error by which it would panic, and so end the process: the store
-// fails, all that wait are told, and the goroutine that met the error stays where it is, as one does that meets a fatal error.
-// These are:
+// guard is a file system that hides errors from Pebble that would make it panic and so end the process. Instead the
+// store fails, all waiting callers get the error, and the goroutine that met it is parked, as after a fatal error.
+// These errors are:
 //
-//   - errors of the write-ahead log. Pebble changes from one file of the log to the next with a lock that its own recovery
-//     unlocks once more; and a commit that comes after a failed fsync panics, too;
-//   - errors of fsyncs of directories, with which Pebble moves its markers;
-//   - errors of anything that is written while the database is opened: Pebble closes its cache of tables then, into which
-//     another goroutine is about to read those that it has just written.
+//   - errors of the write-ahead log. Pebble rotates the log under a lock that its own recovery unlocks a second time, and
+//     a commit after a failed fsync panics, too;
+//   - errors of the directory fsyncs by which Pebble moves its markers;
+//   - errors of any write while the database is opened: Pebble then closes its table cache, while another goroutine is
+//     about to load newly written tables into it.
 //
-// A store that has failed while it was opened touches nothing any more, since somebody else may open it.
+// A store that failed while it was opened touches no files any more, since another process or caller may open it.
 type guard struct {
 	vfs.FS
 	s *Store
 }
 
-// check does not return with an error of the log, or of what is written while the database is opened.
+// check does not return if there is an error of the log, or of a write while the database is opened.
 func (g guard) check(err error, isLog bool) error {
 	if err != nil && (isLog || !g.s.opened.Load()) {
 		g.stop(err)
@@ -33,13 +33,13 @@ func (g guard) check(err error, isLog bool) error {
 	return err
 }
 
-// stop has the store fail, and does not return.
+// stop fails the store, and does not return.
 func (g guard) stop(err error) {
 	g.s.fail(err)
 	select {}
 }
 
-// usable does not return if the store has failed while it was opened.
+// usable does not return if the store failed while it was opened.
 func (g guard) usable() {
 	select {
 	case <-g.s.failed:
@@ -58,11 +58,12 @@ func (g guard) wrap(f vfs.File, category vfs.DiskWriteCategory, err error) (vfs.
 	return guardedFile{f, g, isLog}, nil
 }
 
-// markers is what the names of files begin with by which Pebble says which of its files count.
+// markers is the prefix of Pebble's marker files, whose names say which of its files are current.
 const markers = "marker."
 
-// Create implements vfs.FS. Pebble makes a marker right after the file that it names: where a power cut may leave the one in the
-// directory without the other, which POSIX allows, the database would not open. Usual file systems keep the order.
+// Create implements vfs.FS. Before it creates a marker, it syncs the directory. Pebble makes a marker right after the
+// file that it names; if a power cut kept the marker without the file, which POSIX allows, the database would not open.
+// Usual file systems keep the order.
 func (g guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	g.usable()
 	if strings.HasPrefix(g.PathBase(name), markers) {
@@ -80,7 +81,7 @@ func (g guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, er
 	return g.wrap(f, category, err)
 }
 
-// syncDir makes durable which files a directory has.
+// syncDir makes the directory's list of files durable.
 func (g guard) syncDir(dir string) error {
 	d, err := g.FS.OpenDir(dir)
 	if err != nil {
@@ -96,7 +97,7 @@ func (g guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCate
 	return g.wrap(f, category, err)
 }
 
-// OpenDir implements vfs.FS: a directory is synced when there is a new file in it.
+// OpenDir implements vfs.FS. A directory is synced when it has a new file.
 func (g guard) OpenDir(name string) (vfs.File, error) {
 	f, err := g.FS.OpenDir(name)
 	if err != nil || g.s.inCheckpoint(name) {
@@ -142,7 +143,7 @@ func (g guard) Lock(name string) (io.Closer, error) {
 // Unwrap returns the wrapped file system.
 func (g guard) Unwrap() vfs.FS { return g.FS }
 
-// guardedFile is a file that is written.
+// guardedFile is a file opened for writing.
 type guardedFile struct {
 	vfs.File
 	guard

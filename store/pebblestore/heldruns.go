@@ -6,10 +6,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// heldRuns holds which runs, schedules and queues of a partition are locked. Only locks of the same key wait for each other. A
-// fixed number of mutexes, shared by hash, would not do: commits hold their locks over an fsync, and two batches of some hundred
-// runs almost surely share one of any number of mutexes that is worth its memory, so they would wait for each other's fsync.
-// Its zero value holds nothing.
+// heldRuns is the set of locked runs, schedules and queues of a partition. Only locks of the same key wait for each
+// other. A fixed number of mutexes, shared by hash, would not do: commits hold their locks over an fsync, and two
+// batches of some hundred runs almost surely share a mutex, so they would wait for each other's fsync. The zero value
+// is an empty set.
 type heldRuns struct {
 	mu      sync.Mutex
 	keys    map[store.RunKey]struct{}
@@ -17,8 +17,8 @@ type heldRuns struct {
 	waiting int       // callers of lock that wait for free
 }
 
-// lock locks all keys once none of them is locked. While it waits it holds none of this partition, so the keys may be in any
-// order, and one may occur twice.
+// lock locks all keys once none of them is locked. While it waits it holds no key of this partition, so the keys may be
+// in any order, and may repeat.
 func (h *heldRuns) lock(keys ...store.RunKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,7 +13,7 @@ func hookKey(ns store.NamespaceID, token string) []byte {
 	return append(store.AppendPrefix(nil, ns, p, store.TableHook), token...)
 }
 
-// Hook gives who holds a token.
+// Hook returns the holder of a token.
 func (s *Store) Hook(_ context.Context, ns store.NamespaceID, token string) (store.HookHolder, bool, error) {
 	end, err := s.begin()
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Store) holder(ns store.NamespaceID, token string) (h store.HookHolder, 
 	return h, err == nil, err
 }
 
-// Claim takes or gives up a token. The lock of the inboxes serializes claims, which are rare.
+// Claim claims or releases a token. The lock of the inboxes serializes claims, which are rare.
 func (p *partition) Claim(_ context.Context, c store.HookClaim) (h store.HookHolder, err error) {
 	end, err := p.s.beginWrite()
 	if err != nil {

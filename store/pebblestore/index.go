@@ -8,8 +8,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// listed returns the status whose list has a run. A run that sleeps or waits stays in that list while it is busy, so that
-// going to work and back to rest is one small key each, in the list of busy runs. Whoever reads the list looks at the state.
+// listed returns the status whose list has a run. A run that sleeps or waits stays in that list while it is busy, so
+// that going to work and back to rest writes one small key each, in the list of busy runs. Readers of the list check
+// the state.
 func listed(old *record, now *store.RunState) store.Status {
 	if !now.Status.Busy() {
 		return now.Status
@@ -20,13 +21,13 @@ func listed(old *record, now *store.RunState) store.Status {
 	return old.listed
 }
 
-// setIndexes makes the lists hold what a run is now, in place of what it was before; nil where there is no run. Most commits
-// change nothing of it.
+// setIndexes removes a run's list entries of record old and adds the entries of record now. nil means no run. Most
+// commits do not change them.
 func setIndexes(b *pebble.Batch, run store.RunKey, old, now *record) {
 	if old != nil && old.state.Deleted {
 		old = nil
 	}
-	if old != nil && now != nil && old.state.CreatedUnixMs != now.state.CreatedUnixMs { // its places are others
+	if old != nil && now != nil && old.state.CreatedUnixMs != now.state.CreatedUnixMs { // its positions change
 		setIndexes(b, run, old, nil)
 		old = nil
 	}
@@ -48,7 +49,7 @@ func setIndexes(b *pebble.Batch, run store.RunKey, old, now *record) {
 	i.attributes(old, now)
 }
 
-// index changes the lists of one run.
+// index changes the list entries of one run.
 type index struct {
 	b   *pebble.Batch
 	run store.RunKey
@@ -88,7 +89,7 @@ func (i *index) status(old, now *record) {
 	}
 }
 
-// busyRun returns what the list of busy runs says of a run, false if it has not the run.
+// busyRun returns a run's record for the list of busy runs, false if the run is not busy.
 func busyRun(r *record) (store.BusyRun, bool) {
 	if r == nil || !r.state.Status.Busy() {
 		return store.BusyRun{}, false

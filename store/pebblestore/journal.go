@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// record gives what is stored of a run, nil if there is no such run. The run is locked.
+// record returns the stored record of a run, nil if there is no such run. The run is locked.
 func (s *Store) record(run store.RunKey) (*record, error) {
 	switch r := s.cache.get(run); r {
 	case nil:
@@ -61,7 +61,7 @@ func (s *Store) State(_ context.Context, run store.RunKey) (store.RunState, erro
 // Absent implements store.Remembering.
 func (s *Store) Absent(run store.RunKey) bool { return s.cache.get(run) == absent }
 
-// noRun is the error of a run that is not there. Each start looks for one, so the sentence is made when it is read.
+// noRun is the error of a run that does not exist. Each start looks for one, so the text is built only when it is read.
 type noRun string
 
 func (id noRun) Error() string { return fmt.Sprintf("run %q: %v", string(id), store.ErrNotFound) }
@@ -77,7 +77,7 @@ func (s *Store) state(run store.RunKey) (store.RunState, error) {
 	default:
 		return r.state, nil
 	}
-	defer s.lockRun(run)() // a commit that is going on is visible in the database, and perhaps not durable
+	defer s.lockRun(run)() // a commit in flight may be visible in the database before it is durable
 	v, err := s.get(store.RunTableKey(run, store.TableState))
 	switch {
 	case err != nil:
@@ -128,15 +128,15 @@ func (s *Store) Run(_ context.Context, run store.RunKey) (store.RunState, []stor
 	return r.state, l.entries, nil
 }
 
-// loader takes chunks that follow one another.
+// loader collects the entries of consecutive chunks.
 type loader struct {
 	s       *Store
 	entries []store.Entry
 	from    store.Seq // entries before it are left out
-	next    store.Seq // 0 at the first chunk, which may be any
+	next    store.Seq // 0 before the first chunk, which may have any seq
 }
 
-// take reads a chunk, which stays as it is: the entries share its memory.
+// take reads a chunk, which must not change: the entries share its memory.
 func (l *loader) take(first store.Seq, chunk []byte) (bool, error) {
 	return l.each(first, chunk, func(e store.Entry) bool {
 		l.entries = append(l.entries, e)
@@ -144,8 +144,8 @@ func (l *loader) take(first store.Seq, chunk []byte) (bool, error) {
 	})
 }
 
-// each visits the entries of a chunk from l.from on until visit returns false, and reports whether it never did. The blobs of
-// an entry are read when it is visited: a chunk of 4 KiB may have forty, of 1 MiB each.
+// each visits the entries of a chunk from l.from on until visit returns false, and reports whether it never did. It
+// reads the blobs of an entry just before the visit: a chunk of 4 KiB may have forty blobs of 1 MiB each.
 func (l *loader) each(first store.Seq, chunk []byte, visit func(store.Entry) bool) (bool, error) {
 	if l.next != 0 && first != l.next {
 		return false, fmt.Errorf("%w: entries %d to %d are missing", store.ErrCorrupt, l.next, first)
@@ -204,8 +204,9 @@ func (s *Store) Load(_ context.Context, run store.RunKey, iteration uint32, from
 	}
 }
 
-// unlessGone returns the error with which a chunk could not be read, or ErrNotFound if the run was deleted meanwhile: a deletion
-// takes the chunks and their blobs away at once, and a reader sees the chunks as they were when it began, but not the blobs.
+// unlessGone returns cause, the error of reading a chunk, or ErrNotFound if the run was deleted meanwhile. A deletion
+// removes the chunks and their blobs at once. A reader still sees the chunks as they were when it began, but not the
+// blobs.
 func (s *Store) unlessGone(cause error, key, chunk []byte) error {
 	now, err := s.get(key)
 	switch {
@@ -217,8 +218,8 @@ func (s *Store) unlessGone(cause error, key, chunk []byte) error {
 	return cause
 }
 
-// loadChunks visits the chunks that hold the durable entries of an iteration from a seq on. Entries from the seq durable
-// on are of a commit that is in flight.
+// loadChunks visits the chunks that hold the durable entries of an iteration from a seq on. Entries from seq durable on
+// belong to a commit in flight.
 func (s *Store) loadChunks(run store.RunKey, iteration uint32, from store.Seq,
 	visit func(first store.Seq, chunk []byte, durable store.Seq) (bool, error)) error {
 	if r := s.cache.get(run); r != nil {
@@ -243,7 +244,8 @@ func (s *Store) loadChunks(run store.RunKey, iteration uint32, from store.Seq,
 	})
 }
 
-// length returns how many entries an iteration has, noSeq if it is over: nothing is appended to it any more.
+// length returns the number of entries of an iteration, noSeq if the iteration is over: nothing is appended to it any
+// more.
 func (r *record) length(iteration uint32) store.Seq {
 	switch {
 	case iteration < r.state.Iteration:
@@ -254,7 +256,7 @@ func (r *record) length(iteration uint32) store.Seq {
 	return 0
 }
 
-// chunks visits copies of the chunks of an iteration that begin before an entry.
+// chunks visits copies of the chunks of an iteration that begin before seq to.
 func (s *Store) chunks(run store.RunKey, iteration uint32, to store.Seq,
 	visit func(first store.Seq, chunk []byte) (bool, error)) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: store.JournalKey(run, iteration, 0),
@@ -265,7 +267,8 @@ func (s *Store) chunks(run store.RunKey, iteration uint32, to store.Seq,
 	return eachChunk(it, run, iteration, 0, visit)
 }
 
-// eachChunk visits copies of the chunks of an iterator, from the one that holds an entry on, and closes the iterator.
+// eachChunk visits copies of the chunks of an iterator, beginning with the chunk that holds seq from, and closes the
+// iterator.
 func eachChunk(it *pebble.Iterator, run store.RunKey, iteration uint32, from store.Seq,
 	visit func(first store.Seq, chunk []byte) (bool, error)) error {
 	ok := from > 0 && it.SeekLT(store.JournalKey(run, iteration, from+1))

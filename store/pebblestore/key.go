@@ -59,10 +59,11 @@ func (s *Store) AddKey(_ context.Context, k store.Key) error {
 type KeyUse struct {
 	Key           string `json:"key"`             // its id; empty: records in the clear
 	Records       int64  `json:"records"`         // states, entries of journals, log lines, chunks of output, commands and schedules
-	CreatedUnixMs int64  `json:"created_unix_ms"` // 0 if it is not known
+	CreatedUnixMs int64  `json:"created_unix_ms"` // 0 if unknown
 }
 
-// CountKeys counts the records that each key encrypts in a closed store, those in the clear first. It changes nothing.
+// CountKeys counts the records that each key encrypts in a closed store, records in the clear first. It changes
+// nothing.
 func CountKeys(ctx context.Context, dir string) (list []KeyUse, err error) {
 	s, err := open(dir, Options{ReadOnly: true})
 	if err != nil {
@@ -72,9 +73,10 @@ func CountKeys(ctx context.Context, dir string) (list []KeyUse, err error) {
 	return s.countKeys(ctx)
 }
 
-// ForgetKey removes a key from a closed store, durable on return, unless it encrypts records: then it returns how many.
+// ForgetKey removes a key from a closed store, durable on return. If the key encrypts records, it stays, and ForgetKey
+// returns how many.
 func ForgetKey(ctx context.Context, dir, id string) (used int64, err error) {
-	s, err := open(dir, Options{ReadOnly: true}) // which is not made, if it is not there
+	s, err := open(dir, Options{ReadOnly: true}) // read-only, so that a missing store is not created
 	if err != nil {
 		return 0, fmt.Errorf("open store %s: %w", dir, err)
 	}

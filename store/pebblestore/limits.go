@@ -42,12 +42,12 @@ func (s *Store) SetLimits(_ context.Context, l store.Limits, tell store.Command)
 	if err := s.sync(b, s.inbox.Unlock); err != nil {
 		return err
 	}
-	s.limited.forget(key) // before another one reads it
+	s.limited.forget(key) // before settle: later readers must not get the old record from the cache
 	settle()
 	return nil
 }
 
-// roomForLimits returns store.ErrTooLarge if there is no room for limits under a key.
+// roomForLimits returns store.ErrTooLarge if no limits can be added under a key.
 func (s *Store) roomForLimits(l *store.Limits, key []byte) error {
 	all, own := 0, 0
 	prefix := store.GlobalKey(0, store.TableLimits, nil)
@@ -68,8 +68,8 @@ func (s *Store) roomForLimits(l *store.Limits, key []byte) error {
 	return store.CheckLimits(all, own, l)
 }
 
-// LimitsOf reads the limits of a workflow. If they are being changed, it waits until that is durable: who has found the command
-// that tells of the change gets what they have become. It does not wait for other workflows.
+// LimitsOf reads the limits of a workflow. If they are being changed, it waits until the change is durable: a receiver
+// of the command that announces the change gets the new limits. It does not wait for changes of other workflows.
 func (s *Store) LimitsOf(_ context.Context, ns store.NamespaceID, workflow string) (store.Limits, error) {
 	l := store.Limits{Namespace: ns, Workflow: workflow}
 	end, err := s.begin()
@@ -84,7 +84,7 @@ func (s *Store) LimitsOf(_ context.Context, ns store.NamespaceID, workflow strin
 	return store.DecodeLimits(v)
 }
 
-// limit reads the record of limits when it is durable, nil if there is none. The caller does not change it.
+// limit reads the record of limits once it is durable, nil if there is none. The caller must not change it.
 func (s *Store) limit(key []byte) ([]byte, error) {
 	for {
 		v, change, err := s.limitOrChange(key)
@@ -99,9 +99,9 @@ func (s *Store) limit(key []byte) ([]byte, error) {
 	}
 }
 
-// limitOrChange reads the record of limits, or returns the change of it that is not durable yet.
+// limitOrChange reads the record of limits, or returns its pending change.
 func (s *Store) limitOrChange(key []byte) ([]byte, *unsettled, error) {
-	s.settling.mu.RLock() // nobody begins to change it until it is noted
+	s.settling.mu.RLock() // no change can begin until the record is cached
 	defer s.settling.mu.RUnlock()
 	if u := s.settling.before[string(key)]; u != nil {
 		return nil, u, nil
@@ -116,7 +116,7 @@ func (s *Store) limitOrChange(key []byte) ([]byte, *unsettled, error) {
 	return v, nil, err
 }
 
-// Limits returns the limits of a namespace that are durable.
+// Limits returns the durable limits of a namespace.
 func (s *Store) Limits(_ context.Context, ns store.NamespaceID) (list []store.Limits, err error) {
 	end, err := s.begin()
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Store) Limits(_ context.Context, ns store.NamespaceID) (list []store.Li
 	return list, err
 }
 
-// Cells reads cells of a queue, and waits for a commit of it that is not durable yet.
+// Cells reads cells of a queue, and waits for a pending commit of the queue.
 func (s *Store) Cells(_ context.Context, q store.CellQuery) (list []store.Cell, err error) {
 	end, err := s.begin()
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Store) Cells(_ context.Context, q store.CellQuery) (list []store.Cell, 
 	return list, err
 }
 
-// cell reads one cell, which needs no iterator, and often not the database.
+// cell reads one cell, without an iterator, and often from the cache.
 func (s *Store) cell(queue store.RunKey, name []byte) ([]store.Cell, error) {
 	key := store.QueueKey(queue, name)
 	v, known := s.cells.get(key)
@@ -201,7 +201,7 @@ func (s *Store) SetCells(_ context.Context, x store.QueueSet) error {
 	return s.sync(b, nil)
 }
 
-// addCells adds the cells of a queue to a batch, whose lock is held.
+// addCells adds the change of a queue's cells to a batch. The queue is locked.
 func (s *Store) addCells(b *pebble.Batch, x *store.QueueSet) error {
 	now, err := s.get(store.QueueKey(x.Queue, x.Before.Key))
 	if err == nil {

@@ -12,14 +12,15 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// walked counts what lists have looked at, for tests of the bounds.
+// walked counts the work of lists, for tests of the bounds.
 type walked struct {
 	mu    sync.Mutex
-	looks int // entries of indexes
+	looks int // entries of indexes looked at
 	stats pebble.IteratorStats
 }
 
-// List returns a page of runs. The entries of one index, of all partitions, are merged; each run is looked at as it is durable.
+// List returns a page of runs. It merges the entries of one index over all partitions, and reads the durable state of
+// each run.
 func (s *Store) List(ctx context.Context, q store.Query) (page store.Page, err error) {
 	end, err := s.begin()
 	if err != nil {
@@ -55,19 +56,19 @@ func (s *Store) List(ctx context.Context, q store.Query) (page store.Page, err e
 		st, err := s.state(store.RunKey{Namespace: q.Namespace, ID: at.ID})
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-		case errors.Is(err, store.ErrCorrupt): // one damaged run does not hide the others
+		case errors.Is(err, store.ErrCorrupt): // one damaged run does not hide other runs
 			page.Runs = append(page.Runs, store.Unreadable(store.RunKey{Namespace: q.Namespace, ID: at.ID}, at, err))
 		case err != nil:
 			return page, err
-		case st.CreatedUnixMs == at.UnixMs && q.Matches(&st): // a run that replaced the one of the entry has another place
+		case st.CreatedUnixMs == at.UnixMs && q.Matches(&st): // if a new run has replaced the entry's run, its position differs
 			page.Runs = append(page.Runs, st)
 			held += st.Bytes()
 		}
 	}
 }
 
-// choose returns the beginnings of the keys of the lists that are read for a query: of those that hold all runs of it, the ones
-// that hold the fewest. It returns none if there is no such run.
+// choose returns the key prefixes of the lists to read for a query: among the lists that together hold all its runs,
+// the ones with the fewest entries. It returns none if there is no such run.
 func (s *Store) choose(q *store.Query) []func(store.PartitionID) []byte {
 	var total, workflow, statuses, both int64
 	s.tallies.mu.Lock()
@@ -87,11 +88,11 @@ func (s *Store) choose(q *store.Query) []func(store.PartitionID) []byte {
 	switch {
 	case both == 0:
 		return nil
-	case len(q.Attributes) > 0 && least > store.MaxLooks: // nobody knows how many have it
+	case len(q.Attributes) > 0 && least > store.MaxLooks: // the number of runs with an attribute is unknown
 		return []func(store.PartitionID) []byte{func(p store.PartitionID) []byte {
 			return store.AttributeTable(q.Namespace, p, q.Attributes[0])
 		}}
-	case least*2 > total: // most runs are looked at anyway
+	case least*2 > total: // most runs would be looked at anyway
 		return []func(store.PartitionID) []byte{func(p store.PartitionID) []byte {
 			return store.AppendPrefix(nil, q.Namespace, p, store.TableRuns)
 		}}
@@ -118,13 +119,14 @@ func statusLists(q *store.Query) (lists []func(store.PartitionID) []byte) {
 	return lists
 }
 
-// merge walks over several lists in the order of positions. All of its iterators see the store as it was at the first one.
+// merge iterates over several lists in the order of positions. All of its iterators share the snapshot of the first
+// one.
 type merge struct {
 	s       *Store
 	oldest  bool
 	sources []source
-	last    []byte // what next returned last, behind the beginning of the list
-	cur     int    // the source of last, plus 1; it moves on before the next answer
+	last    []byte // the key suffix that next returned last
+	cur     int    // 1 plus the source of last; next advances it first
 	looks   int
 	stats   pebble.IteratorStats
 }
@@ -132,11 +134,11 @@ type merge struct {
 // source is one list.
 type source struct {
 	it     *pebble.Iterator
-	prefix int    // the bytes of its beginning
-	rest   []byte // of the key on which the iterator stands, behind its beginning; nil at the end
+	prefix int    // length of its key prefix
+	rest   []byte // the current key without its prefix; nil at the end
 }
 
-// open adds a list, from the place on where the page begins.
+// open adds a list, positioned where the page begins.
 func (m *merge) open(list []byte, q *store.Query) error {
 	n := len(list)
 	lower, upper := slices.Clip(list), store.PrefixEnd(list)
@@ -194,7 +196,7 @@ func (x *source) stand() {
 	}
 }
 
-// next returns the next position, false at the end. A run that two lists have is returned once.
+// next returns the next position, false at the end. A run that is in two lists is returned once.
 func (m *merge) next() (store.Position, bool, error) {
 	for {
 		if m.cur > 0 {
@@ -234,7 +236,7 @@ func (m *merge) next() (store.Position, bool, error) {
 func (m *merge) close() {
 	for i := range m.sources {
 		m.stats.Merge(m.sources[i].it.Stats())
-		_ = m.sources[i].it.Close() // reading errors were met by next
+		_ = m.sources[i].it.Close() // next has returned read errors
 	}
 	w := &m.s.walked
 	w.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// The locks of a Store, in the order in which they are taken. Where several of one kind are taken, they are taken by
-// rising partition.
+// The locks of a Store, in the order in which they are taken. Several locks of one kind are taken by ascending
+// partition.
 //
 //	lock           guards                                       held by a commit until
 //	parts.acquire  one Acquire of a partition at a time         not at all
@@ -27,29 +27,29 @@ import (
 //	settling.mu    tokens, namespaces, limits before a change   the function returns
 //	newest.mu      the newest versions, and their numbers       the function returns
 //
-// "Applied" means that the batch has its place in the log, behind everything that was applied before, and is visible
-// to reads. A batch that is applied later is durable later. So what is decided under parts.mu, marks or inbox need not
-// wait for the disk: a commit of an earlier owner stands before the epoch that fences it, or is refused.
+// "Applied" means that the batch has its place in the log, after all batches that were applied before, and is visible
+// to reads. A batch that is applied later is durable later. So decisions under parts.mu, marks or inbox need not wait
+// for the disk: a commit of an earlier owner is before the epoch that fences it, or is refused.
 //
-// Nobody waits for an fsync while holding parts.mu, marks, inbox, payloads or tallies.parts, and nobody takes a lock of runs
-// while holding one of them. An Acquire holds parts.mu while it applies the new epoch, then waits for its fsync and for commits
-// of the owner before, which are ahead of it in the log; a commit never waits for an Acquire longer than that takes to
-// apply. Claim and Discard take parts.mu and inbox; raise takes marks, reads and applies. The locks versions (of modules and
-// versions), spaces (of namespaces and retentions) and tokens are taken before settling.mu and newest.mu and none else, limits
-// (of workflows) before inbox, and held until what they decide is durable. Who looks up one token, namespace, version or limit
-// takes none of these four.
+// No goroutine waits for an fsync while it holds parts.mu, marks, inbox, payloads or tallies.parts, or takes a lock of
+// runs while it holds one of them. An Acquire holds parts.mu while it applies the new epoch. Then it waits for its
+// fsync, and for commits of the earlier owner, which are ahead of it in the log. A commit waits for an Acquire only
+// while the epoch is applied. Claim and Discard take parts.mu and inbox; raise takes marks, reads and applies. The
+// locks versions (of modules and versions), spaces (of namespaces and retentions) and tokens are taken before
+// settling.mu and newest.mu and no others, and limits (of workflows) before inbox. They are held until the change is
+// durable. Looking up one token, namespace, version or limit takes none of these four.
 //
-// Locks that are released once a batch is applied are released by the goroutine that applies it, see sync. In a store
-// that has failed they are released without having been applied: nothing can be written there any more.
+// Locks that are released once a batch is applied are released by the goroutine that applies it, see sync. In a failed
+// store they are released without the batch being applied: such a store takes no more writes.
 
-// lockRun locks a run: neither its records nor the cache change meanwhile, and what is stored of it is durable.
+// lockRun locks a run: its records and the cache do not change meanwhile, and its stored records are durable.
 func (s *Store) lockRun(run store.RunKey) (unlock func()) {
 	h := &s.runs[run.Partition()]
 	h.lock(run)
 	return func() { h.unlock(run) }
 }
 
-// lockRuns locks the runs, schedules and queues of all groups, which are in the order of their partitions.
+// lockRuns locks the runs, schedules and queues of all groups, which must be sorted by partition.
 func (s *Store) lockRuns(groups []store.Group) (unlock func()) {
 	if len(groups) == 1 && len(groups[0].Runs) == 1 && len(groups[0].Schedules)+len(groups[0].Queues) == 0 {
 		return s.lockRun(groups[0].Runs[0].Run)
@@ -78,7 +78,7 @@ func (s *Store) lockRuns(groups []store.Group) (unlock func()) {
 
 var errForeign = errors.New("the partition was not acquired from this store")
 
-// order sorts the groups by partition. It refuses partitions of other stores.
+// order sorts the groups by partition, and refuses partitions of other stores.
 func (c *commit) order() error {
 	for i := range c.groups {
 		if p, ok := c.groups[i].Partition.(*partition); !ok || p.s != c.s {
@@ -116,14 +116,14 @@ func (c *commit) lockFences() error {
 	return nil
 }
 
-// land ends the flight of the groups: the cache has what they made durable, or they were refused.
+// land ends the flight of the groups: the cache has their durable records, or they were refused.
 func (c *commit) land() {
 	for i := range c.groups[:c.flying] {
 		c.groups[i].Partition.(*partition).flight.Done() //nolint:forcetypeassert // order has checked it
 	}
 }
 
-// lockMarks keeps the marks of the groups' partitions below the wakes that they set.
+// lockMarks locks the marks of the groups' partitions below the wakes that the groups set.
 func (c *commit) lockMarks() {
 	c.marks = c.one[:0]
 	for i := range c.groups {
@@ -134,7 +134,7 @@ func (c *commit) lockMarks() {
 	}
 }
 
-// release releases the locks that are not held until the batch is durable.
+// release releases the locks that are held only until the batch is applied.
 func (c *commit) release() {
 	c.s.tallies.unlock(&c.counts)
 	c.large.unlock()

@@ -15,17 +15,17 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Looked is what can be told of the store in a directory without opening it.
+// Looked is what Look finds out about a store without opening it.
 type Looked struct {
 	Exists   bool
-	Format   int  // of the store; 0 if an earlier release has noted none beside it, and has it open
+	Format   int  // of the store; 0 if unknown: an earlier release, which wrote no format file, has it open
 	Database int  // of Pebble
-	Open     bool // a process has it open, as far as the system tells
-	Holder   int  // its process id, 0 if that is not known
+	Open     bool // a process has it open, if the system can tell
+	Holder   int  // its process id, 0 if unknown
 }
 
-// Look looks at the store in a directory, also while a process has it open, and changes nothing. store.ErrVersion if this release
-// cannot open it, store.ErrCorrupt if none can.
+// Look inspects the store in a directory, even while a process has it open, and changes nothing. store.ErrVersion if
+// this release cannot open the store, store.ErrCorrupt if no release can.
 func Look(dir string) (l Looked, err error) {
 	found, err := pebble.Peek(dir, vfs.Default)
 	switch {
@@ -40,11 +40,11 @@ func Look(dir string) (l Looked, err error) {
 	if err != nil {
 		return l, err
 	}
-	if !l.Open { // a log that is written may end anywhere
+	if !l.Open { // a log that is being written may end anywhere
 		if _, damage := checkRecords(vfs.Default, dir, found); damage != nil {
 			l.Exists = true
 			l.Holder, l.Open, err = holderOf(dir)
-			if err != nil || !l.Open { // it was not opened meanwhile
+			if err != nil || !l.Open { // the store was not opened meanwhile
 				return l, errors.Join(err, damage)
 			}
 		}
@@ -69,7 +69,7 @@ func Look(dir string) (l Looked, err error) {
 	return l, nil
 }
 
-// holderOf returns the process that has a store open, as lockHolder does, and whether any has.
+// holderOf returns the process that has a store open, like lockHolder, and whether there is one.
 func holderOf(dir string) (pid int, held bool, err error) {
 	lock := filepath.Join(dir, lockName)
 	if lockFiles.has(lock) {
@@ -81,8 +81,8 @@ func holderOf(dir string) (pid int, held bool, err error) {
 // lockName is the file in a store's directory that Pebble locks.
 const lockName = "LOCK"
 
-// lockRegistry has the lock files of the stores that this process has open. POSIX releases a process's locks of a file as soon as
-// the process closes any descriptor of it, so one of these is never opened to be looked at.
+// lockRegistry holds the lock files of the stores that this process has open. POSIX releases a process's locks of a
+// file as soon as the process closes any descriptor of the file, so these files must never be opened for inspection.
 type lockRegistry struct {
 	mu sync.Mutex
 	of map[*Store]os.FileInfo
@@ -92,7 +92,7 @@ var lockFiles = lockRegistry{of: map[*Store]os.FileInfo{}}
 
 func (h *lockRegistry) add(s *Store) {
 	info, err := os.Stat(filepath.Join(s.dir, lockName))
-	if err != nil { // it has just been made
+	if err != nil { // it was just created
 		return
 	}
 	h.mu.Lock()
@@ -106,7 +106,7 @@ func (h *lockRegistry) remove(s *Store) {
 	delete(h.of, s)
 }
 
-// has reports whether a store that this process has open has locked a file.
+// has reports whether this process has a store open whose lock file is path.
 func (h *lockRegistry) has(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -122,7 +122,7 @@ func (h *lockRegistry) has(path string) bool {
 	return false
 }
 
-// DiskOf returns how much room there is in a directory.
+// DiskOf returns the disk space of a directory.
 func DiskOf(dir string) (store.Disk, error) {
 	usage, err := vfs.Default.GetDiskUsage(dir)
 	if errors.Is(err, vfs.ErrUnsupported) {

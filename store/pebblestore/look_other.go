@@ -15,7 +15,7 @@ func lockHolder(path string) (pid int, held bool, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, false, nil
 	case err != nil:
-		return 0, true, nil //nolint:nilerr // the system does not say which error it is that everywhere
+		return 0, true, nil //nolint:nilerr // not every system says which error this is
 	}
 	return 0, false, f.Close()
 }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockHolder returns the process that has locked a file, and whether any other than this one has. The process is 0 if it is in
-// another container. The lock is not taken, so that nobody who opens the store meanwhile finds it locked.
+// lockHolder returns the process that has locked a file, and whether a process other than this one has. pid is 0 if the
+// process is in another container. It does not take the lock, so that it cannot get in the way of an opening store.
 func lockHolder(path string) (pid int, held bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -22,7 +22,7 @@ func lockHolder(path string) (pid int, held bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }() // read only
 	l := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
 	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &l); err != nil {
 		return 0, false, fmt.Errorf("ask who has locked %s: %w", path, err)

@@ -20,39 +20,40 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
-// Loss is what is given up when the log of a store is cut where it is damaged.
+// Loss describes what is lost when the log of a store is cut where it is damaged.
 type Loss struct {
 	// File is the damaged file of the log, which can be read up to Offset.
 	File   string `json:"file"`
 	Offset int64  `json:"offset"`
-	// Bytes are cut, those of later files included, without the zeros after what was written.
+	// Bytes is how many bytes are cut, later files included, without the zeros after the last write.
 	Bytes int64 `json:"bytes"`
-	// Later are the files of the log that were written after File. They are given up as a whole.
+	// Later lists the files of the log that were written after File. They are removed as a whole.
 	Later []string `json:"later,omitempty"`
-	// Commits is how many commits behind the damage can be read. Others are in what cannot.
+	// Commits is how many commits after the damage can be read. The unreadable part may have more.
 	Commits int64 `json:"commits"`
-	// Runs are those that are changed by what can be read, the one that the damage cuts included, by namespace and id.
+	// Runs lists the runs that readable commits after the damage change, including the commit that the damage cuts, by
+	// namespace and id.
 	Runs []LostRun `json:"runs"`
-	// Others counts, by what they are, changes that are not of a run.
+	// Others counts changes that do not belong to a run, by kind.
 	Others map[string]int64 `json:"others,omitempty"`
 	// Kept is the folder with the files as they were; empty if nothing was changed.
 	Kept string `json:"kept,omitempty"`
 }
 
-// LostRun is a run that goes back to an earlier state, or is not there any more.
+// LostRun is a run that returns to an earlier state, or disappears.
 type LostRun struct {
 	Namespace store.NamespaceID `json:"namespace"`
 	Run       string            `json:"run"`
 	Changes   int64             `json:"changes"` // of its state, journal, log and output
 }
 
-// ErrNoLoss says that a position is not where a log is damaged.
+// ErrNoLoss: the log is not damaged at the given position.
 var ErrNoLoss = errors.New("this is not where the log is damaged")
 
-// AcceptLoss cuts the log of a closed store where it is damaged, at a position FILE:OFFSET which has to be exactly what
-// opening the store says. All that was committed behind it is lost. Unless apply is set it changes nothing. The damaged file
-// and those after it are kept in a folder beside the store. Only a log is cut: without a table, or the list of tables, a
-// store is a backup's to restore.
+// AcceptLoss cuts the log of a closed store where it is damaged. position is FILE:OFFSET, exactly as the error of
+// opening the store says. All commits after it are lost. Without apply, it changes nothing. The damaged file and the
+// later ones are kept in a folder beside the store. Only a log can be cut: if a table or the list of tables is damaged,
+// a backup must be restored.
 func AcceptLoss(dir, position string, apply bool) (l *Loss, err error) {
 	files := vfs.Default
 	if err := checkFormat(files, dir); err != nil {
@@ -119,21 +120,21 @@ func logsOf(dir string) (logs []string, err error) {
 	return logs, err
 }
 
-// numberOf returns the number of a file of the log, in the 32 bits that its chunks have.
+// numberOf returns the number of a log file, truncated to 32 bits as in its chunks.
 func numberOf(log string) uint32 {
 	n, _ := strconv.ParseUint(strings.TrimSuffix(log, ".log"), 10, 64)
 	return uint32(n)
 }
 
-// logDamage is where a file of the log is damaged.
+// logDamage is a damaged log file.
 type logDamage struct {
 	name string
 	b    []byte
 	end  int
 }
 
-// findDamage returns the first damage of a log, nil if there is none. A file that is not the newest one has an orderly end,
-// so all that stands where it cannot be read is damage.
+// findDamage returns the first damage of a log, nil if there is none. Every file except the newest has an orderly end,
+// so in those any unreadable byte is damage.
 func findDamage(dir string, logs []string) (*logDamage, error) {
 	for i, name := range logs {
 		b, err := os.ReadFile(filepath.Join(dir, name))
@@ -151,21 +152,21 @@ func findDamage(dir string, logs []string) (*logDamage, error) {
 	return nil, nil
 }
 
-// olderDamage returns the error with which a store was not opened, with the position if that is for damage of a log that is
-// not the newest one. Pebble refuses that, and does not say where it is.
+// olderDamage adds the position to err, the error of opening a store, if it is about damage of a log file other than
+// the newest. Pebble refuses such a log without giving the position.
 func olderDamage(dir string, err error) error {
 	if !errors.Is(err, store.ErrCorrupt) {
 		return err
 	}
 	logs, _ := neededLogs(dir, nil)
-	at, _ := findDamage(dir, logs) // what cannot be read now is no better reason
+	at, _ := findDamage(dir, logs) // a read error now is no better reason
 	if at == nil || at.name == logs[len(logs)-1] {
 		return err
 	}
 	return damagedLog(at.name, at.end)
 }
 
-// loss says what is lost behind the damage.
+// loss returns what is lost behind the damage.
 func (d *logDamage) loss(dir string, later []string) (*Loss, error) {
 	l := &Loss{File: d.name, Offset: int64(d.end), Bytes: unpadded(d.b[d.end:]), Later: slices.Clone(later), Runs: []LostRun{},
 		Others: map[string]int64{}}
@@ -197,7 +198,7 @@ func (d *logDamage) loss(dir string, later []string) (*Loss, error) {
 	return l, nil
 }
 
-// unpadded is the length of what stands before the zeros at the end of a log, which is longer than what is in it.
+// unpadded returns the length of b without the zeros at its end: a log file is longer than its content.
 func unpadded(b []byte) int64 { return int64(len(bytes.TrimRight(b, "\x00"))) }
 
 // note counts the changes of a batch, as far as it can be read.
@@ -238,10 +239,11 @@ func runOfKey(k []byte) (run store.RunKey, ok bool) {
 	return run, err == nil
 }
 
-// keyPrefix is the length of namespace, partition and table.
+// keyPrefix is the length of a key's namespace, partition and table.
 const keyPrefix = 7
 
-// whatOfKey names what is not of one run, and is not implied by runs.
+// whatOfKey returns a name for a record that does not belong to one run, and is not implied by runs. Empty for other
+// records.
 func whatOfKey(k []byte) string {
 	if len(k) < keyPrefix {
 		return ""
@@ -252,9 +254,8 @@ func whatOfKey(k []byte) string {
 		store.TableWorkflow: "versions of workflows", store.TableKey: "encryption keys"}[k[keyPrefix-1]]
 }
 
-// cut keeps the files as they are in a folder beside the store, and ends the log before the damage. The order has a store
-// that is cut in the middle of it be as damaged as before, and be cut again: later files go first, the newest one first of
-// them.
+// cut copies the files to a folder beside the store, and ends the log before the damage. Later files are removed first,
+// the newest first, so that a cut that was interrupted leaves the same damage, and can be repeated.
 func (d *logDamage) cut(dir string, l *Loss) error {
 	kept := filepath.Join(filepath.Dir(dir), fmt.Sprintf("damaged-%s-%d", strings.TrimSuffix(d.name, ".log"), d.end))
 	if err := dirs.Make(kept, dirMode); err != nil {
@@ -284,7 +285,7 @@ func (d *logDamage) cut(dir string, l *Loss) error {
 	return nil
 }
 
-// keep copies a file, unless an attempt before has done that.
+// keep copies a file, unless an earlier attempt has copied it.
 func keep(from, to string) error {
 	b, err := os.ReadFile(from)
 	if err != nil {

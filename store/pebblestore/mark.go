@@ -11,25 +11,25 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// wakeMark is the mark of a partition: every key of its wake index is above it, so that whoever looks for the first one
-// need not walk over what is left on disk of those that were deleted.
+// wakeMark is a lower bound of a partition's wake index: every key of the index is above it. A scan from the mark skips
+// the tombstones of deleted wakes.
 //
-// The mark is raised without an fsync of its own: its record stands in the log behind the commits that made it true, and
-// a crash that loses it leaves the one before, which is true as well. A commit that sets a key at or below it (its
-// deadline is long over, or the clock was set back) lowers it in the same batch.
+// The mark is raised without an fsync of its own: its record is in the log after the commits that made it true, and if
+// a crash loses it, the mark before is still true. A commit that sets a key at or below the mark (its deadline is long
+// over, or the clock was set back) lowers the mark in the same batch.
 type wakeMark struct {
 	mu    sync.RWMutex // held by a commit until its batch is applied: for reading, if its keys are above the mark
 	at    int64
-	tried int64 // the instant for which it was to be raised last
+	tried int64 // the instant of the last attempt to raise it
 }
 
 const (
 	// noMark is below every key.
 	noMark = -1
-	// markLag is how far the mark stays behind the instant up to which wakes were asked for, which lies ahead of the clock
-	// of whoever asks: a run that goes to sleep has its wake above the mark.
+	// markLag is how far the mark stays behind the instant up to which wakes were asked for. That instant is ahead of
+	// the caller's clock; with the lag, a run that goes to sleep has its wake above the mark.
 	markLag = nearMs
-	// markEvery is how far that instant moves on before the mark is raised again.
+	// markEvery is how far that instant must advance before the mark is raised again.
 	markEvery = 10_000
 )
 
@@ -41,7 +41,7 @@ func markKey(p store.PartitionID) []byte {
 // markValue is the first instant above the mark, u64be.
 func markValue(at int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(at+1)) }
 
-// read takes what is stored, when the partition is acquired.
+// read loads the stored mark, when the partition is acquired.
 func (m *wakeMark) read(s *Store, p store.PartitionID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,8 +67,8 @@ type lowered struct {
 	w  bool
 }
 
-// lock keeps the mark below the keys of a batch, the earliest of which is given, until unlock: it lowers the mark in the
-// batch if it must.
+// lock keeps the mark below first, the earliest key of a batch, until unlock. If necessary it lowers the mark in the
+// batch.
 func (m *wakeMark) lock(b *pebble.Batch, p store.PartitionID, first int64) lowered {
 	m.mu.RLock()
 	if first > m.at {
@@ -81,7 +81,7 @@ func (m *wakeMark) lock(b *pebble.Batch, p store.PartitionID, first int64) lower
 	return l
 }
 
-// unlock is called when the batch is applied, or will not be: a mark that is lower than it could be is true as well.
+// unlock is called when the batch is applied, or will not be: a mark that is lower than necessary is still true.
 func (l lowered) unlock() {
 	if !l.w {
 		l.m.mu.RUnlock()
@@ -91,8 +91,9 @@ func (l lowered) unlock() {
 	l.m.mu.Unlock()
 }
 
-// raise moves the mark of a partition up to before its first key, if it is worth while: wakes after an instant were asked
-// for. Commits of the partition wait meanwhile, for as long as it takes to walk over what has come due since the last time.
+// raise moves the mark of a partition up to just before its first key, unless after has advanced too little since the
+// last attempt. Commits of the partition wait meanwhile, for as long as it takes to walk over the wakes that came due
+// since the last time.
 func (s *Store) raise(p store.PartitionID, after int64) error {
 	m := &s.marks[p]
 	m.mu.Lock()
@@ -122,7 +123,7 @@ func (s *Store) raise(p store.PartitionID, after int64) error {
 	return nil
 }
 
-// lower gives the first key of the wake index that may be there, by the prefix of its keys. The mark is locked.
+// lower returns the smallest key that the wake index may have, given the prefix of its keys. The mark is locked.
 func (m *wakeMark) lower(prefix []byte) []byte {
 	return append(slices.Clip(prefix), markValue(m.at)...)
 }

@@ -12,18 +12,18 @@ import (
 
 var _ store.Measured = (*Store)(nil)
 
-// sizePatience is how long Measure waits for the size of the store. Pebble has it wait while a MANIFEST is written, which is over
-// in some milliseconds on a disk that works.
+// sizePatience is how long Measure waits for the size of the store. Pebble blocks it while a MANIFEST is written, which
+// takes some milliseconds on a working disk.
 const sizePatience = 100 * time.Millisecond
 
-// Measure implements store.Measured. Of a store that is closed or has failed it returns what was known last.
+// Measure implements store.Measured. For a store that is closed or has failed it returns the last known values.
 func (s *Store) Measure() (store.Measures, error) {
 	m := store.Measures{Bytes: s.size()}
 	m.WriteStalls, m.Stalled = s.writes.sum()
 	return m, nil
 }
 
-// size returns the bytes of the files of the store, as they were counted last if that takes long.
+// size returns the bytes of the store's files, or the last count if counting takes longer than sizePatience.
 func (s *Store) size() uint64 {
 	if !s.files.counting.CompareAndSwap(false, true) {
 		return s.files.bytes.Load()
@@ -44,10 +44,10 @@ func (s *Store) size() uint64 {
 	return s.files.bytes.Load()
 }
 
-// countBytes counts the bytes of the files. It may take for ever in a store that fails meanwhile.
+// countBytes counts the bytes of the files. It may never return in a store that fails meanwhile.
 func (s *Store) countBytes() {
 	select {
-	case <-s.failed: // Pebble may keep its lock for ever
+	case <-s.failed: // Pebble may never release its lock
 		return
 	default:
 	}
@@ -57,23 +57,23 @@ func (s *Store) countBytes() {
 	}
 }
 
-// fileSize is how large the files of the store are.
+// fileSize is the size of the store's files.
 type fileSize struct {
 	counting atomic.Bool   // bytes is being counted
 	bytes    atomic.Uint64 // as last counted
 }
 
-// writeStalls counts how often, and how long, commits wait because Pebble has many tables to write or to sort. There is one such
-// stall at a time.
+// writeStalls measures how often and how long commits wait because Pebble has many tables to write or to compact. There
+// is at most one such stall at a time.
 type writeStalls struct {
-	mu      sync.Mutex // guards the fields below; nothing is called while it is held
+	mu      sync.Mutex // guards the fields below; no calls are made while it is held
 	count   uint64
-	over    time.Duration // of the stalls that have ended
+	over    time.Duration // total of the stalls that have ended
 	stalled bool
-	begun   time.Duration // of the stall that goes on
+	begun   time.Duration // start of the stall in progress
 }
 
-// stall notes that commits wait, and logs it.
+// stall records and logs the beginning of a stall.
 func (w *writeStalls) stall(log *slog.Logger, reason string) {
 	log.Warn("writes stall", "reason", reason)
 	w.mu.Lock()
@@ -81,7 +81,7 @@ func (w *writeStalls) stall(log *slog.Logger, reason string) {
 	w.count, w.stalled, w.begun = w.count+1, true, logfs.Elapsed()
 }
 
-// goOn notes that they do not wait any more.
+// goOn records the end of a stall.
 func (w *writeStalls) goOn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +90,7 @@ func (w *writeStalls) goOn() {
 	}
 }
 
-// sum returns the number of stalls, and how long they took, the one included that goes on.
+// sum returns the number of stalls and their total duration, including a stall in progress.
 func (w *writeStalls) sum() (count uint64, total time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Modules gives the module store.
+// Modules returns the module store.
 func (s *Store) Modules() store.ModuleStore { return modules{s} }
 
 type modules struct{ s *Store }
 
-// wasmKey returns the key of a module's bytes. It is not that of a blob with the same content, which runs may need
-// after the module is deleted.
+// wasmKey returns the key of a module's bytes. It differs from the key of a blob with the same content, which runs may
+// need after the module is deleted.
 func wasmKey(d store.Digest) []byte { return store.GlobalKey(0, store.TableWasm, d[:]) }
 
-// Put stores a module: its bytes, and what is known of it. Until it has a version, it is listed as unused.
+// Put stores a module's bytes and info. Until the module has a version, it is listed as unused.
 func (m modules) Put(_ context.Context, wasm []byte, info store.ModuleInfo) (store.Digest, error) {
 	d := store.Digest(sha256.Sum256(wasm))
 	end, err := m.s.beginWrite()
@@ -58,7 +58,7 @@ func (m modules) Get(ctx context.Context, d store.Digest) ([]byte, error) {
 	return v, nil
 }
 
-// Info reads what is known of a module.
+// Info reads the info of a module.
 func (m modules) Info(_ context.Context, d store.Digest) (store.ModuleInfo, error) {
 	end, err := m.s.begin()
 	if err != nil {
@@ -79,8 +79,8 @@ func (m modules) info(d store.Digest) (store.ModuleInfo, error) {
 	return store.DecodeModuleInfo(v)
 }
 
-// AddVersions adds versions of workflows in one batch. A module's bytes are written and deleted together with what is
-// known of it, so that the latter says whether it is there.
+// AddVersions adds versions of workflows in one batch. A module's bytes and info are written and deleted together, so
+// the info shows whether the module exists.
 func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]store.Version, error) {
 	end, err := m.s.beginWrite()
 	if err != nil {
@@ -108,7 +108,7 @@ func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]st
 			more = append(more, next)
 			_ = b.Set(store.VersionKey(spec.Namespace, spec.Workflow, next.Number), store.AppendVersion(nil, &next), nil)
 		}
-		if added && last.Deleted { // the next one has a greater number
+		if added && last.Deleted { // the next version has a greater number
 			_ = b.Delete(store.VersionKey(spec.Namespace, spec.Workflow, last.Number), nil)
 		}
 		out = append(out, next)
@@ -116,7 +116,7 @@ func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]st
 	if err := m.use(b, uses); err != nil {
 		return nil, err
 	}
-	if len(more) == 0 { // but for the list of unused modules, which need not be durable
+	if len(more) == 0 { // only the list of unused modules changes, which need not be durable
 		return out, m.s.apply(b)
 	}
 	if err := m.s.sync(b, nil); err != nil {
@@ -128,8 +128,8 @@ func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]st
 	return out, nil
 }
 
-// last reads the version of a workflow with the highest number that is wanted; zero if there is none. It returns how many
-// records it has read.
+// last reads the version of a workflow with the highest number for which want is true; zero if there is none. It also
+// returns how many records it has read.
 func (m modules) last(ns store.NamespaceID, workflow string, want func(*store.Version) bool) (v store.Version, read int,
 	err error) {
 	prefix := store.VersionKey(ns, workflow, 0)
@@ -181,8 +181,9 @@ func (m modules) Newest(_ context.Context, ns store.NamespaceID, workflow string
 	return v, err
 }
 
-// newest returns the version with the highest number that is wanted and not deleted, zero if there is none. That there is none is
-// remembered unless it is seen at once, so that questions about what was never there push nothing out.
+// newest returns the version with the highest number for which want is true and that is not deleted, zero if there is
+// none. The absence of a version is not cached if it is cheap to find, so that questions about unknown workflows evict
+// nothing.
 func (m modules) newest(k newestKey, want func(*store.Version) bool) (store.Version, error) {
 	a, v, known := m.s.newest.get(k)
 	if known {
@@ -223,7 +224,7 @@ func (m modules) Versions(_ context.Context, ns store.NamespaceID, workflow stri
 	}
 }
 
-// version reads one version; its number is 0 if there is none, or no longer.
+// version reads one version; its number is 0 if there is none, or it is deleted.
 func (m modules) version(ns store.NamespaceID, workflow string, number uint32) (v store.Version, err error) {
 	b, err := m.s.get(store.VersionKey(ns, workflow, number))
 	if err != nil || b == nil {
@@ -251,8 +252,8 @@ func (m modules) scanVersions(ns store.NamespaceID, workflow string, visit func(
 	})
 }
 
-// DeleteVersion deletes a version's record, or writes it as deleted if the next number follows from it, and deletes the module
-// with its last version.
+// DeleteVersion deletes a version's record, or marks it as deleted if the next number depends on it. It deletes the
+// module with its last version.
 func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow string, number uint32) error {
 	end, err := m.s.beginWrite()
 	if err != nil {

@@ -13,12 +13,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// spaceCounter is the key of the newest id of a namespace, u32be. Namespaces are never deleted, so that it is their number, too.
+// spaceCounter is the key of the newest id of a namespace, u32be. Namespaces are never deleted, so it is also the
+// number of namespaces.
 var spaceCounter = store.GlobalKey(0, store.TableMeta, []byte("namespace"))
 
 func spaceKey(name string) []byte { return store.GlobalKey(0, store.TableSpace, []byte(name)) }
 
-// Namespace returns the id of a namespace that is durable. It waits for another one that creates it only if it is to be created.
+// Namespace returns the id of a durable namespace. If create is set, it waits for a concurrent creation.
 func (s *Store) Namespace(_ context.Context, name string, create bool) (store.NamespaceID, error) {
 	end, err := s.begin()
 	if err != nil {
@@ -41,7 +42,8 @@ func (s *Store) Namespace(_ context.Context, name string, create bool) (store.Na
 	return s.createNamespace(name)
 }
 
-// createNamespace holds the lock until the namespace is durable: who finds it then may rely on it.
+// createNamespace creates a namespace. It holds the lock until the namespace is durable, so that callers that find it
+// can rely on it.
 func (s *Store) createNamespace(name string) (store.NamespaceID, error) {
 	if err := abi.CheckNamespace(name); err != nil {
 		return 0, err
@@ -71,7 +73,7 @@ func (s *Store) createNamespace(name string) (store.NamespaceID, error) {
 		}
 		ns.ID = store.NamespaceID(binary.BigEndian.Uint32(v)) + 1
 	}
-	if err := store.CheckNamespaces(int(ns.ID) - 1); err != nil { // none has ever been deleted
+	if err := store.CheckNamespaces(int(ns.ID) - 1); err != nil { // namespaces are never deleted
 		return 0, err
 	}
 	if s.nowMs != nil {

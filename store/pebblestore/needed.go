@@ -10,9 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// neededLogs returns those files of the log that Pebble replays, the oldest first. What the others have is in tables, and a
-// process that was killed has not come to remove them. Pebble says in no other way which these are. The lock is the caller's,
-// or nil.
+// neededLogs returns the log files that Pebble replays, the oldest first. The content of all other log files is in
+// tables; a killed process did not remove them. Pebble has no other way to tell which files it needs. lock is the
+// caller's lock of the directory, or nil.
 func neededLogs(dir string, lock *pebble.Lock) (logs []string, err error) {
 	files := &emptyLogs{FS: vfs.Default, empty: vfs.NewMem(), opened: map[string]bool{}}
 	if f, err := files.empty.Create(emptyLog, vfs.WriteCategoryUnspecified); err != nil || f.Close() != nil {
@@ -29,10 +29,10 @@ func neededLogs(dir string, lock *pebble.Lock) (logs []string, err error) {
 	return slices.DeleteFunc(all, func(name string) bool { return !files.opened[name] }), err
 }
 
-// emptyLog is the file that is read in place of each log.
+// emptyLog is the file that is opened in place of each log.
 const emptyLog = "empty"
 
-// emptyLogs is a file system whose logs are all empty, and which notes those that are opened.
+// emptyLogs is a file system whose logs are all empty. It records which logs are opened.
 type emptyLogs struct {
 	vfs.FS
 	empty  *vfs.MemFS
@@ -49,7 +49,7 @@ func (f *emptyLogs) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) 
 
 func (f *emptyLogs) Unwrap() vfs.FS { return f.FS }
 
-// silent is a logger of Pebble's that says nothing.
+// silent is a Pebble logger that discards all messages.
 type silent struct{}
 
 func (silent) Infof(string, ...any)              {}

@@ -10,22 +10,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// maxNewest bounds the answers that are remembered: some 200 bytes each.
+// maxNewest bounds the remembered answers, of some 200 bytes each.
 const maxNewest = 4096
 
-// newest remembers which version of a workflow is the latest, which every start asks for, and which is the newest one with a
-// module, for starts of children; and how many versions there are. To read such a version anew is a walk over newer ones, and a
-// record may stand in one block with the bytes of a module, which would be read as well.
+// newest caches the latest version of a workflow, which every start needs, the newest version with a module, for starts
+// of children, and the number of versions. Reading such a version from the database walks over newer versions, and its
+// record may share a block with the bytes of a module, which would be read too.
 //
-// An answer changes when a version becomes durable or is deleted that it may be about, and with no other one, so that nobody
-// who uploads has others read again what they know.
+// An answer changes only when a version that it may be about becomes durable or is deleted, so that an upload does not
+// invalidate other answers.
 type newest struct {
-	mu     sync.Mutex // nothing is locked while it is held
+	mu     sync.Mutex // no lock is taken while it is held
 	of     map[newestKey]*answer
-	counts map[store.NamespaceID]int64 // of the versions that there are
+	counts map[store.NamespaceID]int64 // number of versions
 }
 
-// newestKey is what is asked for: the newest version of a workflow with a module, or the latest one.
+// newestKey is a question: the newest version of a workflow with a module, or the latest version.
 type newestKey struct {
 	ns       store.NamespaceID
 	workflow string
@@ -33,13 +33,13 @@ type newestKey struct {
 	latest   bool // the module is zero
 }
 
-// answer is a version, with number 0 if there is none. Somebody reads it until it is known.
+// answer is a version, with number 0 if there is none. Until known is set, a caller of get is reading it.
 type answer struct {
 	known bool
 	v     store.Version
 }
 
-// get returns an answer, and whether it is known. If not, the caller reads it and calls put.
+// get returns an answer, and whether it is known. If it is not, the caller reads the version and calls put.
 func (n *newest) get(k newestKey) (a *answer, v store.Version, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -51,8 +51,8 @@ func (n *newest) get(k newestKey) (a *answer, v store.Version, known bool) {
 	return a, a.v, a.known
 }
 
-// put remembers what was read since get, unless it has changed meanwhile, or is not to be remembered. What another reader has put
-// stays: this one may have read a version that was deleted before that.
+// put remembers the version that was read since get, unless the answer has changed meanwhile, or remember is false. An
+// answer of another reader stays: this one may have read a version that was deleted before that.
 func (n *newest) put(k newestKey, a *answer, v store.Version, remember bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,7 +65,7 @@ func (n *newest) put(k newestKey, a *answer, v store.Version, remember bool) {
 	}
 }
 
-// set remembers an answer, for which another one gives way if there are too many.
+// set remembers an answer, and evicts another one if there are too many.
 func (n *newest) set(k newestKey, a *answer) {
 	if n.of == nil {
 		n.of = map[newestKey]*answer{}
@@ -79,7 +79,7 @@ func (n *newest) set(k newestKey, a *answer) {
 	n.of[k] = a
 }
 
-// questionsOf returns the questions whose answer a version can be.
+// questionsOf returns the questions that a version can answer.
 func questionsOf(v *store.Version) []newestKey {
 	keys := []newestKey{{ns: v.Namespace, workflow: v.Workflow, module: v.Module}}
 	if !v.Imported {
@@ -88,7 +88,7 @@ func questionsOf(v *store.Version) []newestKey {
 	return keys
 }
 
-// added notes a version that is durable, and newer than all others of its workflow.
+// added notes a durable version that is newer than all other versions of its workflow.
 func (n *newest) added(v *store.Version) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +98,7 @@ func (n *newest) added(v *store.Version) {
 	}
 }
 
-// deleted forgets a version that is gone.
+// deleted forgets a deleted version.
 func (n *newest) deleted(v *store.Version) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -110,7 +110,7 @@ func (n *newest) deleted(v *store.Version) {
 	}
 }
 
-// count counts versions of a namespace. The lock is held, or nobody else has the store.
+// count adds to the number of versions of a namespace. The caller holds the lock, or has the store for itself.
 func (n *newest) count(ns store.NamespaceID, more int64) {
 	if n.counts == nil {
 		n.counts = map[store.NamespaceID]int64{}
@@ -121,19 +121,20 @@ func (n *newest) count(ns store.NamespaceID, more int64) {
 	}
 }
 
-// counted returns how many versions a namespace has.
+// counted returns the number of versions of a namespace.
 func (n *newest) counted(ns store.NamespaceID) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.counts[ns]
 }
 
-// readVersions counts the versions of all namespaces when the store is opened, and deletes the records of deleted versions from
-// which no number follows, which earlier releases kept. A record that cannot be read counts as a version.
+// readVersions counts the versions of all namespaces when the store is opened. It deletes records of deleted versions
+// that are not needed for the next number, which earlier releases kept. A record that cannot be read counts as a
+// version.
 func (s *Store) readVersions() error {
 	b := s.db.NewBatch()
 	defer s.drop(b)
-	var last []byte // the record before, if it is that of a deleted version
+	var last []byte // the record before, if its version is deleted
 	err := s.eachVersion(func(k, record []byte) error {
 		if n := len(k) - versionNumberBytes; last != nil && len(last) == len(k) && bytes.Equal(last[:n], k[:n]) && !s.readOnly {
 			_ = b.Delete(last, nil)
@@ -155,7 +156,7 @@ func (s *Store) readVersions() error {
 // versionNumberBytes is the length of the number at the end of a version's key.
 const versionNumberBytes = 4
 
-// applyPart writes what is in a batch if that is much.
+// applyPart writes the batch once it has indexBatch bytes.
 func (s *Store) applyPart(b *pebble.Batch) error {
 	if b.Len() < indexBatch {
 		return nil

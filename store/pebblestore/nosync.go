@@ -5,7 +5,7 @@ import "github.com/cockroachdb/pebble/v2/vfs"
 // noSync is a file system that makes nothing durable, for Options.NoSync.
 type noSync struct{ vfs.FS }
 
-// noSyncFile leaves it to the system when a file is written.
+// noSyncFile leaves it to the operating system when the file is written.
 type noSyncFile struct{ vfs.File }
 
 func (noSyncFile) Sync() error                { return nil }
@@ -33,5 +33,5 @@ func (n noSync) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 	return wrapNoSync(n.FS.ReuseForWrite(oldname, newname, category))
 }
 
-// Unwrap gives the file system below.
+// Unwrap returns the wrapped file system.
 func (n noSync) Unwrap() vfs.FS { return n.FS }

@@ -8,9 +8,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// forgetIterations removes the journals of iterations before State.Kept, with the large payloads that no later one has. The first
-// chunk of iteration 0 stays: entry 0 says with what the run was started. No journal is read but that chunk. The iteration that
-// ends with this commit is not among those that are removed.
+// forgetIterations removes the journals of iterations before State.Kept, with the large payloads that no later
+// iteration has. The first chunk of iteration 0 stays, with the run's input in entry 0, and is the only chunk that is
+// read. The iteration that ends with this commit is not removed.
 func (s *Store) forgetIterations(b *pebble.Batch, c *store.RunCommit, old *record, large *payloads) error {
 	from, to := old.state.Kept, min(c.State.Kept, c.State.Iteration)
 	lower, upper := store.JournalKey(c.Run, from, 0), store.JournalKey(c.Run, to, 0)
@@ -32,10 +32,10 @@ func (s *Store) forgetIterations(b *pebble.Batch, c *store.RunCommit, old *recor
 	return s.forgetPayloads(b, c, to, large)
 }
 
-// forgetPayloads takes from a run the large payloads whose newest iteration is before to. Of those that an earlier release has
-// stored it is not known: it is noted that they are of the iteration before this one, or of earlier ones.
+// forgetPayloads drops a run's large payloads whose newest iteration is before to. For payloads of earlier releases the
+// iteration is unknown: they are recorded as belonging to the iteration before this one, or an earlier one.
 func (s *Store) forgetPayloads(b *pebble.Batch, c *store.RunCommit, to uint32, large *payloads) error {
-	var first map[store.Digest]bool // those that the chunk has that stays; read when there is a payload
+	var first map[store.Digest]bool // payloads of the chunk that stays; read when there is a payload
 	prefix := store.RefersKey(c.Run, nil)
 	return s.scan(prefix, store.PrefixEnd(prefix), func(k, v []byte) (bool, error) {
 		d := store.Digest(k[len(prefix):])

@@ -12,18 +12,18 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Large payloads are kept once, whoever has them. Two keys say that a run has one, see FORMAT.md: by the first a run that is
-// deleted finds its payloads, with the newest iteration that has each, and by the second a payload finds its runs. They are set
-// and deleted in the batches that add payloads and delete runs, so that no crash separates them. Setting one again changes
-// nothing, which a counter could not say.
+// A large payload is stored once, however many runs have it. Two keys record that a run has it, see FORMAT.md. By the
+// first, deleting a run finds its payloads, with the newest iteration that has each. By the second, a payload finds its
+// runs. Both are set and deleted in the batches that add payloads and delete runs, so that no crash separates them.
+// Setting a key again changes nothing, while a counter would count twice.
 //
-// A payload that was stored before there were such keys has none. It stays, and so does one that is found without any when a run
-// adds it again: nobody knows who else has it.
+// A payload that was stored before there were such keys has none. It stays, and so does a payload that has no keys when
+// a run adds it again: other runs may have it.
 
-// payloads is what one commit changes of who has which payload.
+// payloads is the change of payload ownership by one commit.
 type payloads struct {
-	run       store.RunKey // that is being added to the batch
-	iteration uint32       // whose entries are being added
+	run       store.RunKey // being added to the batch
+	iteration uint32       // whose entries are being added to the batch
 	added     []holding
 	dropped   []holding
 	held      *sync.Mutex // Store.payloads, while it is locked
@@ -33,7 +33,7 @@ type payloads struct {
 type holding struct {
 	digest    store.Digest
 	run       store.RunKey
-	iteration uint32 // the newest one that has it
+	iteration uint32 // the newest iteration that has it
 }
 
 // add stores a payload under its SHA-256, which it returns.
@@ -44,7 +44,7 @@ func (x *payloads) add(b *pebble.Batch, payload []byte) []byte {
 	return d[:]
 }
 
-// giveUp takes all payloads from a run, which is deleted.
+// giveUp drops all payloads of a run that is deleted.
 func (s *Store) giveUp(x *payloads, run store.RunKey) error {
 	prefix := store.RefersKey(run, nil)
 	return s.scan(prefix, store.PrefixEnd(prefix), func(k, _ []byte) (bool, error) {
@@ -53,8 +53,9 @@ func (s *Store) giveUp(x *payloads, run store.RunKey) error {
 	})
 }
 
-// settle puts into the batch who has which payload after it, and deletes the payloads that nobody has any more. It is called when
-// all runs of the batch are in it. The lock stays held until the batch is applied, so that who looks next sees what it did.
+// settle adds the changed ownership keys to the batch, and deletes the payloads that no run has afterwards. It is
+// called when all runs of the batch are in it. The lock stays held until the batch is applied, so that the next holder
+// sees the result.
 func (s *Store) settle(b *pebble.Batch, x *payloads) error {
 	if len(x.added)+len(x.dropped) == 0 {
 		return nil
@@ -72,7 +73,7 @@ func (s *Store) settle(b *pebble.Batch, x *payloads) error {
 			_ = b.Delete(store.GlobalKey(0, store.TableBlob, h.digest[:]), nil)
 		}
 	}
-	for _, h := range x.added { // behind the deletions: a run that replaces another one may have the same payload
+	for _, h := range x.added { // after the deletions: a run that replaces another may have the same payload
 		if err := s.pin(b, h.digest); err != nil {
 			return err
 		}
@@ -82,7 +83,7 @@ func (s *Store) settle(b *pebble.Batch, x *payloads) error {
 	return nil
 }
 
-// unlock is called when the batch is applied, or will not be. It may be called more than once.
+// unlock is called when the batch is applied, or will not be. It is idempotent.
 func (x *payloads) unlock() {
 	if x.held != nil {
 		x.held.Unlock()
@@ -90,7 +91,7 @@ func (x *payloads) unlock() {
 	x.held = nil
 }
 
-// needed reports whether anybody has a payload after the batch.
+// needed reports whether any run has a payload after the batch.
 func (s *Store) needed(x *payloads, d store.Digest) (needed bool, err error) {
 	if slices.ContainsFunc(x.added, func(h holding) bool { return h.digest == d }) {
 		return true, nil
@@ -109,7 +110,7 @@ func (s *Store) needed(x *payloads, d store.Digest) (needed bool, err error) {
 	return needed, err
 }
 
-// pin keeps a payload for ever that is there though nobody is known to have it.
+// pin keeps a payload forever that is stored although no run is known to have it.
 func (s *Store) pin(b *pebble.Batch, d store.Digest) error {
 	known := false
 	prefix := store.GlobalKey(0, store.TableReferred, d[:])

@@ -3,10 +3,9 @@
 // A group commit is one Pebble batch, committed with an fsync of the write-ahead log; concurrent commits share
 // an fsync through Pebble's commit pipeline. When Commit returns nil, the batch is durable.
 //
-// A failed write or fsync fails the whole store: the state of the log is unknown from then on, so nothing is
-// retried, every later write answers store.ErrFailed with the cause, and the embedder is told once. Reads go on.
-// The process is never ended: Pebble's fatal errors only mark the store as failed and park the goroutine that
-// met them.
+// A failed write or fsync fails the whole store: the state of the log is unknown from then on, so nothing is retried,
+// every later write returns store.ErrFailed with the cause, and OnFailure is called once. Reads continue. Pebble's
+// fatal errors do not end the process: they mark the store as failed and park the goroutine that met them.
 package pebblestore
 
 import (
@@ -32,26 +31,28 @@ import (
 
 // Options says how a store is opened. The zero value is usable.
 type Options struct {
-	// FS is the file system; nil is the disk, on which the files of the log are written before they are used: see package logfs.
+	// FS is the file system. nil is the disk, where the files of the log are preallocated: see package logfs.
 	FS vfs.FS
-	// Around, if it is set, returns a file system around the one that the store uses, logs that are written before they are used
-	// included. It is for tests in which a disk fails, or stalls.
+	// Around, if set, wraps the file system that the store uses, including the preallocation of logs. It is for tests
+	// in which a disk fails or stalls.
 	Around func(vfs.FS) vfs.FS
-	// Logger takes what Pebble has to say, and which operations of the disk take long; nil discards it.
+	// Logger receives Pebble's messages, and reports of slow disk operations. nil discards them.
 	Logger *slog.Logger
 	// OnFailure is called once, from any goroutine, when the store fails; nil is legal.
 	OnFailure func(error)
-	// NowMs returns the Unix time in milliseconds at which a namespace is created; nil leaves it unknown.
+	// NowMs returns the Unix time in milliseconds for the creation of a namespace. nil leaves it unknown.
 	NowMs func() int64
-	// NoSync leaves it to the system when files are written: nothing is durable when a commit returns. It is for
-	// measurements of what durability costs.
+	// NoSync leaves it to the operating system when files are written: a commit that has returned is not durable. It is
+	// for measuring the cost of durability.
 	NoSync bool
-	// ReadOnly opens a store that is there without changing anything of it, but for the file by which it is locked. Whatever would
-	// change it is refused with store.ErrReadOnly. A store of an earlier format is store.ErrVersion.
+	// ReadOnly opens an existing store without changing any file except the lock file. All changes are refused with
+	// store.ErrReadOnly. A store of an earlier format is store.ErrVersion.
 	ReadOnly bool
-	// Raised is called while a store of an earlier format is raised: the indexes of done of total partitions are made. nil is legal.
+	// Raised is called while a store of an earlier format is raised: the indexes of done of total partitions are built.
+	// nil is legal.
 	Raised func(done, total int)
-	// Elapsed returns the time since some instant, by a clock that only goes forward. With it, Usage says how long the log is busy.
+	// Elapsed returns the time since some instant, by a monotonic clock. With it, Usage reports how long the log is
+	// busy.
 	Elapsed func() time.Duration
 }
 
@@ -59,13 +60,13 @@ type Options struct {
 type Store struct {
 	db       *pebble.DB
 	dir      string
-	fs       vfs.FS // without what measures and prepares
-	onDisk   bool   // that is the disk
+	fs       vfs.FS // without the measuring and preallocating layers
+	onDisk   bool   // fs is the disk
 	readOnly bool
 	copied   atomic.Bool // see MarkCopy
 	points   atomic.Uint64
 
-	// See lock.go for the order in which these are locked.
+	// See lock.go for the lock order.
 	runs  [store.Partitions]heldRuns
 	parts [store.Partitions]fence
 	marks [store.Partitions]wakeMark
@@ -79,20 +80,20 @@ type Store struct {
 	walked  walked
 
 	inboxes  [store.Partitions]inboxMark        // their locks are taken alone
-	inboxSeq [store.Partitions]store.CommandSeq // the newest, 0 if it is to be read; guarded by inbox
+	inboxSeq [store.Partitions]store.CommandSeq // the newest number, 0 if not yet read; guarded by inbox
 
-	ranges    atomic.Int64 // that were deleted since flushRanges last had them flushed
-	deletions atomic.Int64 // runs that were deleted since Reclaim last had them flushed
-	reclaimed atomic.Bool  // nothing was left for Reclaim to do then
+	ranges    atomic.Int64 // range deletions since flushRanges last started a flush
+	deletions atomic.Int64 // runs deleted since Reclaim last flushed
+	reclaimed atomic.Bool  // the last Reclaim left nothing to do
 	reclaims  atomic.Bool  // a compaction of Reclaim is running
-	flushes   atomic.Int32 // that are going on
+	flushes   atomic.Int32 // in progress
 	sorted    atomic.Bool  // unsorted is up to date, or about to be
 	unsorted  atomic.Int32 // layers of tables
-	counting  sync.Mutex   // held while they are counted
+	counting  sync.Mutex   // held while layers are counted
 
-	chunkBytes int // the constant, except where others are measured
+	chunkBytes int // the constant chunkBytes, except in measurements
 
-	versions sync.Mutex // under which versions are numbered, and modules deleted
+	versions sync.Mutex // held to number versions and delete modules
 	counted  bool       // set while the store is opened: see readUses
 	newest   newest
 	stalls   stallWatch
@@ -100,11 +101,11 @@ type Store struct {
 	writes   writeStalls
 	files    fileSize
 	log      meter        // of the write-ahead log
-	logs     *logfs.FS    // that of the write-ahead log, on a disk
+	logs     *logfs.FS    // the file system of the write-ahead log, on a disk
 	settling settling     // tokens, namespaces and limits that are being changed
 	spaces   sync.RWMutex // of changes of namespaces, quotas, retentions and keys, and of their lists
 	limits   sync.RWMutex // of changes of limits of workflows, and of their lists
-	limited  cells        // limits that were read, by their keys: with each start, those of its workflow are
+	limited  cells        // cache of limits, by key: each start reads the limits of its workflow
 	tokens   sync.RWMutex // of changes of tokens of callers, and of their list
 	nowMs    func() int64
 
@@ -122,25 +123,25 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// memTableBytes is how much is written until a table is made of it, and about how long a file of the log is.
+// memTableBytes is the size of a memtable, and the approximate size of a log file.
 const memTableBytes = 16 << 20
 
-// memTables is how many there may be before commits wait for a table to be made. Two are filled and written in turns; the rest is
-// for what comes before those who write much know that the store is behind.
+// memTables is how many memtables there may be before commits wait for a flush. Two are filled and flushed in turns.
+// The others buffer the writes until guests that write much see Behind.
 const memTables = 4
 
-// mostUnsorted is how many layers of tables there may be that were not sorted into the others before commits wait for that. From
-// manyUnsorted on, which is where they usually wait, whoever has much to write does.
+// mostUnsorted is how many sublevels of level 0 there may be before commits wait for compactions. From manyUnsorted on,
+// where the number usually stays, Behind makes guests that write much wait.
 const (
 	mostUnsorted = 48
 	manyUnsorted = 12
 )
 
-// dirMode keeps other users of the machine out: payloads are in the files.
+// dirMode denies access to other users of the machine: the files hold payloads.
 const dirMode = 0o700
 
-// Open opens or creates the store in a directory. Only one process may have it open. A store that a newer release has written
-// is store.ErrVersion, and no file of it is changed.
+// Open opens or creates the store in a directory. Only one process may have it open. A store that a newer release has
+// written is store.ErrVersion, and its files are not changed.
 func Open(dir string, opts Options) (*Store, error) {
 	s, err := open(dir, opts)
 	if err != nil {
@@ -158,7 +159,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// open opens the database, unless a newer release has written it, and reads nothing of it.
+// open opens the database, unless a newer release has written it, and does not read it.
 func open(dir string, opts Options) (*Store, error) {
 	files := opts.FS
 	if files == nil {
@@ -171,7 +172,7 @@ func open(dir string, opts Options) (*Store, error) {
 	return openDB(dir, opts, version)
 }
 
-// openDB opens the database, which is or becomes of a format of Pebble.
+// openDB opens the database, and creates or raises it in the given Pebble format.
 func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Store, err error) {
 	s = &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly, chunkBytes: chunkBytes, nowMs: opts.NowMs, onFailure: opts.OnFailure,
 		failed: make(chan struct{})}
@@ -222,8 +223,8 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 	return s, nil
 }
 
-// openPebble opens the database. Pebble waits there until the log has become tables. Where these cannot be written, it would
-// write them again and again for ever: see background.
+// openPebble opens the database. Pebble first flushes the log to tables. If these cannot be written, it would retry
+// forever: see background.
 func (s *Store) openPebble(dir string, options *pebble.Options) error {
 	type opened struct {
 		db  *pebble.DB
@@ -243,7 +244,7 @@ func (s *Store) openPebble(dir string, options *pebble.Options) error {
 		s.db = o.db
 		return o.err
 	case <-s.failed:
-		// What is left of the database touches nothing any more (see guard): the directory can be opened again.
+		// The rest of the database touches no files any more (see guard): the directory can be opened again.
 		if s.lock != nil {
 			return errors.Join(s.cause, s.lock.Close())
 		}
@@ -256,12 +257,12 @@ func isLocked(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || err != nil && strings.Contains(err.Error(), "lock held by current process")
 }
 
-// largeBlockAlone ends a block, in hundredths of its usual size, before a value that would make it too large. A module
-// would else stand in one block with the small keys before it, and a block of megabytes is larger than what a shard of the
-// cache takes: in a small store, each look for wakes read and decompressed the module.
+// largeBlockAlone ends a block, at this percentage of its usual size, before a value that would make it too large.
+// Otherwise a module would share a block with the small keys before it. A block of megabytes is larger than a shard of
+// the cache: in a small store, each lookup of wakes read and decompressed the module.
 const largeBlockAlone = 1
 
-// options returns those of the database, which is or becomes of a format of Pebble.
+// options returns the options of the database for the given Pebble format.
 func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble.Options {
 	logger := &logger{s: s, log: opts.Logger}
 	listener := pebble.EventListener{
@@ -292,7 +293,7 @@ func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble
 		CacheSize:                   64 << 20, // memtables count as part of it
 		CompactionConcurrencyRange:  s.compactionsAtATime,
 	}
-	for i := range options.Levels { // a new run is looked for in every table: nothing else is there of most
+	for i := range options.Levels { // a start looks for the run in every table, and most tables have no key of it
 		options.Levels[i].FilterPolicy = newFilter()
 		options.Levels[i].BlockSizeThreshold = largeBlockAlone
 	}
@@ -300,7 +301,7 @@ func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble
 	return options
 }
 
-// clean removes what a killed process has left, and notes the format of the store beside it.
+// clean removes files that a killed process left, and writes the store's format file.
 func (s *Store) clean() error {
 	err := errors.Join(s.raiseFiles(), s.removeCheckpoints())
 	if s.logs != nil {
@@ -309,7 +310,7 @@ func (s *Store) clean() error {
 	return err
 }
 
-// get reads a value, nil if there is none. What it cannot read is an error of the caller, and does not fail the store.
+// get reads a value, nil if there is none. A failed read is an error for the caller, and does not fail the store.
 func (s *Store) get(key []byte) ([]byte, error) {
 	v, closer, err := s.db.Get(key)
 	switch {
@@ -335,7 +336,7 @@ func (s *Store) begin() (end func(), err error) {
 	return s.writers.Done, nil
 }
 
-// beginWrite is begin for what a failed store refuses, and a copy, and one that is only read.
+// beginWrite is begin for changes, which a failed store, a copy and a read-only store refuse.
 func (s *Store) beginWrite() (end func(), err error) {
 	if s.readOnly {
 		return nil, store.ErrReadOnly
@@ -363,11 +364,11 @@ func (s *Store) fail(err error) {
 	})
 }
 
-// closeTimeout bounds how long Close waits for a store that has failed, whose locks may be held for ever.
+// closeTimeout bounds how long Close waits for a failed store, whose locks may never be released.
 const closeTimeout = time.Second
 
-// Close closes the store, when the calls that are under way have returned. A store that has failed is left as it is: its files
-// are released with the process.
+// Close closes the store once the calls in progress have returned. The files of a failed store are released with the
+// process.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -400,7 +401,7 @@ func (s *Store) Close() error {
 	}
 }
 
-// closeDB closes the database; Pebble panics when something of it is still open.
+// closeDB closes the database; Pebble panics if an iterator is still open.
 func (s *Store) closeDB() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -416,15 +417,15 @@ func (s *Store) closeDB() (err error) {
 	return errors.Join(err, s.db.Close())
 }
 
-// logger hands Pebble's words to slog. Fatalf must not return to its caller, and must not end the process.
+// logger passes Pebble's messages to slog. Fatalf must not return to its caller, and must not end the process.
 type logger struct {
 	s   *Store
 	log *slog.Logger
 }
 
-// background takes errors of flushes and compactions. One that cannot read a table leaves the log as it is. Of any other one, the
-// goroutine of Pebble that has met it does not go on: it would try again at once, and for ever. Its locks are unlocked, so that
-// reads go on.
+// background handles errors of flushes and compactions. If a table cannot be read, the log is not affected. After any
+// other error, the goroutine of Pebble that met it is parked: it would retry at once, forever. Its locks are unlocked
+// first, so that reads continue.
 func (l *logger) background(err error) {
 	if pebble.IsCorruptionError(err) {
 		l.log.Error("store is corrupt", "cause", firstLine(err))
@@ -442,5 +443,5 @@ func (l *logger) Fatalf(format string, args ...any) {
 	err := fmt.Errorf(format, args...)
 	l.log.Error("store has failed", "cause", err)
 	l.s.fail(err)
-	select {} // the locks that this goroutine holds stay locked: nothing goes on in a failed store
+	select {} // the locks of this goroutine stay locked: a failed store takes no writes
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// probeBytes is the size of what a commit of a probe writes under each of its two keys: that of a run's state, and of
-// a chunk of a short journal.
+// probeBytes is the size of each of the two values that a probe commits: about a run's state, and a chunk of a short
+// journal.
 const probeBytes = 200
 
-// Probe opens a database of its own below dir, with the options of a store and the log as Pebble writes it, and gives what
-// makes one synced commit in it, past everything of this package: a batch of two keys with 200 bytes each. It is there for
-// measurements, which compare a store with what Pebble does on the machine. Commit is safe for concurrent use; end closes
-// the database and leaves its files.
+// Probe opens a database of its own below dir, with the options of a store and Pebble's log. commit makes one synced
+// commit in it, bypassing this package: a batch of two keys with 200 bytes each. It is for measurements that compare a
+// store with plain Pebble on the machine. commit is safe for concurrent use. end closes the database and leaves its
+// files.
 func Probe(dir string) (commit, end func() error, err error) {
 	s, err := Open(filepath.Join(dir, "probe"), Options{FS: vfs.Default})
 	if err != nil {

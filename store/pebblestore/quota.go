@@ -39,7 +39,7 @@ func (s *Store) SetQuota(_ context.Context, q store.Quota) error {
 	return s.sync(b, nil)
 }
 
-// Quotas returns those that are durable.
+// Quotas returns the durable quotas.
 func (s *Store) Quotas(context.Context) ([]store.Quota, error) {
 	end, err := s.begin()
 	if err != nil {

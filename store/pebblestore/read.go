@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// scan walks over the keys in [lower, upper) until visit returns false or fails.
+// scan visits the keys in [lower, upper) until visit returns false or fails.
 func (s *Store) scan(lower, upper []byte, visit func(k, v []byte) (bool, error)) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -20,8 +20,8 @@ func (s *Store) scan(lower, upper []byte, visit func(k, v []byte) (bool, error))
 	return walk(it, it.First(), visit)
 }
 
-// walk visits what an iterator stands on, if ok, and what follows, until visit returns false or fails. It closes the
-// iterator.
+// walk visits the iterator's current record, if ok, and the following ones until visit returns false or fails. It
+// closes the iterator.
 func walk(it *pebble.Iterator, ok bool, visit func(k, v []byte) (bool, error)) error {
 	for ; ok; ok = it.Next() {
 		more, err := visit(it.Key(), it.Value())
@@ -39,13 +39,13 @@ func firstError(a, b error) error {
 	return b
 }
 
-// view returns an iterator over records of a run. It sees all durable commits of the run, and none that is not, but for
-// what the commit that is in flight appends: if there may be one, view returns the durable record, by which the reader
-// has to bound what it takes. Otherwise the record is nil.
+// view returns an iterator over records of a run. It sees all durable commits of the run, and nothing of later ones,
+// except what a commit in flight appends: if there may be such a commit, view returns the durable record, and the
+// reader must stop at its end. Otherwise the record is nil.
 //
-// A record in the cache is that of the newest durable commit. If it is still there once the iterator is made, no commit
-// ended in between, and none that deletes records was applied, see commit.hideReplaced. If there is no record, view
-// waits until no commit of the run is in flight.
+// A cached record is the record of the newest durable commit. If it is still cached after the iterator is made, no
+// commit ended in between, and none that deletes records was applied, see commit.hideReplaced. If no record is cached,
+// view waits until no commit of the run is in flight.
 func (s *Store) view(run store.RunKey, lower, upper []byte) (*pebble.Iterator, *record, error) {
 	bounds := pebble.IterOptions{LowerBound: lower, UpperBound: upper}
 	if r := s.cache.get(run); r != nil && r != absent {
@@ -62,8 +62,8 @@ func (s *Store) view(run store.RunKey, lower, upper []byte) (*pebble.Iterator, *
 	return it, nil, err
 }
 
-// list visits at most limit records of a table of a run that is kept by index, from an index on, and none after those that have
-// MaxPageBytes. durable returns the end of those that a durable state counts.
+// list visits at most limit records of a run in a table that is keyed by index, from an index on, and stops once they
+// hold MaxPageBytes. durable returns the number of records by a durable state.
 func (s *Store) list(run store.RunKey, table byte, from uint64, limit int, durable func(*store.RunState) uint64,
 	visit func(v []byte) error) error {
 	end, err := s.begin()

@@ -15,22 +15,23 @@ import (
 
 var _ store.Reclaiming = (*Store)(nil)
 
-// flushRoom is how much must be free for Reclaim to go on: a memtable becomes a table, and the log continues in another file.
+// flushRoom is how much space must be free for Reclaim to proceed: a memtable becomes a table, and the log continues in
+// another file.
 const flushRoom = memTableBytes + memTableBytes/4
 
 // leastGarbage is how many bytes the deletions in a table must hide for Reclaim to compact it.
 const leastGarbage = 1 << 20
 
-// statsPatience is how long Reclaim waits before it asks again, statsAttempts times at most, whether Pebble has counted what the
-// deletions in new tables hide.
+// statsPatience is the interval at which Reclaim polls, at most statsAttempts times, whether Pebble has counted what
+// the deletions in new tables hide.
 const (
 	statsPatience = 10 * time.Millisecond
 	statsAttempts = 500
 )
 
-// Reclaim implements store.Reclaiming. A deletion hides a record, and takes its place when both are compacted. As long as it
-// is in the memtable, it frees nothing. Usually the memtable is flushed when it is full, and tables are compacted with what
-// was written since; on a full disk nothing is written, so Reclaim has it done.
+// Reclaim implements store.Reclaiming. A deletion hides a record, and frees its space when both are compacted; in the
+// memtable, it frees nothing. Normally the memtable is flushed when it is full, and later writes trigger compactions.
+// On a full disk there are no writes, so Reclaim flushes and compacts.
 func (s *Store) Reclaim(ctx context.Context) error {
 	end, err := s.beginWrite()
 	if err != nil {
@@ -50,11 +51,11 @@ func (s *Store) Reclaim(ctx context.Context) error {
 	if err := s.compactDeletions(ctx); err != nil {
 		return err
 	}
-	s.reclaimed.Store(true) // nothing is left to be reclaimed until more is deleted
+	s.reclaimed.Store(true) // nothing to reclaim until more is deleted
 	return nil
 }
 
-// flushDeletions writes the memtable to a table and waits for that. In a store that fails meanwhile it returns its failure.
+// flushDeletions flushes the memtable and waits for it. If the store fails meanwhile, it returns that failure.
 func (s *Store) flushDeletions(ctx context.Context, deleted int64) error {
 	if err := s.roomToReclaim(0); err != nil || deleted == 0 {
 		return err
@@ -63,12 +64,12 @@ func (s *Store) flushDeletions(ctx context.Context, deleted int64) error {
 		done <-chan struct{}
 		err  error
 	}
-	end, err := s.beginWrite() // the store is not closed before
+	end, err := s.beginWrite() // keeps the store open until the end
 	if err != nil {
 		return err
 	}
 	begun := make(chan flushing, 1)
-	go func() { // it stays where it is if the log cannot be continued
+	go func() { // parked if the log cannot be continued
 		defer end()
 		done, err := s.db.AsyncFlush()
 		begun <- flushing{done, err}
@@ -91,8 +92,8 @@ func (s *Store) flushDeletions(ctx context.Context, deleted int64) error {
 	}
 }
 
-// roomToReclaim returns an error if there is no room for what Reclaim writes before it frees anything: so many bytes of tables,
-// or a memtable.
+// roomToReclaim returns an error if there is not enough space for what Reclaim writes before it frees anything: the
+// given bytes of tables, plus flushRoom.
 func (s *Store) roomToReclaim(bytes uint64) error {
 	usage, err := s.usage()
 	if need := bytes + flushRoom; err == nil && usage.AvailBytes < need {
@@ -101,9 +102,10 @@ func (s *Store) roomToReclaim(bytes uint64) error {
 	return nil
 }
 
-// compactDeletions compacts tables with deletions into the levels below them, those first that free most, until none is left that
-// hides much. A compaction is of one key: Pebble takes the whole table, with those that overlap it in the next level, and in each
-// level below only what has that key. So one never writes more than some tables before it frees those that it has read.
+// compactDeletions compacts tables with deletions into the levels below them, until no table hides much. The tables
+// that free most come first. Each compaction is requested for one key: Pebble takes the whole table with the tables
+// that it overlaps in the next level, and in each level below only the tables that have the key. So a compaction writes
+// no more than some tables before it frees its inputs.
 func (s *Store) compactDeletions(ctx context.Context) error {
 	tried := map[string]bool{}
 	for {
@@ -133,8 +135,8 @@ func (s *Store) compactDeletions(ctx context.Context) error {
 	}
 }
 
-// compactionsAtATime returns how many compactions may run at a time: one, and a second one while much waits to be compacted. Only
-// one may run while Reclaim compacts: each needs room on a disk that has little.
+// compactionsAtATime returns the limits on concurrent compactions: one, and a second one if there is a backlog. While
+// Reclaim compacts, only one may run: each needs space on a disk that has little.
 func (s *Store) compactionsAtATime() (lower, upper int) {
 	if s.reclaims.Load() {
 		return 1, 1
@@ -142,7 +144,7 @@ func (s *Store) compactionsAtATime() (lower, upper int) {
 	return 1, 2
 }
 
-// mostDeletions returns the table whose deletions hide most, nil if none hides as much as leastGarbage.
+// mostDeletions returns the table whose deletions hide most, nil if no table hides leastGarbage.
 func (s *Store) mostDeletions(ctx context.Context, tried map[string]bool) (worst *pebble.SSTableInfo, err error) {
 	for range statsAttempts {
 		levels, err := s.db.SSTables()
@@ -167,7 +169,7 @@ func (s *Store) mostDeletions(ctx context.Context, tried map[string]bool) (worst
 	return nil, errors.New("what deletions hide was not counted in time")
 }
 
-// mostHidden returns the table whose deletions hide most, and whether Pebble has counted that of all tables.
+// mostHidden returns the table whose deletions hide most, and whether Pebble has counted that for all tables.
 func mostHidden(levels [][]pebble.SSTableInfo, tried map[string]bool) (worst *pebble.SSTableInfo, counted bool) {
 	most := uint64(leastGarbage)
 	for n, level := range levels {
@@ -177,7 +179,7 @@ func mostHidden(levels [][]pebble.SSTableInfo, tried map[string]bool) (worst *pe
 				return nil, false
 			}
 			hidden := stats.PointDeletionsBytesEstimate + stats.RangeDeletionsBytesEstimate
-			if n == 0 && stats.NumDeletions > 0 { // Pebble counts what is hidden in lower levels alone
+			if n == 0 && stats.NumDeletions > 0 { // Pebble counts only what is hidden in lower levels
 				hidden = max(hidden, besides(level, i))
 			}
 			if hidden >= most && !tried[level[i].FileNum.String()] {
@@ -188,7 +190,7 @@ func mostHidden(levels [][]pebble.SSTableInfo, tried map[string]bool) (worst *pe
 	return worst, true
 }
 
-// besides returns the bytes of the other tables of the top level whose keys overlap those of one of them.
+// besides returns the bytes of the other tables of the top level that overlap table of.
 func besides(level []pebble.SSTableInfo, of int) (sum uint64) {
 	for i := range level {
 		if i != of && bytes.Compare(level[i].Smallest.UserKey, level[of].Largest.UserKey) <= 0 &&

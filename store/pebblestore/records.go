@@ -16,10 +16,10 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
-// checkRecords returns store.ErrCorrupt if Pebble would open the database without something that was durable: if there are
-// tables or logs, but not the marker that names the list of tables; or if that list or the newest log is damaged before its end.
-// Pebble takes all of this for what a power cut leaves, and removes tables that are no longer listed. It checks older logs
-// itself. torn reports whether the list ends within a record, as a power cut may leave it.
+// checkRecords returns store.ErrCorrupt if Pebble would open the database without some durable data: if there are
+// tables or logs, but not the marker that names the list of tables, or if that list or the newest log is damaged before
+// its end. Pebble takes all of this for the traces of a power cut, and removes tables that are no longer listed. It
+// checks older logs itself. torn reports whether the list ends within a record, as a power cut may leave it.
 func checkRecords(files vfs.FS, dir string, found *pebble.DBDesc) (torn bool, err error) {
 	list, err := files.List(dir)
 	if err != nil {
@@ -29,7 +29,7 @@ func checkRecords(files vfs.FS, dir string, found *pebble.DBDesc) (torn bool, er
 	for _, name := range list {
 		base, ext, _ := strings.Cut(name, ".")
 		n, err := strconv.ParseUint(base, 10, 64)
-		if err != nil { // somebody else's
+		if err != nil { // a file of another program
 			continue
 		}
 		switch ext {
@@ -57,20 +57,21 @@ func checkRecords(files vfs.FS, dir string, found *pebble.DBDesc) (torn bool, er
 	return torn, err
 }
 
-// damaged is store.ErrCorrupt of a store as a whole, and says what to do.
+// damaged returns a store.ErrCorrupt about the whole store, with advice.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s; nothing was changed: restore a backup", store.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// damagedLog is store.ErrCorrupt of a log that is damaged at an offset. Of all damage this alone can be cut: see AcceptLoss.
+// damagedLog returns a store.ErrCorrupt about a log that is damaged at an offset. This is the only damage that can be
+// cut: see AcceptLoss.
 func damagedLog(name string, offset int) error {
 	return fmt.Errorf("%w: %s is damaged at byte %d, and what was written later says that this was durable; nothing was changed: "+
 		"restore a backup; without one, wfhost verify DATA --accept-loss-after %s:%d says what would be lost",
 		store.ErrCorrupt, name, offset, name, offset)
 }
 
-// unsound turns an error of Pebble about a damaged or missing file into store.ErrCorrupt, in one line that says what to do. Other
-// errors are returned unchanged.
+// unsound turns a Pebble error about a damaged or missing file into store.ErrCorrupt, in one line with advice. It
+// returns other errors unchanged.
 func unsound(err error) error {
 	if err == nil || !pebble.IsCorruptionError(err) && !errors.Is(err, pebble.ErrDBNotPristine) && !errors.Is(err, fs.ErrNotExist) &&
 		!strings.Contains(err.Error(), sizeMismatch) {
@@ -80,7 +81,8 @@ func unsound(err error) error {
 	return fmt.Errorf("%w: %s; restore a backup", store.ErrCorrupt, line)
 }
 
-// sizeMismatch is in the text of the error for a table of another size than listed, which Pebble does not mark in any other way.
+// sizeMismatch is part of Pebble's error for a table whose size differs from the listed one. Pebble does not mark that
+// error in any other way.
 const sizeMismatch = "object size mismatch"
 
 // firstLine returns the text of an error without the stack that Pebble writes below it.
@@ -89,7 +91,7 @@ func firstLine(err error) string {
 	return line
 }
 
-// checkRecordsOf looks at one file; one that is not there is Pebble's to refuse.
+// checkRecordsOf checks one file. It ignores a missing file, which Pebble itself refuses.
 func checkRecordsOf(files vfs.FS, dir, name string, number uint32) (torn bool, err error) {
 	f, err := files.Open(files.PathJoin(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {

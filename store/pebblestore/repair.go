@@ -11,12 +11,12 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// indexTables are the tables of a partition that are implied by states. Of the wakes, those of runs and schedules are, by their
-// records.
+// indexTables are the tables of a partition that the states imply completely. In the wake index, only the wakes of runs
+// and schedules follow from records.
 const indexTables = "rckqtx"
 
-// indexes compares the tables with what the states imply, and makes them that if it is to repair. If a state cannot be read, what
-// is there and not implied may be of its run, and stays.
+// indexes compares the tables with what the states imply, and corrects them if Repair is set. If a state could not be
+// read, superfluous entries may belong to its run, and stay.
 func (x *partitionCheck) indexes() error {
 	b := x.s.db.NewBatch()
 	defer x.s.drop(b)
@@ -61,7 +61,7 @@ func (x *partitionCheck) compare(b *pebble.Batch, ns store.NamespaceID, table by
 			x.problem("key", w.Key.Namespace, w.Key.ID, "a wake has a deadline of %d bytes, want 8", len(v))
 		}
 		if w.Kind != store.WakeRun && w.Kind != store.WakeSchedule {
-			return nil // nothing else says that it should be there
+			return nil // no other record implies such a wake
 		}
 	}
 	want, ok := x.want[string(k)]
@@ -93,7 +93,7 @@ func (x *partitionCheck) set(b *pebble.Batch, k, v []byte) error {
 	return x.flush(b)
 }
 
-// flush writes what repairs in portions: each of them is right by itself.
+// flush writes a repair in portions. Each portion is consistent by itself.
 func (c *checker) flush(b *pebble.Batch) error {
 	if b.Len() < indexBatch {
 		return nil
@@ -103,7 +103,7 @@ func (c *checker) flush(b *pebble.Batch) error {
 	return err
 }
 
-// index notes a key that is not what it should be.
+// index reports a wrong key of an index.
 func (x *partitionCheck) index(k []byte, what string) {
 	kind := "index"
 	switch k[6] {
@@ -126,7 +126,8 @@ func describe(k []byte) string {
 	return fmt.Sprintf("the %s %q", of[k[6]], k[7:])
 }
 
-// marks checks the bounds below which nothing is left of the wake index and the inbox, and the newest number of the inbox.
+// marks checks the marks of the wake index and the inbox, below which there must be no keys, and the newest number of
+// the inbox.
 func (x *partitionCheck) marks(b *pebble.Batch) error {
 	first := func(table byte) (number uint64, ok bool, err error) {
 		err = x.s.scan(store.AppendPrefix(nil, 0, x.p, table), store.PrefixEnd(store.AppendPrefix(nil, 0, x.p, table)),
@@ -164,14 +165,14 @@ func (x *partitionCheck) marks(b *pebble.Batch) error {
 		default:
 			continue
 		}
-		if x.repair { // without a mark, the whole table is looked at
+		if x.repair { // without a mark, scans read the whole table
 			_ = b.Delete(m.key, nil)
 		}
 	}
 	return x.newest(b, wrong)
 }
 
-// newest checks that no command has a number that will be given again.
+// newest checks that the inbox has no command with a number that would be assigned again.
 func (x *partitionCheck) newest(b *pebble.Batch, wrong func(string, ...any)) error {
 	var last uint64
 	err := x.each(0, x.p, store.TableInbox, func(rest, _ []byte) error {

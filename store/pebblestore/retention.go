@@ -60,7 +60,7 @@ func (s *Store) SetRetention(_ context.Context, r store.Retention) error {
 	return s.sync(b, nil)
 }
 
-// Retentions returns those that are durable.
+// Retentions returns the durable retentions.
 func (s *Store) Retentions(context.Context) ([]store.Retention, error) {
 	end, err := s.begin()
 	if err != nil {

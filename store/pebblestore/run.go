@@ -11,20 +11,20 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// chunkBytes is the size at which the next chunk of a journal begins: one short journal is one value, read by one Get.
-// What an append writes does not depend on it, see BenchmarkChunk.
+// chunkBytes is the size at which a journal begins its next chunk: a short journal is one value, read by one Get. The
+// cost of an append does not depend on it, see BenchmarkChunk.
 const chunkBytes = 4096
 
-// stored is a run's state with what only this package needs: the first seq of the journal's last chunk, and the status
-// whose list has the run. It is encoded as u64be before the state: that status above chunkBits if the run is busy, and the
-// seq below.
+// stored is a run's state with two fields of this package: the first seq of the journal's last chunk, and the status
+// whose list has the run. Both are encoded as a u64be before the state: the seq in the lower chunkBits, and the status
+// above if the run is busy.
 type stored struct {
 	chunk  store.Seq
-	listed store.Status // 0 = no list has it
+	listed store.Status // 0 = none
 	state  store.RunState
 }
 
-// chunkBits is more than the seq of an entry ever needs.
+// chunkBits is more bits than the seq of an entry ever needs.
 const chunkBits = 56
 
 func decodeStored(v []byte) (stored, error) {
@@ -40,8 +40,8 @@ func decodeStored(v []byte) (stored, error) {
 	return r, err
 }
 
-// add puts the change of one run into the batch, without its commands, and notes what it changes of the counts. It returns
-// what the run is afterwards, nil if it is gone. The run is locked.
+// add adds the change of one run to the batch, without its commands, and notes the change of the counts. It returns the
+// run's record after the commit, nil if deleted. The run is locked.
 func (s *Store) add(b *pebble.Batch, c *store.RunCommit, counts *shifts, large *payloads) (*record, error) {
 	large.run = c.Run
 	before, err := s.record(c.Run)
@@ -90,7 +90,7 @@ func (s *Store) add(b *pebble.Batch, c *store.RunCommit, counts *shifts, large *
 	}
 	large.iteration = c.State.Iteration
 	next := &record{stored: stored{state: c.State}}
-	length := store.Seq(0) // of a new journal
+	length := store.Seq(0) // initially of a new journal
 	if old != nil && old.state.Iteration == c.State.Iteration {
 		length, next.chunk, next.last = old.state.Length, old.chunk, old.last
 	}
@@ -115,7 +115,7 @@ func (s *Store) add(b *pebble.Batch, c *store.RunCommit, counts *shifts, large *
 // stateBytes is more than most encoded states take.
 const stateBytes = 384
 
-// setState writes a run's state, behind what stored adds to it.
+// setState writes a run's state, with the prefix of stored.
 func setState(b *pebble.Batch, run store.RunKey, r *stored) error {
 	head := uint64(r.chunk)
 	if r.state.Status.Busy() {
@@ -148,7 +148,7 @@ func setLists(b *pebble.Batch, c *store.RunCommit) error {
 	return nil
 }
 
-// addBefore appends the end of the iteration before.
+// addBefore appends the end of the iteration before this one.
 func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *record, large *payloads) error {
 	large.iteration = c.Before.Iteration
 	end, length := &record{}, store.Seq(0)
@@ -162,11 +162,11 @@ func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *record, larg
 	return end.append(b, c.Run, c.Before.Iteration, length, c.Before.Append, s.chunkBytes, large)
 }
 
-// append appends entries to the journal of an iteration that has expect of them, the last of which stand in the
-// record's chunk. Only the new ones are written.
+// append appends entries to the journal of an iteration that has expect entries. The last of these are in the record's
+// chunk. It writes only the new entries.
 func (r *record) append(b *pebble.Batch, run store.RunKey, iteration uint32, expect store.Seq,
 	entries []store.Entry, chunkBytes int, large *payloads) error {
-	stored := len(r.last) // of the chunk, what the database has
+	stored := len(r.last) // length of the chunk in the database
 	put := func() error {
 		key, items := store.JournalKey(run, iteration, r.chunk), r.last[stored:]
 		if stored == 0 {
@@ -197,7 +197,7 @@ func (r *record) append(b *pebble.Batch, run store.RunKey, iteration uint32, exp
 	return put()
 }
 
-// Flags of an item of a chunk: the field holds the SHA-256 of a blob.
+// Flags of an item of a chunk: the field contains the SHA-256 of a blob.
 const (
 	inputIsBlob = 1
 	dataIsBlob  = 2
@@ -250,7 +250,7 @@ func setWakeOf(b *pebble.Batch, run store.RunKey, old, now *record) {
 	}
 }
 
-// delete removes a run's records, and the large payloads that only it has.
+// delete removes a run's records, and the large payloads that no other run has.
 func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *record, large *payloads) error {
 	_ = b.Delete(store.RunTableKey(run, store.TableState), nil)
 	if old.state.Deleted {

@@ -21,7 +21,7 @@ func (s *Store) Schedule(_ context.Context, key store.RunKey) (store.Schedule, e
 	return s.durableSchedule(key)
 }
 
-// durableSchedule reads a schedule, and waits for a commit of it that is not durable yet.
+// durableSchedule reads a schedule, and waits for a pending commit of it.
 func (s *Store) durableSchedule(key store.RunKey) (store.Schedule, error) {
 	defer s.lockRun(key)()
 	x, err := s.schedule(key)
@@ -50,7 +50,8 @@ func (s *Store) schedule(key store.RunKey) (*store.Schedule, error) {
 	return &x, nil
 }
 
-// Schedules returns a page of schedules: the first ids of all partitions, merged, as far as their records fit in.
+// Schedules returns a page of schedules: it merges the first ids of all partitions, and reads records until the page is
+// full.
 func (s *Store) Schedules(_ context.Context, q store.ScheduleQuery) (list []store.Schedule, err error) {
 	end, err := s.begin()
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Store) Schedules(_ context.Context, q store.ScheduleQuery) (list []stor
 			break
 		}
 		x, err := s.durableSchedule(store.RunKey{Namespace: q.Namespace, ID: id})
-		if errors.Is(err, store.ErrNotFound) { // its creation is not durable, or it was deleted meanwhile
+		if errors.Is(err, store.ErrNotFound) { // its creation was not durable, or it was deleted meanwhile
 			continue
 		}
 		if err != nil {
@@ -118,7 +119,7 @@ func (s *Store) setSchedule(b *pebble.Batch, p store.PartitionID, x *store.Sched
 	return nil
 }
 
-// schedules checks the schedules of a namespace, and notes what they imply.
+// schedules checks the schedules of a namespace, and adds the implied entries to want.
 func (x *partitionCheck) schedules(ns store.NamespaceID) error {
 	b := x.s.db.NewBatch()
 	defer func() { _ = b.Close() }() // memory only

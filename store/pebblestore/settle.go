@@ -2,11 +2,11 @@ package pebblestore
 
 import "sync"
 
-// settling has what records were that are being changed, until the change is durable. Whoever reads them meanwhile gets what is
-// durable, and waits for no fsync: tokens and namespaces are looked up by each request. One writer changes a record at a time,
-// under a lock that no such reader takes.
+// settling holds the durable value of records that are being changed, until the change is durable. Readers get the
+// durable value without waiting for an fsync: each request looks up tokens and namespaces. One writer at a time changes
+// a record, under a lock that these readers do not take.
 type settling struct {
-	mu     sync.RWMutex // nobody waits for the disk while holding it
+	mu     sync.RWMutex // not held while waiting for the disk
 	before map[string]*unsettled
 }
 
@@ -16,8 +16,9 @@ type unsettled struct {
 	done   chan struct{} // closed when the change is durable
 }
 
-// begin notes what a record is, nil for none, before the batch that changes it is applied. The caller calls settle when that is
-// durable, and not if it has failed: the record stays as it was then, since nobody knows what the disk has.
+// begin notes the durable value of a record, nil for none, before the batch that changes it is applied. The caller
+// calls settle when the batch is durable. If the batch failed it does not: readers keep getting the former value, since
+// the state of the disk is unknown.
 func (x *settling) begin(key, value []byte) (settle func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -34,7 +35,7 @@ func (x *settling) begin(key, value []byte) (settle func()) {
 	}
 }
 
-// durable reads a record as it is durable, nil if there is none. The caller does not change it.
+// durable reads the durable value of a record, nil if there is none. The caller must not change it.
 func (s *Store) durable(key []byte) ([]byte, error) {
 	s.settling.mu.RLock()
 	defer s.settling.mu.RUnlock()

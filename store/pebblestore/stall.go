@@ -11,34 +11,35 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
-// slowDisk is how long an operation of the disk may take before it is reported. An fsync of a disk that works takes less than a
-// tenth of a second, and all runs wait for it.
+// slowDisk is how long a disk operation may take before it is reported. All runs wait for an fsync, which takes less
+// than a tenth of a second on a working disk.
 const slowDisk = 2 * time.Second
 
-// A stall is an operation of the disk that takes long.
+// stall is a disk operation that takes long.
 type stall struct {
 	Op   string
 	Path string
 	For  time.Duration // so far
-	Over bool          // it has ended
+	Over bool          // the operation has ended
 }
 
-// stallFS is a file system that reports writes and fsyncs which take long, while they do. It stands above logfs, because that
-// does fsyncs which nothing below it sees. Pebble has a file system for this, but it keeps a goroutine for each open file that
-// looks at it every two seconds, also in a host whose runs all sleep.
+// stallFS is a file system that reports slow writes and fsyncs while they are in progress. It is above logfs, whose own
+// fsyncs a lower layer would not see. Pebble's file system for this purpose keeps a goroutine per open file that polls
+// it every two seconds, also in a host whose runs all sleep.
 type stallFS struct {
 	vfs.FS
 	*stallWatch
 }
 
-// stallWatch knows the operations that are going on. It has a timer while there are any, and at most once in slowDisk it looks.
+// stallWatch tracks the operations in progress. It has a timer while there are any, which fires at most once per
+// slowDisk.
 type stallWatch struct {
 	report func(stall)
-	count  atomic.Uint64 // operations that were reported
+	count  atomic.Uint64 // operations reported
 
 	mu      sync.Mutex
-	pending []pendingOp // those with an empty op are free
-	armed   bool        // the timer is set
+	pending []pendingOp // slots with an empty op are free
+	armed   bool        // the timer is running
 	stop    func() bool // of the timer
 	closed  bool
 }
@@ -46,10 +47,10 @@ type stallWatch struct {
 type pendingOp struct {
 	op, path string
 	begun    time.Duration
-	next     time.Duration // after so long it is reported again; slowDisk at first
+	next     time.Duration // report again after this duration; slowDisk at first
 }
 
-// reportStall logs an operation of the disk that takes long.
+// reportStall logs a slow disk operation.
 func (o *Options) reportStall(s stall) {
 	if o.Logger == nil {
 		return
@@ -61,7 +62,7 @@ func (o *Options) reportStall(s stall) {
 	o.Logger.Warn(text, "operation", s.Op, "file", s.Path, "for", s.For.Round(time.Millisecond))
 }
 
-// begin notes an operation, and returns the place to which end is told.
+// begin records an operation, and returns its slot, for end.
 func (w *stallWatch) begin(op, path string) int {
 	now := logfs.Elapsed()
 	w.mu.Lock()
@@ -88,7 +89,7 @@ func (w *stallWatch) arm(d time.Duration) {
 	}
 }
 
-// end notes that an operation has ended, and reports it once more if it was reported before.
+// end records the end of an operation, and reports it again if it was reported before.
 func (w *stallWatch) end(i int) {
 	w.mu.Lock()
 	p := w.pending[i]
@@ -99,7 +100,7 @@ func (w *stallWatch) end(i int) {
 	}
 }
 
-// look reports the operations that have taken too long: each after slowDisk, and again whenever it has taken twice as long.
+// look reports the slow operations: each after slowDisk, and again whenever its duration has doubled.
 func (w *stallWatch) look() {
 	now := logfs.Elapsed()
 	var slow []stall
@@ -134,7 +135,7 @@ func (w *stallWatch) look() {
 	}
 }
 
-// close ends the watch. What is going on is no longer reported.
+// close ends the watch. Operations in progress are no longer reported.
 func (w *stallWatch) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,7 +205,7 @@ func (f stallFS) MkdirAll(dir string, mode os.FileMode) error {
 	return f.FS.MkdirAll(dir, mode)
 }
 
-// stallFile is a file that is written, or a directory.
+// stallFile is a written file, or a directory.
 type stallFile struct {
 	vfs.File
 	path string

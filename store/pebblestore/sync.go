@@ -9,9 +9,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// sync commits a batch durably. applied, if set, is called once, when the batch has its place in the log: what is
-// committed after that stands behind it there. Pebble parks a goroutine that meets a fatal error, so the commit has
-// one of its own, and the caller is told all the same.
+// sync commits a batch durably. applied, if set, is called once, when the batch has its place in the log: later commits
+// are behind it there. Pebble parks a goroutine that meets a fatal error, so the commit runs in a goroutine of its own,
+// and sync returns in any case.
 func (s *Store) sync(b *pebble.Batch, applied func()) error {
 	if applied != nil {
 		applied = sync.OnceFunc(applied)
@@ -42,8 +42,8 @@ func (s *Store) sync(b *pebble.Batch, applied func()) error {
 	}
 }
 
-// unlessClosed calls commit. Nobody waits for the commits of a store that has failed, so it may be closed before one begins:
-// Pebble panics then.
+// unlessClosed calls commit and recovers Pebble's panic on a closed database. Close does not wait for the commits of a
+// failed store, so it may close the database before a commit begins.
 func (s *Store) unlessClosed(commit func() error) (err error) {
 	defer func() {
 		select {
@@ -57,7 +57,7 @@ func (s *Store) unlessClosed(commit func() error) (err error) {
 	return commit()
 }
 
-// drop gives a batch back, for the next one. That of a failed store may still be in use, by the goroutine that commits it.
+// drop returns a batch to the pool. It keeps the batch of a failed store, which the committing goroutine may still use.
 func (s *Store) drop(b *pebble.Batch) {
 	select {
 	case <-s.failed:
@@ -66,8 +66,8 @@ func (s *Store) drop(b *pebble.Batch) {
 	}
 }
 
-// apply writes a batch that becomes durable with the next one that is synced: it needs no fsync of its own. Like a commit, it
-// has a goroutine of its own, and ends when the store fails.
+// apply writes a batch without an fsync: it becomes durable with the next synced batch. Like sync, it uses a goroutine
+// of its own, and returns if the store fails.
 func (s *Store) apply(b *pebble.Batch) error {
 	done := make(chan error, 1)
 	go func() { done <- s.unlessClosed(func() error { return b.Commit(pebble.NoSync) }) }()

@@ -11,30 +11,30 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// kind is what runs are counted by: the version of a workflow of a namespace.
+// kind is the key of the counts: the version of a workflow of a namespace.
 type kind struct {
 	ns       store.NamespaceID
 	workflow string
 	version  uint32
 }
 
-// tallies are the counts of runs. What is stored is how many runs of a partition each list of a status has, so that a run
-// that goes to work and back to rest changes no count on disk. The runs of the lists that are busy are counted when the store
-// is opened, from the list of busy runs, which is short but after a crash under a backlog.
+// tallies holds the counts of runs. On disk are the sizes of the status lists per partition, so that a run that goes to
+// work and back to rest changes no count on disk. The busy runs are counted when the store is opened, from the list of
+// busy runs, which is short except after a crash with a backlog.
 type tallies struct {
 	parts [store.Partitions]struct {
 		mu     sync.Mutex // held by a commit until its batch is applied, so that the newest counts are the newest on disk
 		listed map[kind]*store.Counted
 	}
 	mu   sync.Mutex
-	runs map[kind]*store.Counted              // by the true status, durable
-	used map[store.NamespaceID]*store.Counted // what runs adds up to
+	runs map[kind]*store.Counted              // by actual status, durable
+	used map[store.NamespaceID]*store.Counted // sums of runs per namespace
 }
 
-// shifts is what one commit changes of the counts.
+// shifts is the change of the counts by one commit.
 type shifts struct {
 	list   []shift
-	locked int // so many, from the first on, have their partition locked
+	locked int // the partitions of list[:locked] are locked
 }
 
 type shift struct {
@@ -44,7 +44,7 @@ type shift struct {
 	runs   store.Counted
 }
 
-// move notes that a run that was one thing is another; nil where there is no run.
+// move records the change of a run from old to now. nil means no run.
 func (c *shifts) move(run store.RunKey, old, now *record) {
 	if old != nil && old.state.Deleted {
 		old = nil
@@ -76,7 +76,7 @@ func (c *shifts) add(run store.RunKey, r *record, n int64) {
 	c.list[i].runs.Bytes += n * r.state.Held()
 }
 
-// lock puts the counts that change into the batch, and keeps their partitions locked until unlock.
+// lock adds the changed counts to the batch, and keeps their partitions locked until unlock.
 func (t *tallies) lock(b *pebble.Batch, c *shifts) {
 	c.list = slices.DeleteFunc(c.list, func(s shift) bool { return s.runs == store.Counted{} && s.listed == store.Counted{} })
 	slices.SortFunc(c.list, func(x, y shift) int { return int(x.p) - int(y.p) })
@@ -119,7 +119,7 @@ func (t *tallies) unlock(c *shifts) {
 	c.locked = 0
 }
 
-// durable counts what a commit has made durable.
+// durable adds a durable commit to the counts.
 func (t *tallies) durable(c *shifts) {
 	if len(c.list) == 0 {
 		return
@@ -149,7 +149,7 @@ func (t *tallies) add(of kind, n *store.Counted) {
 	}
 }
 
-// read takes what is stored, when the store is opened.
+// read loads the stored counts when the store is opened.
 func (t *tallies) read(s *Store) error {
 	t.runs, t.used = map[kind]*store.Counted{}, map[store.NamespaceID]*store.Counted{}
 	for p := range store.PartitionID(store.Partitions) {
@@ -198,7 +198,7 @@ func (t *tallies) read(s *Store) error {
 	return nil
 }
 
-// Counts returns how many runs of a namespace there are.
+// Counts returns the number of runs of each version in a namespace.
 func (s *Store) Counts(_ context.Context, ns store.NamespaceID) ([]store.Count, error) {
 	end, err := s.begin()
 	if err != nil {
@@ -218,7 +218,7 @@ func (s *Store) Counts(_ context.Context, ns store.NamespaceID) ([]store.Count, 
 	return list, nil
 }
 
-// Tallies returns how many runs each namespace has.
+// Tallies returns the number of runs of each namespace.
 func (s *Store) Tallies(context.Context) (map[store.NamespaceID]store.Tally, error) {
 	end, err := s.begin()
 	if err != nil {
@@ -235,7 +235,7 @@ func (s *Store) Tallies(context.Context) (map[store.NamespaceID]store.Tally, err
 	return all, nil
 }
 
-// CountOf returns how many runs a version of a workflow has.
+// CountOf returns the number of runs of a version of a workflow.
 func (s *Store) CountOf(_ context.Context, ns store.NamespaceID, workflow string, version uint32) (n store.Tally, err error) {
 	end, err := s.begin()
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *Store) CountOf(_ context.Context, ns store.NamespaceID, workflow string
 	return n, nil
 }
 
-// Used returns what a namespace uses.
+// Used returns the usage of a namespace.
 func (s *Store) Used(_ context.Context, ns store.NamespaceID) (u store.Usage, err error) {
 	end, err := s.begin()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Timers returns a page of runs by their deadlines: a merge over the wake indexes of all partitions. These hold the wakes of
-// all namespaces and kinds, so each iterator jumps to the ones that are asked for.
+// Timers returns a page of runs by their deadlines. It merges the wake indexes of all partitions, which hold the wakes
+// of all namespaces and kinds, so each iterator seeks past the other wakes.
 func (s *Store) Timers(ctx context.Context, q store.TimerQuery) (page store.Page, err error) {
 	end, err := s.begin()
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Store) Timers(ctx context.Context, q store.TimerQuery) (page store.Page
 			return page, m.err
 		case len(page.Runs) == limit || m.looks >= store.MaxLooks || held >= store.MaxPageBytes:
 			if next := (store.Position{UnixMs: x.at.UnixMs}); at == nil || at.UnixMs < next.UnixMs {
-				at = &next // nothing is before the one that comes next, or it has not been looked at
+				at = &next // the next page begins with x
 			}
 			page.Next = at
 			return page, ctx.Err()
@@ -46,7 +46,7 @@ func (s *Store) Timers(ctx context.Context, q store.TimerQuery) (page store.Page
 		at = &here
 		st, err := s.state(store.RunKey{Namespace: q.Namespace, ID: here.ID})
 		switch {
-		case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrCorrupt): // nobody knows whether it still waits for this
+		case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrCorrupt): // it is unknown whether the run still waits for this
 		case err != nil:
 			return page, err
 		case q.Matches(&st) && max(st.WakeUnixMs, 0) == here.UnixMs:
@@ -57,7 +57,7 @@ func (s *Store) Timers(ctx context.Context, q store.TimerQuery) (page store.Page
 	}
 }
 
-// wakes walks over the wake indexes of all partitions.
+// wakes iterates over the wake indexes of all partitions.
 type wakes struct {
 	s       *Store
 	q       *store.TimerQuery
@@ -70,8 +70,8 @@ type wakeSource struct {
 	p   store.PartitionID
 	it  *pebble.Iterator
 	ok  bool
-	own bool           // it stands on a wake of a run of the namespace
-	at  store.Position // if it is another wake, the first instant of which own ones may follow, without an id
+	own bool           // positioned on a wake of a run of the namespace
+	at  store.Position // position of the wake; for another wake, the first instant at which own wakes may follow, without an id
 }
 
 func (m *wakes) open(p store.PartitionID) error {
@@ -110,7 +110,7 @@ func (m *wakes) key(at store.Position) store.WakeKey {
 	return store.WakeKey{UnixMs: at.UnixMs, Key: store.RunKey{Namespace: m.q.Namespace, ID: at.ID}}
 }
 
-// move notes where a source stands.
+// move records the position of a source.
 func (m *wakes) move(x *wakeSource, ok bool) {
 	m.looks++
 	x.ok = ok
@@ -127,21 +127,21 @@ func (m *wakes) move(x *wakeSource, ok bool) {
 	x.at = store.Position{UnixMs: w.UnixMs}
 	if x.own {
 		x.at.ID = w.Key.ID
-	} else if m.q.Namespace != store.NamespaceID(0) && w.Compare(m.key(x.at)) > 0 { // behind those of its instant
+	} else if m.q.Namespace != store.NamespaceID(0) && w.Compare(m.key(x.at)) > 0 { // after the own wakes of its instant
 		x.at.UnixMs++
 	}
 }
 
-// skip moves a source from what is not asked for to the first place where something may be that is.
+// skip moves a source from another wake to the first position where an own wake may be.
 func (m *wakes) skip(x *wakeSource) {
 	key := store.WakeIndexKey(x.p, m.key(x.at))
-	if m.q.Namespace == store.NamespaceID(0) { // the others of an instant come first, see FORMAT.md
+	if m.q.Namespace == store.NamespaceID(0) { // other wakes of an instant come first, see FORMAT.md
 		key = append(key, 1)
 	}
 	m.move(x, x.it.SeekGE(key))
 }
 
-// first returns the source that comes first, nil at the end or after an error.
+// first returns the source with the smallest position, nil at the end or after an error.
 func (m *wakes) first() *wakeSource {
 	if m.err != nil {
 		return nil
@@ -162,6 +162,6 @@ func (m *wakes) close() {
 	w.looks += m.looks
 	for i := range m.sources {
 		w.stats.Merge(m.sources[i].it.Stats())
-		_ = m.sources[i].it.Close() // reading errors were met by move
+		_ = m.sources[i].it.Close() // move has recorded read errors
 	}
 }

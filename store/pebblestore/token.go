@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// tokens is the TokenStore of a store. A token is looked up by the key that is made of its hash, so how long that takes
-// says something about the hash alone, of which nobody finds the text.
+// tokens is the TokenStore of a store. A token is looked up by a key made of its hash, so the duration reveals at most
+// information about the hash, from which the text cannot be found.
 type tokens struct{ s *Store }
 
 // Tokens returns the tokens of callers.
@@ -43,7 +43,7 @@ func (t tokens) Delete(_ context.Context, hash store.Digest) error {
 	})
 }
 
-// change makes one change durable. Token returns what was before until then, and All waits for it.
+// change makes one change durable. Until then, Token returns the former value, and All waits.
 func (t tokens) change(hash store.Digest, fill func(b *pebble.Batch, there bool) error) error {
 	end, err := t.s.beginWrite()
 	if err != nil {
@@ -69,7 +69,7 @@ func (t tokens) change(hash store.Digest, fill func(b *pebble.Batch, there bool)
 	return b.Close()
 }
 
-// Token reads a token that is durable, and waits for none that is not.
+// Token reads a durable token. It does not wait for pending changes.
 func (t tokens) Token(_ context.Context, hash store.Digest) (store.Token, error) {
 	end, err := t.s.begin()
 	if err != nil {

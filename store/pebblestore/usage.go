@@ -7,22 +7,22 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Usage is what a store has written since it was opened. The difference of two tells what was written in between.
+// Usage counts the writes of a store since it was opened. The difference of two values counts the writes in between.
 type Usage struct {
-	// LogBytes is what was written to the write-ahead log, and TableBytes what flushes and compactions have written: by how much
-	// both together exceed the former is the write amplification.
+	// LogBytes is what was written to the write-ahead log, and TableBytes what flushes and compactions have written.
+	// (LogBytes + TableBytes) / LogBytes is the write amplification.
 	LogBytes, TableBytes uint64
-	// Syncs is how often the log was made durable, and LogBusy how long it was written and synced, by the one goroutine that does
-	// that. Both are 0 without Options.Elapsed.
+	// Syncs is how often the log was synced, and LogBusy how long the goroutine that writes and syncs it was busy. Both
+	// are 0 without Options.Elapsed.
 	Syncs   uint64
 	LogBusy time.Duration
 }
 
-// Usage returns what the store has written, and nothing of one that is closed or has failed. It takes some microseconds, or as
-// long as a MANIFEST is being written.
+// Usage returns the store's writes, and zeros if it is closed or has failed. It takes some microseconds, or as long as
+// a MANIFEST is being written.
 func (s *Store) Usage() Usage {
 	select {
-	case <-s.failed: // Pebble may keep its lock for ever
+	case <-s.failed: // Pebble may never release its lock
 		return Usage{}
 	default:
 	}
@@ -37,11 +37,11 @@ func (s *Store) Usage() Usage {
 		Syncs: s.log.syncs.Load(), LogBusy: time.Duration(s.log.busyNs.Load())}
 }
 
-// Behind reports whether the store is writing a table of what was committed before, or has many to sort. Guests that have much to
-// write should wait until it is done: if they are faster than the disk, all commits wait in the end. A store that has failed is
-// not behind: it never catches up, and refuses what is written.
+// Behind reports whether the store is flushing earlier commits to a table, or has many tables to compact. Guests that
+// write much should wait while it is true: if they are faster than the disk, all commits wait in the end. A failed
+// store is not behind: it never catches up, and refuses writes.
 //
-// Behind takes no time. The layers are counted in the background, and until that is done the former number counts.
+// Behind does not block. The sublevels are counted in the background, and the former count is used until that is done.
 func (s *Store) Behind() bool {
 	select {
 	case <-s.failed:
@@ -57,8 +57,8 @@ func (s *Store) Behind() bool {
 	return s.unsorted.Load() >= manyUnsorted
 }
 
-// countLayers counts the layers in the background: Pebble has the caller wait while it writes a MANIFEST, and for ever if that
-// has failed.
+// countLayers counts the sublevels in the background: Pebble blocks the caller while it writes a MANIFEST, and forever
+// if that has failed.
 func (s *Store) countLayers() {
 	end, err := s.begin()
 	if err != nil {
@@ -84,7 +84,7 @@ type meter struct {
 	busyNs  atomic.Int64
 }
 
-// logCategory is what Pebble calls files of the log.
+// logCategory is Pebble's category of log files.
 const logCategory vfs.DiskWriteCategory = "pebble-wal"
 
 func (l logMeter) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
@@ -104,7 +104,7 @@ func (l logMeter) wrap(f vfs.File, category vfs.DiskWriteCategory, err error) (v
 	return logFile{f, l.meter}, nil
 }
 
-// Unwrap gives the file system below.
+// Unwrap returns the wrapped file system.
 func (l logMeter) Unwrap() vfs.FS { return l.FS }
 
 // logFile is a file of the log.
@@ -113,7 +113,7 @@ type logFile struct {
 	*meter
 }
 
-// time counts how long the log is busy, until the answer is called.
+// time adds to the log's busy time until end is called.
 func (m *meter) time() (end func()) {
 	begun := m.elapsed()
 	return func() { m.busyNs.Add(int64(m.elapsed() - begun)) }

@@ -12,24 +12,24 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// How many versions have a module is counted by its digest, in the batches that add and delete versions, so that neither
-// reads the other versions. A module that was put is listed as unused in the same batch, until a version has it: the uploads
-// that did not come to their end are found without reading the other modules. Put does not look whether the module has a
-// version already, so the count decides, and the list only says where to look.
+// The number of versions that have a module is counted by its digest, in the batches that add and delete versions, so
+// that neither reads the other versions. Put lists a module as unused in its own batch, until a version has it: this
+// finds interrupted uploads without reading the other modules. Put does not check whether the module already has a
+// version, so the count decides, and the list only says where to look.
 //
-// The counts are made once, when a store without them is opened, and again if a build that does not keep them has had the store
-// open since: such a build raises the epochs of partitions and not their copies beside them, as Acquire does.
+// The counts are built when a store without them is opened, and again if a build that does not keep them has opened the
+// store since: such a build raises the epochs of partitions without their copies, which Acquire keeps beside them.
 
-// usesKey is there while the counts are complete, if the copies of the epochs are right as well.
+// usesKey exists while the counts are complete, provided that the copies of the epochs are right.
 var usesKey = store.GlobalKey(0, store.TableMeta, []byte("uses"))
 
-// epochKey returns the key of the epoch of a partition, epochCopyKey that of its copy.
+// epochKey returns the key of the epoch of a partition, epochCopyKey the key of the copy of the epoch.
 func epochKey(p store.PartitionID) []byte { return store.AppendPrefix(nil, 0, p, store.TableEpoch) }
 
 func epochCopyKey(p store.PartitionID) []byte { return append(epochKey(p), 'u') }
 
-// readUses prepares the counts when the store is opened. If they cannot be made, because a version cannot be read, no module is
-// deleted: nobody knows whether it is needed.
+// readUses builds the counts when the store is opened, if necessary. If a version cannot be read, it does not build
+// them, and no module is deleted, since any may be needed.
 func (s *Store) readUses(log *slog.Logger) error {
 	counted, err := s.usesCounted()
 	if err != nil || s.readOnly || counted {
@@ -65,7 +65,7 @@ func (s *Store) usesCounted() (bool, error) {
 	return true, nil
 }
 
-// countUses puts the counts of all modules, and the list of unused ones, into a batch.
+// countUses adds the counts of all modules, and the list of unused ones, to a batch.
 func (s *Store) countUses(b *pebble.Batch) error {
 	for _, table := range []byte{store.TableUses, store.TableUnused} {
 		prefix := store.GlobalKey(0, table, nil)
@@ -101,7 +101,7 @@ func (s *Store) countUses(b *pebble.Batch) error {
 	return b.Set(usesKey, nil, nil)
 }
 
-// usesOfAll counts the versions of each module, of all namespaces.
+// usesOfAll counts the versions of each module, over all namespaces.
 func (s *Store) usesOfAll() (uses map[store.Digest]uint64, err error) {
 	uses = map[store.Digest]uint64{}
 	err = s.eachVersion(func(_, record []byte) error {
@@ -116,7 +116,7 @@ func (s *Store) usesOfAll() (uses map[store.Digest]uint64, err error) {
 
 func appendUses(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// uses returns how many versions have a module.
+// uses returns the number of versions that have a module.
 func (m modules) uses(d store.Digest) (uint64, error) {
 	v, err := m.s.get(store.GlobalKey(0, store.TableUses, d[:]))
 	if err != nil || v == nil {
@@ -128,7 +128,7 @@ func (m modules) uses(d store.Digest) (uint64, error) {
 	return binary.BigEndian.Uint64(v), nil
 }
 
-// use counts more versions of modules. The lock of the versions is held until the batch is applied.
+// use adds to the version counts of modules. The lock of the versions is held until the batch is applied.
 func (m modules) use(b *pebble.Batch, more map[store.Digest]uint64) error {
 	for d, n := range more {
 		_ = b.Delete(store.GlobalKey(0, store.TableUnused, d[:]), nil)
@@ -144,8 +144,8 @@ func (m modules) use(b *pebble.Batch, more map[store.Digest]uint64) error {
 	return nil
 }
 
-// disuse counts a version of a module less, and deletes the module with the last one. A module whose versions are not known
-// stays.
+// disuse subtracts a version from a module's count, and deletes the module with its last version. A module without a
+// count stays.
 func (m modules) disuse(b *pebble.Batch, d store.Digest) error {
 	n, err := m.uses(d)
 	switch {
@@ -159,7 +159,7 @@ func (m modules) disuse(b *pebble.Batch, d store.Digest) error {
 	return nil
 }
 
-// remove deletes a module, with what is counted of it. A blob stays: it may be a payload as well.
+// remove deletes a module, with its count. A blob with the same content stays: it may be a payload as well.
 func remove(b *pebble.Batch, d store.Digest) {
 	_ = b.Delete(wasmKey(d), nil)
 	for _, table := range []byte{store.TableModule, store.TableUses, store.TableUnused} {
@@ -167,7 +167,7 @@ func remove(b *pebble.Batch, d store.Digest) {
 	}
 }
 
-// Unused returns modules that were put, and have got no version since.
+// Unused returns modules that have got no version since they were put.
 func (m modules) Unused(_ context.Context, limit int) (list []store.Digest, err error) {
 	end, err := m.s.begin()
 	if err != nil {
@@ -189,7 +189,7 @@ func (m modules) Unused(_ context.Context, limit int) (list []store.Digest, err 
 	return list, err
 }
 
-// DeleteUnused deletes those of the modules that no version has.
+// DeleteUnused deletes the given modules that no version has.
 func (m modules) DeleteUnused(_ context.Context, of []store.Digest) (deleted []store.Digest, err error) {
 	end, err := m.s.beginWrite()
 	if err != nil {

@@ -1,13 +1,13 @@
-// Package seal keeps payloads from whoever reads the disk: its Store encodes what callers and workflows have supplied before it
-// reaches another store, and decodes it when it is read. Whoever uses the Store sees no difference.
+// Package seal hides payloads from readers of the disk. Its Store encodes the data of callers and workflows before it
+// reaches another store, and decodes it when it is read. Users of the Store see no difference.
 //
-// Sealed are whole entries of journals, with the large payloads in them, whole lines of logs, chunks of output and commands, and
-// of a run's state the reason, the memo and the digest of the input. What a store needs to find and order its records stays in
-// the clear: ids and numbers, times, statuses, names of workflows and versions, attributes, hook tokens, modules. See FORMAT.md,
-// Sealed.
+// It seals whole journal entries with their large payloads, whole log lines, chunks of output and commands, the data of
+// schedules, and of a run's state the reason, the memo and the digest of the input. What a store needs to find and
+// order its records stays in the clear: ids and numbers, times, statuses, names of workflows and versions, attributes,
+// hook tokens, modules. See FORMAT.md, Sealed.
 //
-// Each record is bound to its place. One that was put into another place, or changed, does not decode: store.ErrCorrupt. Records
-// that were written before there was a codec are in the clear, and are read as they are.
+// Each record is bound to its place. A record that was moved or changed does not decode: store.ErrCorrupt. Records from
+// before there was a codec are in the clear, and are read as they are.
 package seal
 
 import (
@@ -16,28 +16,29 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// A Codec encodes payloads and decodes them. Its methods are called concurrently, from goroutines that hold up commits: they
-// must be fast. Encode need not return the same bytes twice; what Decode returns must be the bytes that Encode was given.
+// A Codec encodes payloads and decodes them. Its methods are called concurrently, and commits wait for them, so they
+// must be fast. Encode need not be deterministic. Decode must return the bytes that Encode was given.
 type Codec interface {
-	// Key returns the id of the key with which Encode encodes, from 1 to store.MaxKeyID bytes. It is asked for once, when a
-	// Store is made, and is stored in the clear with each record.
+	// Key returns the id of the key with which Encode encodes, from 1 to store.MaxKeyID bytes. It is called once, when
+	// a Store is made. The id is stored in the clear with each record.
 	Key() string
-	// Encode encodes a payload, appends it to dst and returns the result. place says where it will stand; a codec that
-	// authenticates makes it part of what it authenticates. place and payload must not be changed or kept.
+	// Encode encodes a payload, appends it to dst and returns the result. place is where it will be stored; an
+	// authenticating codec must authenticate it too. place and payload must not be changed or kept.
 	Encode(dst, place, payload []byte) ([]byte, error)
-	// Decode decodes what Encode has returned for the same place when Key returned key. An error that is store.ErrCorrupt says
-	// that the bytes are not what Encode has returned for that place: the run becomes stuck if it is in its journal. An error
-	// that is not says that Decode failed this time: the record is read again later.
+	// Decode decodes bytes that Encode returned for the same place when Key returned key. store.ErrCorrupt means that
+	// Encode has not returned these bytes for that place: if they are in a run's journal, the run becomes stuck. Any
+	// other error means that Decode failed this time: the record is read again later.
 	Decode(key string, place, encoded []byte) ([]byte, error)
 }
 
-// sealer encodes records with one codec. What it makes is the length of the key's id, u8, the id, and what the codec made.
+// sealer encodes records with one codec. A sealed record is the length of the key's id, u8, the id, and the output of
+// the codec.
 type sealer struct {
 	codec Codec
 	key   string
 }
 
-// overheadBytes is by how much a codec makes a payload longer, about: a Keyring by 40 bytes.
+// overheadBytes is the approximate overhead of a codec per payload. A Keyring adds 40 bytes.
 const overheadBytes = 48
 
 func (s *sealer) seal(place, payload []byte) ([]byte, error) {

@@ -18,28 +18,29 @@ import (
 const (
 	// KeyBytes is the length of a key.
 	KeyBytes = 32
-	// nonceBytes is the length of a nonce, all of which is random. The first half makes a key, and the other half is the nonce for
-	// AES-256-GCM with that key.
+	// nonceBytes is the length of a nonce, which is random. The first half is used to derive a key. The other half is
+	// the nonce for AES-256-GCM with that key.
 	//
-	// With a random nonce of 96 bits alone, two of 2^32 payloads have the same one with a probability of 2^-32, and then GCM
-	// protects neither: five days of 10,000 payloads a second. With a key for each derivedUses payloads, that takes 2^55 of them.
+	// With only a random nonce of 96 bits, two of 2^32 payloads, five days at 10,000 payloads a second, share a nonce
+	// with a probability of 2^-32, and then GCM protects neither. With a key for each derivedUses payloads, the same
+	// probability takes 2^55 payloads.
 	nonceBytes = 24
 	halfNonce  = nonceBytes / 2
-	// derivedUses is how many payloads have the first half of their nonces in common: deriving a key takes as long as
-	// encrypting a small payload.
+	// derivedUses is how many payloads share the first half of their nonces: deriving a key takes as long as encrypting
+	// a small payload.
 	derivedUses = 1024
 )
 
-// Keyring is a Codec that encrypts with AES-256-GCM: XAES-256-GCM of C2SP. The place is its additional data.
+// Keyring is a Codec that encrypts with AES-256-GCM: XAES-256-GCM of C2SP. The place is the additional data.
 type Keyring struct {
 	newest *aesKey
 	keys   map[string]*aesKey
 
 	encodes atomic.Pointer[derived] // nil at first
-	decodes atomic.Pointer[derived] // that was used last
+	decodes atomic.Pointer[derived] // used last
 }
 
-// derived is a key that was derived from another one. It may be used concurrently.
+// derived is a key derived from an aesKey. It may be used concurrently.
 type derived struct {
 	of   *aesKey
 	half [halfNonce]byte
@@ -47,16 +48,16 @@ type derived struct {
 	uses atomic.Int32 // for encoding
 }
 
-// aesKey derives keys from one key.
+// aesKey holds one key and derives further keys from it.
 type aesKey struct {
 	id    string
 	block cipher.Block
 	k1    [aes.BlockSize]byte
 }
 
-// ParseKeyring reads keys as text, one a line: its id, white space, 32 bytes in base64. The last one encrypts; the others decrypt
-// what they have encrypted. Empty lines and lines that begin with # are left out. An id has from 1 to 32 letters, digits, dots,
-// dashes and underscores. Errors name lines and never what is in them.
+// ParseKeyring reads keys as text, one a line: its id, white space, 32 bytes in base64. The last key encrypts; the
+// earlier keys only decrypt. Empty lines and lines that begin with # are ignored. An id has from 1 to 32 letters,
+// digits, dots, dashes and underscores. Errors name the line but never contain its text.
 func ParseKeyring(text []byte) (*Keyring, error) {
 	r := &Keyring{keys: map[string]*aesKey{}}
 	n := 0
@@ -93,7 +94,7 @@ func NewKeyLine(id string) (string, error) {
 	return id + " " + base64.StdEncoding.EncodeToString(secret), nil
 }
 
-// fill fills bytes at random. crypto/rand.Read never fails since Go 1.24.
+// fill fills b with random bytes. crypto/rand.Read never fails since Go 1.24.
 func fill(b []byte) {
 	if _, err := rand.Read(b); err != nil {
 		panic(err)
@@ -128,7 +129,7 @@ func (r *Keyring) add(id string, secret []byte) error {
 	}
 	k := &aesKey{id: id, block: block}
 	block.Encrypt(k.k1[:], k.k1[:])
-	var carry byte // doubling in GF(2^128), as CMAC has it
+	var carry byte // doubling in GF(2^128), as in CMAC
 	for i := len(k.k1) - 1; i >= 0; i-- {
 		carry, k.k1[i] = k.k1[i]>>7, k.k1[i]<<1|carry
 	}
@@ -156,7 +157,7 @@ func (k *aesKey) derive(half []byte) (*derived, error) {
 	return d, err
 }
 
-// encoder returns a key that has not been used for too many payloads.
+// encoder returns a derived key with fewer than derivedUses uses.
 func (r *Keyring) encoder() (*derived, error) {
 	if d := r.encodes.Load(); d != nil && d.uses.Add(1) <= derivedUses {
 		return d, nil
@@ -168,14 +169,14 @@ func (r *Keyring) encoder() (*derived, error) {
 		return nil, err
 	}
 	d.uses.Store(1)
-	r.encodes.Store(d) // if others do so, too, each of them has derived one of its own
+	r.encodes.Store(d) // concurrent callers may each derive a key
 	return d, nil
 }
 
 // Key returns the id of the newest key.
 func (r *Keyring) Key() string { return r.newest.id }
 
-// Encode encrypts: nonce 24 B, what AES-256-GCM makes.
+// Encode encrypts a payload. The result is the nonce, 24 bytes, and the output of AES-256-GCM.
 func (r *Keyring) Encode(dst, place, payload []byte) ([]byte, error) {
 	d, err := r.encoder()
 	if err != nil {
@@ -187,8 +188,8 @@ func (r *Keyring) Encode(dst, place, payload []byte) ([]byte, error) {
 	return d.gcm.Seal(dst[:len(dst)+halfNonce], rest, payload, place), nil
 }
 
-// Decode decrypts. It returns store.ErrKey if it has no key of the id, and store.ErrCorrupt if these bytes were not encrypted
-// with it for this place.
+// Decode decrypts. It returns store.ErrKey if it has no key with the id, and store.ErrCorrupt if the bytes were not
+// encrypted with that key for this place.
 func (r *Keyring) Decode(key string, place, encoded []byte) ([]byte, error) {
 	k := r.keys[key]
 	if k == nil {

@@ -9,20 +9,20 @@ import (
 
 // The kinds of places, as their first byte. Numbers are never reused.
 const (
-	placeKey      = 1 // that a key is the one of its id: the id
+	placeKey      = 1 // the check text of a key: the id
 	placeEntry    = 2 // run, iteration u32be, seq u64be, kind u8
 	placeLog      = 3 // run, index u64be
 	placeOutput   = 4 // run, index u64be
 	placeCommand  = 5 // receiver, sender's incarnation 16 B, iteration u32be, seq u64be
-	placeState    = 6 // the record of the state as it is stored, without the reason
-	placeSchedule = 7 // the record of the schedule as it is stored, without the data
+	placeState    = 6 // the state as stored, without the reason
+	placeSchedule = 7 // the schedule as stored, without the data
 	placeMemo     = 8 // run, its incarnation 16 B
 )
 
 // placeBytes is more than most places take.
 const placeBytes = 96
 
-// place begins the place of a record of a run: kind u8, namespace u32be, length of the id u8, id.
+// place returns the beginning of a place for a record of a run: kind u8, namespace u32be, length of the id u8, id.
 func place(kind byte, run store.RunKey) []byte {
 	b := append(make([]byte, 0, placeBytes), kind)
 	b = binary.BigEndian.AppendUint32(b, uint32(run.Namespace))
@@ -44,7 +44,7 @@ func commandPlace(c *store.Command) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(c.ID.Seq))
 }
 
-// record refuses what could not be decoded again.
+// record returns a sealed record, or an error if it is too large to be decoded again.
 func (s *sealer) record(what string, place, b []byte) ([]byte, error) {
 	if err := store.CheckRecord(what, b); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (s *sealer) record(what string, place, b []byte) ([]byte, error) {
 	return s.seal(place, b)
 }
 
-// sealEntries returns entries of an iteration as they are stored.
+// sealEntries returns the sealed form of entries of an iteration.
 func (s *sealer) sealEntries(run store.RunKey, iteration uint32, entries []store.Entry) ([]store.Entry, error) {
 	if len(entries) == 0 {
 		return nil, nil
@@ -71,7 +71,7 @@ func (s *sealer) sealEntries(run store.RunKey, iteration uint32, entries []store
 	return sealed, nil
 }
 
-// openEntry decodes an entry that was read.
+// openEntry decodes an stored entry.
 func (s *sealer) openEntry(run store.RunKey, iteration uint32, e *store.Entry) error {
 	if !e.Sealed {
 		return nil
@@ -145,7 +145,7 @@ func (s *sealer) openChunk(run store.RunKey, c *store.Chunk) error {
 	return err
 }
 
-// sealCommand returns a command as it is stored. Its number is given by the inbox, so it is not sealed.
+// sealCommand returns the sealed form of a command. Its number is assigned by the inbox, so it is not sealed.
 func (s *sealer) sealCommand(c *store.Command) (store.Command, error) {
 	whole := *c
 	whole.Seq = 0
@@ -178,8 +178,8 @@ func (s *sealer) openCommand(c *store.Command) error {
 	return err
 }
 
-// sealState returns a state as it is stored: the digest of the input and the reason in the place of the reason, and the memo
-// sealed by itself. All else of it is the place: a state that was changed does not decode.
+// sealState returns the sealed form of a state: Reason holds the sealed digest of the input and reason, and the memo is
+// sealed by itself. All other fields are the place, so a state that was changed does not decode.
 func (s *sealer) sealState(st *store.RunState) (store.RunState, error) {
 	sealed := *st
 	if st.Memo != "" {
@@ -228,8 +228,8 @@ func statePlace(bare *store.RunState) []byte {
 	return store.AppendState(append(make([]byte, 0, stateBytes), placeState), bare)
 }
 
-// sealSchedule returns a schedule as it is stored. All but its data is the place: data that stood in another schedule or revision
-// does not decode.
+// sealSchedule returns the sealed form of a schedule. All fields except the data are the place: data from another
+// schedule or revision does not decode.
 func (s *sealer) sealSchedule(x *store.Schedule) (store.Schedule, error) {
 	sealed := *x
 	sealed.Data, sealed.Sealed = nil, true

@@ -13,13 +13,14 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Options says how a Store is made. The zero value is usable.
+// Options configures New. The zero value is usable.
 type Options struct {
-	// NowMs returns the Unix time in milliseconds at which a key is used first; nil leaves it unknown.
+	// NowMs returns the Unix time in milliseconds for the first use of a key. nil leaves it unknown.
 	NowMs func() int64
 }
 
-// Store is a store whose payloads are sealed in the one below. What it does not name here is done by that one.
+// Store is a store that seals payloads before it passes them to the embedded store. All other methods are the embedded
+// store's.
 type Store struct {
 	store.Store
 	sealer
@@ -31,8 +32,8 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// New returns a store that seals payloads with a codec. It writes nothing: the id of the key is stored before the first record
-// that is sealed with it. It returns store.ErrKey if the codec does not decode what was encoded with each key that the store has
+// New returns a store that seals payloads with a codec. It writes nothing: the id of the key is stored before the first
+// record that is sealed with it. It returns store.ErrKey unless the codec can decode with all keys that the store has
 // used.
 func New(ctx context.Context, s store.Store, codec Codec, opts Options) (*Store, error) {
 	sealed := &Store{Store: s, sealer: sealer{codec: codec, key: codec.Key()}, nowMs: opts.NowMs}
@@ -51,18 +52,18 @@ func New(ctx context.Context, s store.Store, codec Codec, opts Options) (*Store,
 	return sealed, nil
 }
 
-// Absent implements store.Remembering, for stores that do.
+// Absent implements store.Remembering, if the embedded store does.
 func (s *Store) Absent(run store.RunKey) bool {
 	below, ok := s.Store.(store.Remembering)
 	return ok && below.Absent(run)
 }
 
-// checked is what is encoded to know a key again.
+// checked is the text that is encoded with each key, to recognize the key later.
 const checked = "wfhost"
 
 func keyPlace(id string) []byte { return append([]byte{placeKey}, id...) }
 
-// check returns store.ErrKey if a key that the store has used is not there, or is another one.
+// check returns store.ErrKey if the codec lacks a key that the store has used, or has another key under its id.
 func (s *Store) check(k *store.Key) error {
 	b, err := s.codec.Decode(k.ID, keyPlace(k.ID), k.Check)
 	switch {
@@ -79,7 +80,7 @@ func (s *Store) check(k *store.Key) error {
 	return nil
 }
 
-// InTheClear returns store.ErrKey if a store has sealed records, which nobody can read without a codec.
+// InTheClear returns store.ErrKey if a store has sealed records, which cannot be read without a codec.
 func InTheClear(ctx context.Context, s store.Store) error {
 	known, err := s.Keys(ctx)
 	if err != nil || len(known) == 0 {
@@ -127,7 +128,7 @@ func (s *Store) Acquire(ctx context.Context, p store.PartitionID, owner string, 
 	return &partition{below, s}, nil
 }
 
-// Commit seals what the groups append, and commits them.
+// Commit seals the records in the groups, and commits them.
 func (s *Store) Commit(ctx context.Context, groups []store.Group) error {
 	if err := s.note(ctx); err != nil {
 		return err
@@ -165,7 +166,7 @@ func (s *Store) Commit(ctx context.Context, groups []store.Group) error {
 	return s.Store.Commit(ctx, groups)
 }
 
-// commit seals what the commit of one run appends.
+// commit seals the records in the commit of one run.
 func (s *Store) commit(c *store.RunCommit) (err error) {
 	if !c.Delete {
 		c.State.Length = c.Expect + store.Seq(len(c.Append)) // as it will be stored
@@ -265,7 +266,7 @@ func (s *Store) Run(ctx context.Context, run store.RunKey) (store.RunState, []st
 	if err != nil {
 		return store.RunState{}, nil, err
 	}
-	entries = slices.Clone(entries) // the array is the reader's own, or that of the store below
+	entries = slices.Clone(entries) // the entries may belong to the store below
 	for i := range entries {
 		if err := s.openEntry(run, st.Iteration, &entries[i]); err != nil {
 			return st, nil, fmt.Errorf("journal of run %q: %w", run.ID, err)
@@ -325,7 +326,7 @@ func (s *Store) Timers(ctx context.Context, q store.TimerQuery) (store.Page, err
 	return s.page(page), err
 }
 
-// page decodes the states of a page. One that does not decode is shown as one that cannot be read.
+// page decodes the states of a page. A state that does not decode is shown as unreadable.
 func (s *Store) page(page store.Page) store.Page {
 	for i := range page.Runs {
 		st := &page.Runs[i]
@@ -347,7 +348,7 @@ func (p *partition) Commit(ctx context.Context, commits []store.RunCommit) error
 	return p.s.Commit(ctx, []store.Group{{Partition: p, Runs: commits}})
 }
 
-// Commands lists the inbox. A command that does not decode has Kind 0, like one whose record is damaged.
+// Commands lists the inbox. A command that does not decode has Kind 0, as if its record were damaged.
 func (p *partition) Commands(ctx context.Context, after store.CommandSeq, limit int) ([]store.Command, error) {
 	commands, err := p.Partition.Commands(ctx, after, limit)
 	for i := range commands {
@@ -362,7 +363,7 @@ func (p *partition) Commands(ctx context.Context, after store.CommandSeq, limit 
 	return commands, err
 }
 
-// Discard takes commands out of the inbox. The answers are sealed.
+// Discard removes commands from the inbox. The answers are sealed.
 func (p *partition) Discard(ctx context.Context, seqs []store.CommandSeq, answers []store.Command) error {
 	if len(answers) > 0 {
 		if err := p.s.note(ctx); err != nil {

@@ -1,18 +1,19 @@
 // Package admission bounds how many guests compute at a time, and how much memory all of them hold.
 //
-// A guest has a Place. It is inside while it computes. While a commit of its run or an attempt of one of its steps goes
-// on, it is parked: it keeps its instance, so that it need not be replayed, and somebody else computes. When the parked
-// guests hold too much, or their memory is needed, the one that was parked first is evicted: it gives its instance up, and
-// its run is replayed later.
+// A guest has a Place. It is inside while it computes. While a commit of its run or an attempt of one of its steps is in
+// flight, it is parked: it keeps its instance, which saves a replay, and frees its place for another guest. When the parked
+// guests hold too much memory, or other guests need it, the guest that was parked first is evicted: it gives its instance up,
+// and its run is replayed later.
 //
-// Of those that wait, a guest that has an instance and can go on enters before a run that wakes, and that before a new
-// run; so a storm makes no more instances than steady work. A guest that has computed for a slice lets all of them go first,
-// and while any of them come, one processor is left to those and to the host: a guest that computes is not interrupted, as other
-// goroutines are.
-// Large guests wait apart, see LargeBytes, and of those that have computed for a slice only some keep their instances, see
-// slowShare. Bodies of steps, which keep theirs in any case, wait before they begin, see beginShare. Within a class, groups
-// enter in turns, and of a group the one that has waited longest: whoever has a thousand guests waiting keeps nobody else
-// from having one.
+// Among waiting guests, a guest with an instance enters before a run that wakes, and a run that wakes before a new run. So a
+// storm of wakes or starts creates no more instances than steady work. A guest that has computed for a slice lets all of them
+// go first. While such guests arrive, one processor is left to them and to the host, because a computing guest is not
+// preempted like other goroutines.
+//
+// Large guests have a queue of their own, see LargeBytes. Only some of the guests that have computed for a slice keep their
+// instances, see slowShare. Bodies of steps always keep theirs, so they wait before they begin, see beginShare. Within a
+// class, groups take turns, and a group's guests enter in the order of their arrival: a group with a thousand waiting guests
+// delays a group with one by at most one guest.
 package admission
 
 import (
@@ -25,116 +26,117 @@ import (
 	"github.com/wfhost/wfhost/host/internal/quarantine"
 )
 
-// Class is the order in which guests enter.
+// Class is the priority of a waiting guest.
 type Class int
 
-// The classes, the first one first.
+// The classes, highest priority first.
 const (
-	Resuming  Class = iota // it has an instance, and can go on
-	Woken                  // its run has waited, and is replayed
+	Resuming  Class = iota // has an instance and can go on
+	Woken                  // its run wakes and is replayed
 	Starting               // its run is new
-	Computing              // it has computed for a slice
-	Large                  // it has no instance, and will hold LargeBytes or more
+	Computing              // has computed for a slice
+	Large                  // has no instance, and will hold LargeBytes or more
 	classes   = 5
 )
 
-// group is whose guest it is, among those that are to have as much as others.
+// group identifies the workflow of a guest, or a namespace if workflow is empty. Groups get equal shares.
 type group struct {
 	namespace uint32
 	workflow  string
 }
 
-// space returns the group of all guests of its namespace.
+// space returns the group of the namespace.
 func (g group) space() group { return group{namespace: g.namespace} }
 
 func compare(a, b group) int {
 	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.workflow, b.workflow))
 }
 
-// ErrStopped says that the caller's quit was closed before there was room.
+// ErrStopped: the caller's quit was closed before there was room.
 var ErrStopped = errors.New("the host stops")
 
-// Admission lets guests in. Its methods, and those of its places, may be called concurrently.
+// Admission admits guests. Its methods and the methods of its places may be called concurrently.
 type Admission struct {
-	// mu guards all fields, those of places and requests, and their elements in lists. While it is held nothing is called
-	// but Request.Begin, which starts a goroutine, and the watch.
+	// mu guards all fields, the fields of places and requests, and their list elements. While mu is held, only Request.Begin
+	// (which starts a goroutine), Spaces and the watch may be called.
 	mu        sync.Mutex
-	watch     *quarantine.Watch // not changed
-	free      int               // how many more may be inside; negative where guests were woken that rested
+	watch     *quarantine.Watch // immutable
+	free      int               // free places; negative after Wake has brought resting guests back
 	total     int
-	held      int64                // bytes of the guests that are not outside
-	leaving   int64                // of them, bytes of those that were evicted and have not left yet
-	large     int64                // of held, bytes of large guests that execute no body
-	slow      int64                // of held, bytes of slow guests
-	slowOf    map[group]int64      // of slow, by group
-	slowIn    map[uint32]slowSpace // the same by namespace
-	half      map[group]int        // how many guests are slow, of groups and of namespaces (without a workflow)
-	ofBodies  int64                // of held, bytes of bodies, which are not in large
+	held      int64                // bytes of guests that are not outside
+	leaving   int64                // part of held: evicted guests that have not left yet
+	large     int64                // part of held: large guests that execute no body
+	slow      int64                // part of held: slow guests
+	slowOf    map[group]int64      // slow by group
+	slowIn    map[uint32]slowSpace // slow by namespace
+	half      map[group]int        // number of slow guests by group and by namespace
+	ofBodies  int64                // part of held: bodies; not in large
 	bodies    bodies
 	limit     int64 // of held
-	resting   int   // guests that rest
+	resting   int   // number of resting guests
 	instances int   // guests that are neither outside nor evicted
 	waiters   [classes]queue
 	spaces    Spaces
 	long      int // guests inside that have computed for a slice
-	longLimit int // of long, while no others come
-	quiet     int // slices since somebody came in who had not computed for one
-	overtaken int // how many have entered since one of the class Computing did, while one waited
-	outrun    int // the same of the class Large
-	resumed   int // how many of the class Resuming have since one of the class Woken did, while one waited
-	before    int // how many of the class Woken have since one of the class Starting did, while one waited
+	longLimit int // maximum of long while no other guests arrive
+	quiet     int // slices since the last entry of a guest of a class other than Computing
+	overtaken int // guests that entered while a Computing guest waited, since the last Computing guest entered
+	outrun    int // the same for Large
+	resumed   int // Resuming guests that entered while a Woken guest waited, since the last Woken guest entered
+	before    int // Woken guests that entered while a Starting guest waited, since the last Starting guest entered
 
-	parked      list.List // of *Place, the one that was parked first at the front
+	parked      list.List // of *Place, in the order of parking
 	parkedBytes int64
 	parkLimit   int64
 }
 
-// New returns an admission that lets in as many guests as there are places, while all of them, with those that are parked,
-// hold no more than limit bytes. Those that are parked hold at most parkLimit bytes.
+// New returns an admission with a number of places. limit bounds the bytes of all guests that are not outside, parkLimit the
+// bytes of parked guests.
 func New(places int, limit, parkLimit int64) *Admission {
 	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit, longLimit: processors(),
 		slowOf: map[group]int64{}, slowIn: map[uint32]slowSpace{}, half: map[group]int{}, bodies: newBodies(limit)}
 }
 
-// Watched has a watch note who computes, and hold suspects, and returns the admission. It is called before anything else.
+// Watched sets a watch, which records the computing guests and holds suspects back, and returns the admission. It must be
+// called before all other methods.
 func (a *Admission) Watched(w *quarantine.Watch) *Admission {
 	a.watch = w
 	return a
 }
 
-// standing is where a guest stands.
+// standing is the state of a place.
 type standing uint8
 
 const (
-	outside   standing = iota // it holds nothing
-	inside                    // it computes
-	rested                    // it waits to be told what to do, with its instance
-	parked                    // it keeps its instance for a while
-	returning                 // it was parked, and waits for a place
-	evicted                   // it was parked, and is to give its instance up
+	outside   standing = iota // holds no memory
+	inside                    // computes
+	rested                    // waits for an order, with its instance
+	parked                    // keeps its instance until it is evicted
+	returning                 // waits for a place, with its instance, and is not evicted
+	evicted                   // was parked and must give its instance up
 )
 
-// Place is what a guest has of an admission.
+// Place is the state of a guest in an admission.
 type Place struct {
 	a     *Admission
 	at    standing
-	bytes int64         // that count for it unless it is outside
-	asked int64         // bytes when it came in
-	evict chan struct{} // buffered 1: it was evicted
-	e     *list.Element // among the parked
+	bytes int64         // charged unless the guest is outside
+	asked int64         // bytes when the guest entered
+	evict chan struct{} // receives on eviction; buffered 1
+	e     *list.Element // in Admission.parked
 	group group
-	long  bool // it is inside, and has computed for a slice
-	body  bool // it executes a body, and has computed for a slice
-	begun bool // it executes a body, or is about to
-	first bool // the body began though there was no room: see beginsFirst
-	fresh bool // its newest slice was the first one since it last waited for something
-	slow  bool // it has computed for a slice since it last waited for something
-	// subject is the guest for the watch, nil if it is not watched.
+	long  bool // inside, and has computed for a slice
+	body  bool // executes a body, and has computed for a slice
+	begun bool // executes a body, or is about to
+	first bool // the body began without room: see beginsFirst
+	fresh bool // its last slice was the first one since it last waited
+	slow  bool // has computed for a slice since it last waited
+	// subject identifies the guest to the watch, nil if it is not watched.
 	subject *quarantine.Subject
 }
 
-// Of says whose guest it is, and returns the place. It is called before anything else. A guest without
-// a run is not watched.
+// Of sets the namespace, workflow and run of the guest, and returns the place. It must be called before all other methods. A
+// guest without a run is not watched.
 func (p *Place) Of(namespace uint32, workflow, run string) *Place {
 	p.group = group{namespace, workflow}
 	if run != "" {
@@ -143,34 +145,34 @@ func (p *Place) Of(namespace uint32, workflow, run string) *Place {
 	return p
 }
 
-// NewPlace returns the place of a guest that is outside and will hold about so many bytes.
+// NewPlace returns the place of a guest that is outside and will hold approximately this many bytes.
 func (a *Admission) NewPlace(bytes int64) *Place {
 	return &Place{a: a, bytes: bytes, evict: make(chan struct{}, 1)}
 }
 
-// Evicted returns the channel that receives when the guest is parked and has to give its instance up.
+// Evicted returns a channel that receives when the parked guest must give its instance up.
 func (p *Place) Evicted() <-chan struct{} { return p.evict }
 
-// Bytes returns what counts for the guest unless it is outside.
+// Bytes returns the bytes that are charged for the guest unless it is outside.
 func (p *Place) Bytes() int64 {
 	p.a.mu.Lock()
 	defer p.a.mu.Unlock()
 	return p.bytes
 }
 
-// waiter is a guest that waits outside: a goroutine that blocks until granted is closed, or a request.
+// waiter is a guest in a queue: a goroutine that blocks until granted is closed, or a request.
 type waiter struct {
 	place   *Place
 	granted chan struct{}
 	request *Request
-	turn    uint64 // in which it enters: see queue
+	turn    uint64 // see queue
 	fresh   bool   // see Place
 	e       *list.Element
-	aside   *group // it is in queue.aside under this; nil if it is in queue.waiting
+	aside   *group // its key in queue.aside; nil if the waiter is in queue.waiting
 }
 
-// Enter waits until the guest may come in, until ctx is done or quit, which may be nil, is closed: the error is the cause
-// of ctx, or ErrStopped, and the guest is outside. One that has an instance keeps it meanwhile, and is not evicted.
+// Enter blocks until the guest may compute. If ctx ends first, it returns the cause of ctx, and if quit, which may be nil, is
+// closed first, ErrStopped; the guest is then outside. A guest that has an instance keeps it meanwhile and is not evicted.
 func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error {
 	a := p.a
 	if err := admitted(ctx, p); err != nil {
@@ -179,7 +181,7 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 	a.mu.Lock()
 	a.returnLocked(p)
 	c = p.classOf(c)
-	if a.mayEnterLocked(p, c) { // before those of later classes that wait for what it held
+	if a.mayEnterLocked(p, c) { // before lower classes, which may wait for the memory it held
 		a.enterLocked(p, c)
 		a.grantLocked()
 		a.mu.Unlock()
@@ -204,7 +206,7 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 		a.waiters[c].remove(w)
 		p.nextLocked(c)
 		a.goLocked(p)
-		a.grantLocked() // it may have stood before others, for which there is room
+		a.grantLocked() // there may be room for the guests behind it
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -212,7 +214,7 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 	return ErrStopped
 }
 
-// admitted waits until a guest that is outside is not held.
+// admitted blocks while the watch holds the guest back. It affects only guests that are outside.
 func admitted(ctx context.Context, p *Place) error {
 	if p.subject == nil {
 		return nil
@@ -226,8 +228,8 @@ func admitted(ctx context.Context, p *Place) error {
 	return p.subject.Wait(ctx)
 }
 
-// TryEnter lets a guest in that is parked, if there is room now and nobody waits who can go on, too. It reports false if
-// there is not, or if the guest was evicted or has left.
+// TryEnter lets a parked guest in if there is room and no other guest of the class Resuming waits. It returns false otherwise,
+// or if the guest was evicted or has left.
 func (p *Place) TryEnter() bool {
 	a := p.a
 	a.mu.Lock()
@@ -236,20 +238,20 @@ func (p *Place) TryEnter() bool {
 		return false
 	}
 	a.resumedLocked()
-	a.unparkLocked(p) // its bytes count already
+	a.unparkLocked(p) // its bytes are charged already
 	p.insideLocked()
 	p.countLocked(1)
 	return true
 }
 
-// Leave has the guest go outside, wherever it stands.
+// Leave makes the guest outside, whatever its state.
 func (p *Place) Leave() {
 	p.a.mu.Lock()
 	defer p.a.mu.Unlock()
 	p.a.leaveLocked(p)
 }
 
-// EvictAll evicts every guest that is parked.
+// EvictAll evicts all parked guests.
 func (a *Admission) EvictAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -258,8 +260,8 @@ func (a *Admission) EvictAll() {
 	}
 }
 
-// Held returns how many guests are not outside, beside those that were evicted; how many wait for a place, or for a body to
-// begin; and the bytes that count for the former and those that were evicted.
+// Held returns the number of guests that are neither outside nor evicted, the number of guests that wait for a place or for
+// their body to begin, and the bytes of all guests that are not outside, including evicted guests.
 func (a *Admission) Held() (instances, waiting int, bytes int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -269,7 +271,7 @@ func (a *Admission) Held() (instances, waiting int, bytes int64) {
 	return a.instances, waiting + a.bodies.waiting.size(), a.held
 }
 
-// mayEnterLocked reports whether a guest may come in now: nobody waits who comes before it, and there is room.
+// mayEnterLocked reports whether a guest may enter now: there is room, and no waiting guest goes first.
 func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
 	for i := range c + 1 {
 		if a.firstLocked(i) != nil {
@@ -287,8 +289,8 @@ func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
 	return a.roomLocked(p, c)
 }
 
-// roomLocked reports whether there is room for a guest. There is for any that would be the only one inside, so that a
-// guest that is larger than the limit waits, and not for ever. One that has its instance needs a place alone.
+// roomLocked reports whether there is room for a guest. A guest that would be the only one always has room, so that a guest
+// larger than the limit enters eventually. A guest with an instance needs only a place.
 func (a *Admission) roomLocked(p *Place, c Class) bool {
 	return a.free > 0 && (c != Computing || a.long == 0 || a.long < p.longMost() && !p.crowdedLocked()) &&
 		p.reasonLocked(c) == nil &&
@@ -300,7 +302,7 @@ func (a *Admission) enterLocked(p *Place, c Class) {
 		a.instances++
 		p.asked = p.bytes
 		p.tallyLocked(1)
-		a.evictOverLocked(a.chargedLocked() - a.limit) // it is the only one inside
+		a.evictOverLocked(a.chargedLocked() - a.limit) // over the limit only if it is the only one inside
 	}
 	p.insideLocked()
 	p.countLocked(1)
@@ -333,7 +335,7 @@ func (a *Admission) enterLocked(p *Place, c Class) {
 	}
 }
 
-// longLocked counts a guest that is inside as one that has computed for a slice.
+// longLocked marks a guest that is inside as having computed for a slice.
 func (a *Admission) longLocked(p *Place) {
 	if !p.long {
 		p.long = true
@@ -341,14 +343,14 @@ func (a *Admission) longLocked(p *Place) {
 	}
 }
 
-// insideLocked has a guest compute.
+// insideLocked gives a place to a guest.
 func (p *Place) insideLocked() {
 	p.at = inside
 	p.a.free--
 	p.subject.Begin()
 }
 
-// stopLocked has a guest that is inside compute no longer.
+// stopLocked takes the place from a guest that is inside.
 func (p *Place) stopLocked() {
 	a := p.a
 	a.free++
@@ -359,7 +361,7 @@ func (p *Place) stopLocked() {
 	p.subject.End()
 }
 
-// returnLocked has a guest that has an instance wait with it.
+// returnLocked makes a guest that has an instance wait for a place with it.
 func (a *Admission) returnLocked(p *Place) {
 	if p.at != outside {
 		a.upLocked(p)
@@ -367,7 +369,7 @@ func (a *Admission) returnLocked(p *Place) {
 	}
 }
 
-// leaveLocked has a guest go outside, and lets others in.
+// leaveLocked makes a guest outside and lets waiting guests in.
 func (a *Admission) leaveLocked(p *Place) {
 	if p.at != outside {
 		a.goLocked(p)
@@ -375,7 +377,7 @@ func (a *Admission) leaveLocked(p *Place) {
 	}
 }
 
-// goLocked has a guest go outside.
+// goLocked makes a guest outside.
 func (a *Admission) goLocked(p *Place) {
 	if p.at != outside {
 		a.upLocked(p)
@@ -387,7 +389,7 @@ func (a *Admission) goLocked(p *Place) {
 	}
 }
 
-// upLocked takes a guest, which has an instance, from where it stands. What it holds still counts.
+// upLocked ends the current state of a guest that has an instance. Its bytes stay charged.
 func (a *Admission) upLocked(p *Place) {
 	switch p.at {
 	case inside:
@@ -405,11 +407,11 @@ func (a *Admission) upLocked(p *Place) {
 	}
 }
 
-// stayLocked takes back that a guest is to give its instance up.
+// stayLocked revokes an eviction.
 func (a *Admission) stayLocked(p *Place) {
 	a.leaving -= p.bytes
 	select {
-	case <-p.evict: // it has not looked
+	case <-p.evict: // the guest has not received it
 	default:
 	}
 }
@@ -420,9 +422,9 @@ func (a *Admission) unparkLocked(p *Place) {
 	p.e = nil
 }
 
-// evictLocked has the guest that was parked first give its instance up. Its bytes count until it has.
+// evictLocked evicts the guest that was parked first. Its bytes stay charged until it leaves.
 func (a *Admission) evictLocked() {
-	a.parked.Front().Value.(*Place).evictLocked() //nolint:forcetypeassert // it holds nothing else
+	a.parked.Front().Value.(*Place).evictLocked() //nolint:forcetypeassert // the list holds only *Place
 }
 
 func (p *Place) evictLocked() {
@@ -431,18 +433,18 @@ func (p *Place) evictLocked() {
 	p.at = evicted
 	a.instances--
 	a.leaving += p.bytes
-	p.evict <- struct{}{} // there is room: it was taken, or taken back, before the guest could be parked again
+	p.evict <- struct{}{} // does not block: an earlier eviction was received or revoked before the guest parked again
 }
 
-// evictOverLocked evicts parked guests until so many bytes are being given up, those of earlier evictions included: who
-// was evicted for one that waits need not be followed by another one at each look.
+// evictOverLocked evicts parked guests until the evicted guests that have not left yet hold at least bytes. Earlier evictions
+// count, so that repeated calls for the same waiting guest evict no further guests.
 func (a *Admission) evictOverLocked(bytes int64) {
 	for a.leaving < bytes && a.parked.Len() > 0 {
 		a.evictLocked()
 	}
 }
 
-// makeRoomLocked evicts parked guests whose memory is in the way of those that wait and for which there are places.
+// makeRoomLocked evicts parked guests to make memory for the waiting guests for which there are free places.
 func (a *Admission) makeRoomLocked() {
 	free, over := a.free, a.chargedLocked()-a.limit
 	for c := range a.waiters {
@@ -462,7 +464,7 @@ func (a *Admission) makeRoomLocked() {
 	}
 }
 
-// grantLocked lets in those that wait and for which there is room now.
+// grantLocked lets waiting guests in while there is room.
 func (a *Admission) grantLocked() {
 	if a.long == 0 && a.overtaken >= maxOvertaken {
 		a.grantFirstLocked(Computing)
@@ -481,7 +483,7 @@ func (a *Admission) grantLocked() {
 			}
 			if !a.grantFirstLocked(c) {
 				a.makeRoomLocked()
-				for a.grantFirstLocked(Computing) { // these have their memory, for which the others may wait
+				for a.grantFirstLocked(Computing) { // Computing guests have their memory; the guests before them may wait for memory
 				}
 				return
 			}

@@ -5,34 +5,36 @@ import (
 	"slices"
 )
 
-// beginShare is the part of the memory that bodies may hold, from their beginning to their end. None of them gives its instance
-// up, and one may wait for a server, or for a time, for days: some hundred that wait would hold all the memory, and nobody on
-// the host would come in until they end. So those for which there is no room wait before they begin, when they hold nothing.
+// beginShare is the divisor of the part of the memory that bodies may hold. A body does not give its instance up until it
+// ends, and it may wait for a server or a timer for days. A hundred waiting bodies could hold all the memory and block all
+// other guests of the host. So a body for which there is no room waits before it begins, when it holds nothing.
 //
-// What a body holds comes back late. So nobody has all of the share: a namespace may come to hold mostOf what the others leave
-// of it, and a group mostOf what the other groups of its namespace leave of that. Whoever comes later finds room, less each
-// time. The first body of a namespace that finds none has half of the share more, together with others like it, and the first
-// one of a group half of that. One that finds no other body may hold any amount.
-// The other half has room for the largest guest, as the least limit is twice as much.
+// Because bodies return memory late, no namespace or group may take the whole share. A namespace may hold mostOf what the
+// other namespaces leave of the share, and a group mostOf what the other groups of its namespace leave of that. So a later
+// namespace or group still finds room, less each time. If there is no room, the first bodies of namespaces may together
+// exceed the share by half of it, and the first bodies of groups by a quarter. A body that is the only one on the host may
+// hold any amount. The other half of the memory has room for the largest guest, as the smallest limit is twice the largest
+// guest.
 const (
 	beginShare  = 2
-	firstSpaces = 2 // the part of the share that first bodies of namespaces have beyond it, about
-	firstGroups = 4 // the same of groups
+	firstSpaces = 2 // divisor of the approximate part of the share by which first bodies of namespaces may exceed it
+	firstGroups = 4 // the same for first bodies of groups
 )
 
-// mostOf returns what one may come to hold where others hold something of a share: three quarters of the rest. With a half, one
-// alone would leave as much unused as it has; with more, the third one that comes would have no room for a single guest.
+// mostOf returns how much of a share one party may hold when the others hold others of it: three quarters of the rest. With a
+// half, a single party would leave as much unused as it uses. With more, the third party would have no room for a single
+// guest.
 func mostOf(share, others int64) int64 { return max(share-others, 0) * 3 / 4 }
 
-// bodies says which bodies may begin, and what they hold. It is used while the admission is locked.
+// bodies decides which bodies may begin, and counts the bytes they hold. Admission.mu guards it.
 type bodies struct {
-	share    int64           // what they may hold
-	held     int64           // what they hold, those included that have begun and are not inside yet
-	beyond   int64           // of held, what those hold for which there was no room, and which were the first
-	of       map[group]int64 // of held, by group, and by namespace (without a workflow)
-	long     map[group]int64 // of those that have computed for a slice, by group
-	longMost int64
-	waiting  queue // those that wait; after each change all of them are set aside
+	share    int64           // maximum of held, except for first bodies
+	held     int64           // bytes of the bodies that have begun, including those that are not inside yet
+	beyond   int64           // part of held: first bodies that began without room
+	of       map[group]int64 // held by group and by namespace
+	long     map[group]int64 // bytes of the bodies that have computed for a slice, by group
+	longMost int64           // above it, no further body of the group begins
+	waiting  queue           // waiting bodies; between calls all of them are set aside
 }
 
 // newBodies returns the bodies of an admission with a limit.
@@ -40,17 +42,18 @@ func newBodies(limit int64) bodies {
 	return bodies{share: limit / beginShare, longMost: limit / bodyShare, of: map[group]int64{}, long: map[group]int64{}}
 }
 
-// verdict says whether a body may begin.
+// verdict is the decision whether a body may begin.
 type verdict uint8
 
 const (
 	begins      verdict = iota
-	beginsFirst         // though there is no room
-	groupFull           // others of its group hold too much
-	spaceFull           // there is no room for others of its namespace either
+	beginsFirst         // begins without room, as a first body
+	groupFull           // must wait; other groups of the namespace may have room
+	spaceFull           // must wait; the whole namespace has no room
 )
 
-// verdict returns whether the body of a guest may begin. The first one of a group that computes for long may hold any amount.
+// verdict returns whether the body of a guest may begin. The check of long counts only bodies that have computed already, so
+// the first long body of a group may hold any amount.
 func (b *bodies) verdict(p *Place) verdict {
 	ofSpace, ofGroup := b.of[p.group.space()], b.of[p.group]
 	most := mostOf(b.share, b.held-ofSpace)
@@ -68,12 +71,12 @@ func (b *bodies) verdict(p *Place) verdict {
 	return spaceFull
 }
 
-// mayBeFirst reports whether a body may begin, though there is no room, as it is the first one of its namespace or group.
+// mayBeFirst reports whether a body may begin without room because it is the first of its namespace or group.
 func (b *bodies) mayBeFirst(p *Place) bool {
 	return b.of[p.group.space()] == 0 && b.beyond < b.share/firstSpaces || b.of[p.group] == 0 && b.beyond < b.share/firstGroups
 }
 
-// set says whether a guest executes a body, and whether that began as the first one.
+// set sets whether a guest executes a body, and whether the body began as a first body.
 func (b *bodies) set(p *Place, begun, first bool) {
 	if p.at != outside {
 		p.tallyLocked(-1)
@@ -88,7 +91,7 @@ func (b *bodies) set(p *Place, begun, first bool) {
 	}
 }
 
-// tally has the bytes of a body that has begun count, or, with a sign of -1, no more.
+// tally adds the bytes of a body to the totals, or subtracts them if sign is -1.
 func (b *bodies) tally(p *Place, sign int64) {
 	bytes := sign * p.bytes
 	b.held += bytes
@@ -101,45 +104,45 @@ func (b *bodies) tally(p *Place, sign int64) {
 	}
 }
 
-// push has a body wait, unless it may begin before those that wait.
+// push queues a body, and lets it begin at once if its turn allows that.
 func (b *bodies) push(w *waiter) {
 	if of := w.place.group; b.waiting.asideOf(of) {
 		b.waiting.push(w)
 		b.waiting.setAside(w, of)
 		return
 	}
-	b.bring() // before it, as they came first
+	b.bring() // they arrived first, so they are checked first
 	b.waiting.push(w)
 	if b.look() {
 		b.grant()
 	}
 }
 
-// grant has all those begin that may.
+// grant lets waiting bodies begin as long as there is room.
 func (b *bodies) grant() {
 	for more := true; more && len(b.waiting.groups) > 0; more = b.look() {
 		b.bring()
 	}
 }
 
-// bring has the first ones wait among the others again that were set aside because of a group, or of a namespace.
+// bring moves the first waiter of each list in waiting.aside back to the main queue.
 func (b *bodies) bring() {
 	for _, of := range slices.SortedFunc(maps.Keys(b.waiting.aside), compare) {
 		b.waiting.bring(of)
 	}
 }
 
-// withdraw has a body wait no more, if it still does.
+// withdraw removes a body from the queue unless it has begun.
 func (b *bodies) withdraw(w *waiter) {
 	if !w.place.begun {
 		b.waiting.remove(w)
-		b.grant() // others may have waited behind it
+		b.grant() // bodies behind it may begin now
 	}
 }
 
-// look goes over those that are not set aside, in turns. Where there is no room for one, later ones of its namespace do not begin
-// before it, unless they are the first of their groups. It sets those aside that do not begin, and reports whether one began:
-// then others may be next.
+// look checks the waiting bodies that are not set aside, in the order of their turns, and sets aside the bodies that cannot
+// begin. If the namespace has no room for a body, later bodies of the namespace do not overtake it, unless they are the first
+// of their groups. look reports whether a body began; then the caller must bring back the others and check again.
 func (b *bodies) look() (began bool) {
 	q, full := &b.waiting, map[uint32]bool{}
 	for e := q.Front(); e != nil; e = q.Front() {
@@ -166,7 +169,7 @@ func (b *bodies) look() (began bool) {
 				continue
 			}
 		}
-		if q.asideOf(space) { // it may have been the first one there
+		if q.asideOf(space) { // w may have come from the front of that list
 			q.bring(space)
 		}
 	}

@@ -2,15 +2,16 @@ package admission
 
 import "context"
 
-// bodyShare is the part of the memory that the bodies of one group may hold which have computed for a slice. They do not give
-// their instances up, as what they have done outside cannot be taken back. Beyond it, further bodies of the group wait before
-// they begin, which costs no memory, and keeps nobody else waiting.
+// bodyShare is the divisor of the part of the memory that bodies of one group may hold after they have computed for a slice.
+// They do not give their instances up, because their effects outside cannot be undone. Above the share, further bodies of the
+// group wait before they begin, which costs no memory and delays no other group.
 const bodyShare = 8
 
-// EnterBody is Enter for a guest that executes a body or step function: it is outside, and Of has said whose it is. It waits
-// until the body may begin. It counts then at once, so that of a thousand that wait only those begin for which there is room.
+// EnterBody is Enter for a guest that executes a body or step function. The guest must be outside, and Of must have been
+// called. EnterBody first blocks until the body may begin. From then on the body's bytes are charged, before it has entered,
+// so that only as many bodies begin as there is room for.
 func (p *Place) EnterBody(ctx context.Context) error {
-	if err := admitted(ctx, p); err != nil { // before it takes room, of which it makes no use while it is held
+	if err := admitted(ctx, p); err != nil { // first, because a body held by the watch must not take room
 		return err
 	}
 	a := p.a
@@ -35,8 +36,8 @@ func (p *Place) EnterBody(ctx context.Context) error {
 	return err
 }
 
-// BeginBody has a guest that is inside execute a body until EndBody. It reports false if the body has to wait, which it is not to
-// do with the instance.
+// BeginBody marks a guest that is inside as executing a body until EndBody. It returns false, without marking the guest, if
+// the body would have to wait: it must not wait with an instance.
 func (p *Place) BeginBody() bool {
 	a := p.a
 	a.mu.Lock()
@@ -48,14 +49,14 @@ func (p *Place) BeginBody() bool {
 	return w == nil
 }
 
-// EndBody says that a guest executes no body any more. Twice is legal.
+// EndBody marks a guest as executing no body. It is idempotent.
 func (p *Place) EndBody() {
 	p.a.mu.Lock()
 	defer p.a.mu.Unlock()
 	p.endBodyLocked()
 }
 
-// beginLocked has a body begin, or returns what waits until it may.
+// beginLocked lets a body begin and returns nil, or queues it and returns its waiter.
 func (p *Place) beginLocked() *waiter {
 	b := &p.a.bodies
 	if v := b.verdict(p); len(b.waiting.groups) == 0 && v <= beginsFirst {
@@ -77,7 +78,7 @@ func (p *Place) endBodyLocked() {
 	p.bodyLocked(false)
 }
 
-// bodyLocked says whether a guest executes a body that has computed for a slice.
+// bodyLocked sets whether a guest executes a body that has computed for a slice.
 func (p *Place) bodyLocked(body bool) {
 	if p.body == body {
 		return
@@ -91,7 +92,7 @@ func (p *Place) bodyLocked(body bool) {
 	}
 }
 
-// tallyLocked has the bytes of a guest that is not outside count, or, with a sign of -1, no more.
+// tallyLocked adds the bytes of a guest that is not outside to the totals, or subtracts them if sign is -1.
 func (p *Place) tallyLocked(sign int64) {
 	a := p.a
 	a.held += sign * p.bytes
@@ -102,9 +103,9 @@ func (p *Place) tallyLocked(sign int64) {
 	}
 }
 
-// chargedLocked returns what guests hold of the limit. What bodies have come to hold beyond their share since they began does
-// not count: nobody can have it back, and others would wait for days.
+// chargedLocked returns the bytes that count against the limit. If bodies have grown beyond their share, the excess does not
+// count: it cannot be reclaimed, and other guests would wait for it for days.
 func (a *Admission) chargedLocked() int64 { return a.held - max(a.ofBodies-a.bodies.share, 0) }
 
-// leftLocked returns what bodies leave of the limit.
+// leftLocked returns the part of the limit that bodies do not use.
 func (a *Admission) leftLocked() int64 { return a.limit - min(a.ofBodies, a.bodies.share) }

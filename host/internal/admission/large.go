@@ -7,21 +7,21 @@ import (
 	"sync/atomic"
 )
 
-// LargeBytes is what a guest holds that is large. A guest enters with what others of its module have held, and may come to hold
-// many times as much. All large guests together have half of the memory, so that however many of them there are, the others
-// enter. One that has become large while there is no room for it gives its instance up, and comes again as one that holds the
-// most that a guest can: it is replayed once, and not again and again. One large guest always goes on.
+// LargeBytes is the size from which a guest is large. A guest enters with an estimate from other guests of its module, and
+// may grow to many times that. All large guests together may hold half of the memory, so that other guests can always enter.
+// A guest that becomes large without room gives its instance up and enters again with the maximum size of a guest, so it is
+// replayed only once. At least one large guest can always go on.
 //
-// A Go guest with what most programs need holds a few megabytes.
+// A typical Go guest holds a few megabytes.
 const LargeBytes = 16 << 20
 
-// largeShare is the part of the memory that large guests may have.
+// largeShare is the divisor of the part of the memory that large guests may hold.
 const largeShare = 2
 
-// ErrCrowded tells a guest that has become large to give its instance up: guests hold more than there is room for.
+// ErrCrowded: the guest has become large while memory is short and must give its instance up.
 var ErrCrowded = errors.New("guests hold more memory than there is room for")
 
-// large returns what counts as held by large guests of a guest that holds so many bytes.
+// large returns bytes if a guest of this size is large, else 0.
 func large(bytes int64) int64 {
 	if bytes < LargeBytes {
 		return 0
@@ -29,8 +29,8 @@ func large(bytes int64) int64 {
 	return bytes
 }
 
-// classOf returns the class in which a guest waits that asks for another one: large guests have their own, so that none of
-// the others waits behind them.
+// classOf returns the class in which a guest waits that requests class c: Large if it is outside and large, so that no other
+// guest waits behind it, else c.
 func (p *Place) classOf(c Class) Class {
 	if p.at == outside && large(p.bytes) > 0 {
 		return Large
@@ -38,7 +38,7 @@ func (p *Place) classOf(c Class) Class {
 	return c
 }
 
-// weighLocked has a guest that is not outside hold so many bytes.
+// weighLocked sets the bytes of a guest that is not outside.
 func (p *Place) weighLocked(bytes int64) {
 	slow, b := p.slow, &p.a.bodies
 	p.slowLocked(false)
@@ -55,7 +55,7 @@ func (p *Place) weighLocked(bytes int64) {
 	p.slowLocked(slow)
 }
 
-// crowdedLocked reports whether guests hold more than they should, with what is not being given up.
+// crowdedLocked reports whether guests hold more memory than they may, not counting evicted guests.
 func (p *Place) crowdedLocked() bool {
 	a := p.a
 	held := a.chargedLocked()
@@ -65,14 +65,15 @@ func (p *Place) crowdedLocked() bool {
 	return held-a.leaving > a.limit || a.large > a.limit/largeShare
 }
 
-// largeFullLocked reports whether a large guest is to wait for others that are. Bodies have a share of their own.
+// largeFullLocked reports whether a large guest must wait for other large guests. Bodies have a share of their own.
 func (p *Place) largeFullLocked() bool {
 	a := p.a
 	return !p.begun && a.large > 0 && a.large+p.bytes > a.leftLocked()/largeShare
 }
 
-// fitsLocked reports whether there is memory for a guest that is outside. There is for any that would be the only one inside
-// beside bodies, and for the only one that is large.
+// fitsLocked reports whether there is memory for a guest that is outside. There always is for the only guest besides bodies
+// and parked or evicted guests. A guest of the class Large must also fit into the share of large guests, where the only large
+// guest always fits.
 func (p *Place) fitsLocked(c Class) bool {
 	a := p.a
 	if c == Large && p.largeFullLocked() {
@@ -85,8 +86,8 @@ func (p *Place) fitsLocked(c Class) bool {
 	return a.chargedLocked()+p.bytes+kept <= a.limit || a.held-a.ofBodies == a.parkedBytes+a.leaving
 }
 
-// keptForLargeLocked returns the bytes that are reserved for a large guest which maxOvertaken others have overtaken. Without
-// that, those that keep coming would take all the memory that is given up.
+// keptForLargeLocked returns the bytes reserved for the first waiting large guest, if maxOvertaken others have overtaken it.
+// Without the reservation, arriving guests would take all memory that becomes free.
 func (a *Admission) keptForLargeLocked() int64 {
 	if a.outrun < maxOvertaken {
 		return 0
@@ -98,7 +99,7 @@ func (a *Admission) keptForLargeLocked() int64 {
 	return w.place.bytes
 }
 
-// grantLargeLocked lets large guests in, for which others that are parked give their memory up.
+// grantLargeLocked lets large guests in while there is room, and evicts parked guests to make room for the next one.
 func (a *Admission) grantLargeLocked() {
 	for a.grantFirstLocked(Large) {
 	}
@@ -107,7 +108,7 @@ func (a *Admission) grantLargeLocked() {
 		return
 	}
 	for e := a.parked.Front(); e != nil && w.place.largeFullLocked(); {
-		p := e.Value.(*Place) //nolint:forcetypeassert // it holds nothing else
+		p := e.Value.(*Place) //nolint:forcetypeassert // the list holds only *Place
 		e = e.Next()
 		if large(p.bytes) > 0 {
 			p.evictLocked()
@@ -118,17 +119,18 @@ func (a *Admission) grantLargeLocked() {
 	}
 }
 
-// Spare is how many of Go's processors are beyond what the machine has, for threads that wait for the disk. Guests that compute
-// on these, too, would keep everything else waiting for the system's scheduler.
+// Spare is how much GOMAXPROCS exceeds the machine's processors, to make up for threads that wait for the disk. Guests must
+// not compute on the spare processors: all other threads would then wait for the system's scheduler.
 var Spare atomic.Int32
 
-// processors returns how many guests can compute at a time.
+// processors returns the number of guests that can compute at a time.
 func processors() int { return max(runtime.GOMAXPROCS(0)-int(Spare.Load()), 1) }
 
-// quietSlices is after how many slices in which nobody else came guests that compute have all processors: some 50 ms.
+// quietSlices is the number of slices without an arrival of another guest after which Computing guests may use all processors:
+// some 50 ms.
 const quietSlices = 16
 
-// longMost returns how many guests may be inside that have computed for a slice.
+// longMost returns the maximum of guests inside that have computed for a slice: all processors in quiet times, else one less.
 func (p *Place) longMost() int {
 	a := p.a
 	if a.quiet >= quietSlices {
@@ -137,12 +139,14 @@ func (p *Place) longMost() int {
 	return max(a.longLimit-1, 1)
 }
 
-// Slice is called by the goroutine of a guest that has computed for a slice since it last waited, with what the guest holds by
-// now; 0 if that is little. It lets those go first that wait, goroutines and guests, and comes back when the guest may compute
-// again, or as Enter does when ctx is done. While guests hold too much, one of those that have computed for a slice computes at a
-// time; one that has become large meanwhile and can leave is told ErrCrowded at once, unless it is the only one; and one that
-// is slow and can leave, while slow guests have their share, ErrSlow. For a guest that is not inside, or has no place, it does
-// little.
+// Slice must be called by a guest's goroutine after each slice of computing. bytes is what the guest holds now, 0 if that is
+// little; leaves says whether the guest can give its instance up. Slice lets waiting goroutines and guests go first and
+// returns when the guest may compute again, or like Enter when ctx ends. While guests hold too much memory, only one of those
+// that have computed for a slice computes at a time.
+//
+// If the guest can leave, Slice returns ErrCrowded at once if the guest has become large while guests hold too much memory
+// and is not the only large guest, and ErrSlow if slow guests hold their share; see tooSlowLocked. For a guest that is not
+// inside, or a nil Place, it only yields to other goroutines.
 func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 	runtime.Gosched()
 	if p == nil {
@@ -163,7 +167,7 @@ func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 		return ErrCrowded
 	}
 	if leaves && p.tooSlowLocked() {
-		p.slowLocked(false) // others that come to a slice before it has left stay
+		p.slowLocked(false) // guests that end a slice before this guest has left may stay
 		a.mu.Unlock()
 		return ErrSlow
 	}
@@ -177,7 +181,7 @@ func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 	}
 	stays := a.long <= p.longMost() && (a.long == 1 || !p.crowdedLocked())
 	for i := range Class(Large) {
-		stays = stays && a.firstLocked(i) == nil && !a.waiters[i].asideOf(p.group.space()) // for which it is in the way itself
+		stays = stays && a.firstLocked(i) == nil && !a.waiters[i].asideOf(p.group.space()) // p may be what holds these up
 	}
 	a.mu.Unlock()
 	if stays {

@@ -1,16 +1,14 @@
 package admission
 
-// maxOvertaken is how many guests enter before one that has computed for a slice, or is large, so that it goes on however
-// much others have to do.
+// maxOvertaken is the number of guests that may overtake a Computing or Large guest, so that it goes on under any load.
 const maxOvertaken = 64
 
-// maxBefore is how many guests of runs that have waited enter before one of a run that is new: runs that wait for a moment again
-// and again would keep all others from beginning.
+// maxBefore is the number of Woken guests that may overtake a Starting guest. Without the limit, runs with many short waits
+// would block all starts.
 const maxBefore = 3
 
-// wokenFirstLocked reports whether a guest of the class Woken is to enter before the next one of the class Resuming, since
-// maxOvertaken of those have entered before it, and there is room for it. Otherwise bodies that sleep for a moment again and
-// again would keep all runs from waking.
+// wokenFirstLocked reports whether the next Woken guest must enter before the next Resuming guest: maxOvertaken Resuming
+// guests have overtaken it, and there is room for it. Without this rule, bodies with many short sleeps would block all wakes.
 func (a *Admission) wokenFirstLocked() bool {
 	if a.resumed < maxOvertaken {
 		return false
@@ -19,14 +17,14 @@ func (a *Admission) wokenFirstLocked() bool {
 	return w != nil && a.roomLocked(w.place, Woken)
 }
 
-// resumedLocked counts a guest of the class Resuming that enters.
+// resumedLocked counts the entry of a Resuming guest.
 func (a *Admission) resumedLocked() {
 	if a.waiters[Woken].Len() > 0 {
 		a.resumed++
 	}
 }
 
-// grantFirstLocked lets in who is first in a class, if there is one and room.
+// grantFirstLocked lets the first guest of a class in. It returns false if there is none, or no room.
 func (a *Admission) grantFirstLocked(c Class) bool {
 	w := a.firstLocked(c)
 	if w == nil || !a.roomLocked(w.place, c) {

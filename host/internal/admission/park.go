@@ -1,7 +1,7 @@
 package admission
 
-// Rest has a guest that is inside wait to be told what to do: somebody else may compute until it is woken. As many rest at a
-// time as there are places; others stay inside, so that no more and more guests come in while nobody is told.
+// Rest frees the place of a guest that is inside and waits for an order, until Wake. At most as many guests rest as there are
+// places; further guests stay inside, so that the number of guests stays bounded while orders are slow.
 func (p *Place) Rest() {
 	a := p.a
 	a.mu.Lock()
@@ -16,8 +16,8 @@ func (p *Place) Rest() {
 	}
 }
 
-// Wake has a guest compute again that rests, though all places may be taken by now: what is to go on at once has no queue
-// before it. Wherever else the guest stands, it stays.
+// Wake makes a resting guest compute again at once, even if all places are taken. It does nothing to a guest that does not
+// rest.
 func (p *Place) Wake() {
 	a := p.a
 	a.mu.Lock()
@@ -28,8 +28,9 @@ func (p *Place) Wake() {
 	}
 }
 
-// Aside has a guest that is inside keep its instance, of so many bytes (0: nobody has looked), without a place until it enters
-// again. Nobody asks for the instance. A body that waits for a server is none that computes for long.
+// Aside frees the place of a guest that is inside. The guest keeps its instance until it enters again, and is not evicted.
+// bytes is the instance's size, 0 if it was not measured. A body that is aside no longer counts as having computed for a
+// slice.
 func (p *Place) Aside(bytes int64) {
 	a := p.a
 	a.mu.Lock()
@@ -38,14 +39,14 @@ func (p *Place) Aside(bytes int64) {
 	if p.at == inside && (bytes > p.bytes || p.begun && bytes > 0) {
 		p.weighLocked(bytes)
 		a.evictOverLocked(a.chargedLocked() - a.limit)
-		a.bodies.grant() // it may hold less than was expected of it
+		a.bodies.grant() // the body may hold less than estimated
 	}
 	a.returnLocked(p)
 	a.grantLocked()
 }
 
-// Park has a guest that is inside or rests keep its instance, of so many bytes, while somebody else computes. One that has
-// left meanwhile stays outside.
+// Park frees the place of a guest that is inside or rests. The guest keeps its instance, of bytes, until it enters again or is
+// evicted. Park does nothing to any other guest.
 func (p *Place) Park(bytes int64) {
 	a := p.a
 	a.mu.Lock()

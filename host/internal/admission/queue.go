@@ -6,37 +6,37 @@ import (
 	"slices"
 )
 
-// queue is who waits in a class. Each has a turn: the next of its group, or that of whoever entered last, if its group has
-// fallen behind. Who has the lowest turn enters first, and of those that have the same one, who came first. So a group that
-// has many waiting has as many turns, and one that comes with the first of its own enters after one of each other group
-// at most. (Start-time fair queueing, P. Goyal and others, 1996, where all guests are of one size.)
+// queue holds the waiting guests of a class. It is start-time fair queueing (P. Goyal, H. Vin and H. Cheng, 1996) for guests
+// of equal size. Each waiter gets a turn: the last turn of its group, or the turn of the guest that entered last if that is
+// higher, plus a step. The lowest turn enters first; equal turns enter in the order of arrival. So a group with many waiters
+// has as many turns, and the first waiter of another group waits for at most one guest of each group.
 //
-// Those who may not come in because of others of their namespaces, or of their groups, are set aside, so that nobody goes over
-// them again and again to find the next.
+// Waiters that cannot enter because of other guests of their namespace or group are set aside, so that the search for the next
+// guest does not pass them again and again.
 type queue struct {
 	waiting list.List // of *waiter, by turn
-	now     uint64    // the turn of who entered last
+	now     uint64    // the turn of the guest that entered last
 	groups  map[group]*turns
-	aside   map[group]*list.List // of *waiter, by turn, of a namespace (without a workflow), or of a group
+	aside   map[group]*list.List // of *waiter, by turn; the key is the namespace or group because of which they wait
 }
 
-// fullTurn is what a turn counts. That of a guest that has just become slow counts 1: most such guests are done within one more
-// slice, and a group of them would otherwise have too few turns.
+// fullTurn is the step of a turn. The step of a guest that has just become slow is 1: most such guests finish within one more
+// slice, and a group of them would otherwise get too few turns.
 const fullTurn = 4
 
-// turns is of a group that has somebody waiting.
+// turns holds the turns of a group with waiting guests.
 type turns struct {
-	last    uint64 // the one given last
+	last    uint64 // the turn given last
 	waiting int
 }
 
-// Len returns how many wait who are not set aside.
+// Len returns the number of waiters that are not set aside.
 func (q *queue) Len() int { return q.waiting.Len() }
 
-// Front returns who is first of those who are not set aside.
+// Front returns the first waiter that is not set aside.
 func (q *queue) Front() *list.Element { return q.waiting.Front() }
 
-// size returns how many wait.
+// size returns the number of all waiters.
 func (q *queue) size() int {
 	n := q.waiting.Len()
 	for _, l := range q.aside {
@@ -45,7 +45,7 @@ func (q *queue) size() int {
 	return n
 }
 
-// all returns everybody who waits, those first who are not set aside.
+// all returns all waiters. Waiters that are set aside come last.
 func (q *queue) all() (all []*waiter) {
 	lists := []*list.List{&q.waiting}
 	for _, of := range slices.SortedFunc(maps.Keys(q.aside), compare) {
@@ -59,7 +59,7 @@ func (q *queue) all() (all []*waiter) {
 	return all
 }
 
-// push has somebody wait.
+// push adds a waiter and gives it a turn.
 func (q *queue) push(w *waiter) {
 	if q.groups == nil {
 		q.groups = map[group]*turns{}
@@ -79,10 +79,10 @@ func (q *queue) push(w *waiter) {
 	w.e = insert(&q.waiting, w)
 }
 
-// asideOf reports whether anybody of a namespace, or of a group, is set aside.
+// asideOf reports whether a waiter is set aside because of a namespace or group.
 func (q *queue) asideOf(of group) bool { return q.aside[of] != nil }
 
-// setAside sets somebody aside who waits, because of its namespace or its group.
+// setAside sets a waiter aside because of its namespace or group.
 func (q *queue) setAside(w *waiter, of group) {
 	q.waiting.Remove(w.e)
 	if q.aside == nil {
@@ -94,14 +94,14 @@ func (q *queue) setAside(w *waiter, of group) {
 	w.e, w.aside = insert(q.aside[of], w), &of
 }
 
-// bring has the first one who is set aside because of its namespace, or its group, wait among the others again.
+// bring moves the first waiter that is set aside because of a namespace or group back to waiting. There must be one.
 func (q *queue) bring(of group) {
 	w := waiterOf(q.aside[of].Front())
 	q.take(w)
 	w.e = insert(&q.waiting, w)
 }
 
-// take takes somebody out of the list in which it is.
+// take removes a waiter from its list.
 func (q *queue) take(w *waiter) {
 	if w.aside == nil {
 		q.waiting.Remove(w.e)
@@ -113,7 +113,7 @@ func (q *queue) take(w *waiter) {
 	w.aside = nil
 }
 
-// insert puts somebody behind all in a list whose turn is not later, from the end that is nearer by turns.
+// insert inserts a waiter behind all waiters with the same or a lower turn. It searches from the end whose turn is nearer.
 func insert(l *list.List, w *waiter) *list.Element {
 	front, back := l.Front(), l.Back()
 	if back == nil || waiterOf(back).turn <= w.turn {
@@ -137,16 +137,16 @@ func insert(l *list.List, w *waiter) *list.Element {
 }
 
 func waiterOf(e *list.Element) *waiter {
-	return e.Value.(*waiter) //nolint:forcetypeassert // it holds nothing else
+	return e.Value.(*waiter) //nolint:forcetypeassert // the lists hold only *waiter
 }
 
-// enter has somebody no longer wait who enters.
+// enter removes a waiter that enters, and advances now to its turn.
 func (q *queue) enter(w *waiter) {
 	q.now = max(q.now, w.turn)
 	q.remove(w)
 }
 
-// remove has somebody no longer wait.
+// remove removes a waiter.
 func (q *queue) remove(w *waiter) {
 	q.take(w)
 	g := q.groups[w.place.group]

@@ -1,16 +1,17 @@
 package admission
 
-// Request is a guest that gets a goroutine when it is let in, so that thousands can wait at the cost of a few words each.
+// Request is a guest without a goroutine. It gets one when it is let in, so that each of thousands of waiting guests costs
+// only a few words.
 type Request struct {
 	Place  *Place
 	Class  Class
-	Begin  func() // called once when the guest is inside; it starts a goroutine, and does not block
-	Refuse func() // called once instead, when it never will be
+	Begin  func() // called once when the guest is inside; it starts a goroutine and must not block
+	Refuse func() // called once instead, if the request is refused
 
-	waits *waiter // nil if it does not wait
+	waits *waiter // nil if the request is not in a queue
 }
 
-// Ask has a guest begin when there is room for it, and it is not held.
+// Ask calls q.Begin when there is room for the guest and the watch does not hold it back.
 func (a *Admission) Ask(q *Request) {
 	q.Place.subject.Ask(func() { a.ask(q) }, q.Refuse)
 }
@@ -20,14 +21,14 @@ func (a *Admission) ask(q *Request) {
 	q.Class = q.Place.classOf(q.Class)
 	if a.mayEnterLocked(q.Place, q.Class) {
 		a.enterLocked(q.Place, q.Class)
-		a.makeRoomLocked() // those of later classes, which wait for memory, need more of it now
+		a.makeRoomLocked() // lower classes that wait for memory need more of it now
 		a.mu.Unlock()
 		q.Begin()
 		return
 	}
 	q.waits = &waiter{place: q.Place, request: q}
 	a.waiters[q.Class].push(q.waits)
-	if a.before >= maxBefore { // those before one that is new may wait for memory
+	if a.before >= maxBefore { // a Starting guest may enter now if the guests before it wait for memory
 		a.grantLocked()
 	}
 	a.makeRoomLocked()
@@ -37,7 +38,8 @@ func (a *Admission) ask(q *Request) {
 	a.mu.Unlock()
 }
 
-// Withdraw refuses a request that still waits for a place. It does nothing if the guest was let in, refused, or is held.
+// Withdraw refuses a request that still waits for a place. It does nothing if the guest was let in or refused, or if the watch
+// holds it back.
 func (q *Request) Withdraw() {
 	a := q.Place.a
 	a.mu.Lock()
@@ -46,7 +48,7 @@ func (q *Request) Withdraw() {
 		a.waiters[q.Class].remove(q.waits)
 		q.waits = nil
 		q.Place.nextLocked(q.Class)
-		a.grantLocked() // it may have stood before others, for which there is room
+		a.grantLocked() // there may be room for the guests behind it
 	}
 	a.mu.Unlock()
 	if waits {
@@ -54,7 +56,7 @@ func (q *Request) Withdraw() {
 	}
 }
 
-// RefuseAll refuses all requests that wait, and all guests that are held.
+// RefuseAll refuses all waiting requests, and all guests that the watch holds back.
 func (a *Admission) RefuseAll() {
 	a.watch.Release()
 	a.mu.Lock()
@@ -69,7 +71,7 @@ func (a *Admission) RefuseAll() {
 			}
 		}
 	}
-	a.grantLocked() // to those that block
+	a.grantLocked() // lets in goroutines that block in Enter
 	a.mu.Unlock()
 	for _, q := range refused {
 		q.Refuse()

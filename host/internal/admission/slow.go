@@ -2,50 +2,53 @@ package admission
 
 import "errors"
 
-// slowShare is the part of the memory that slow guests may keep: those that have computed for a slice since they last waited
-// for something, and are not large, which have a share of their own. They wait for the next slice with their instances, which
-// are not taken from them, and as one or two of them compute at a time, it takes each of them long to come to its end. Where
-// there are many, these would hold all the memory, and whoever wakes would wait for one of them. So a guest that becomes slow
-// while others keep this share gives its instance up, and comes again as a large one, of which few are let in at a time, and
-// which then goes on to its end. Each namespace that has slow guests has an equal part of the share, and each of its groups that
-// has any an equal part of that. One of a namespace or of a group that holds less than its part stays, and so do the first one of
-// a namespace, and of a group where there is one namespace: a run whose replay takes a slice is not to wait for minutes because
-// of others that compute. For them there is half of the share more.
+// slowShare is the divisor of the part of the memory that slow guests may hold. A guest is slow if it has computed for a
+// slice since it last waited; large guests have a share of their own. A slow guest waits for its next slice with its
+// instance, and since only one or two of them compute at a time, each takes long to finish. Many slow guests would hold all
+// the memory and block the runs that wake. So a guest that becomes slow while the share is used up gives its instance up and
+// enters again as a large guest; few of these are let in at a time, and each then runs to its end.
 //
-// With the large ones' half, an eighth is left at least to those that wake, compute for less than a slice, and sleep; where
-// bodies hold much, a quarter of what they and the large ones leave.
+// Namespaces with slow guests have equal parts of the share, and so have the groups within a namespace. A guest keeps its
+// instance if its namespace or group holds less than its part, if it is the first slow guest of its namespace, or, if there
+// is only one namespace, the first of its group: a run whose replay takes a slice must not wait for minutes because of other
+// runs. For these guests the share is larger by half.
+//
+// With the half of large guests, at least an eighth of the memory is left to guests that compute for less than a slice between
+// waits. If bodies hold much, it is a quarter of what bodies and large guests leave.
 const slowShare = 4
 
-// leastHalfDone is how many guests of a group may be slow before none of its new runs begins; where more than half as many
-// compute at a time, it is twice as many as do, so that processors have work. Each guest holds what it has done until it
-// comes to a wait, which is little of an instance, and may be much of a journal: a thousand runs that had each started some
-// hundreds of children had half a gigabyte of them. A namespace may have spaceHalfDone times as many.
+// leastHalfDone is the least limit of slow guests in a group. At the limit, new runs of the group do not begin. The limit is
+// twice the number of processors if that is more, so that all processors have work. A slow guest holds uncommitted work until
+// its next wait, which is little in an instance but may be much in a journal: a thousand runs that had each started some
+// hundreds of children held half a gigabyte of journals. The limit of a namespace is spaceHalfDone times the limit of a
+// group.
 const (
 	leastHalfDone = 32
 	spaceHalfDone = 4
 )
 
-// slowMost returns what slow guests may keep. Bodies that wait may hold their share for days: where large guests have theirs
-// as well, it is half of what both leave.
+// slowMost returns how many bytes slow guests may hold: the limit divided by slowShare, but at most half of what bodies and
+// large guests leave. Waiting bodies may hold their share for days.
 func (a *Admission) slowMost() int64 {
 	return min(a.limit/slowShare, max(a.leftLocked()-min(a.large, a.limit/largeShare), 0)/2)
 }
 
-// halfMost returns how many guests of a group may be slow.
+// halfMost returns the limit of slow guests in a group.
 func (a *Admission) halfMost() int { return max(leastHalfDone, 2*a.longLimit) }
 
-// ErrSlow tells a guest that has computed for a slice to give its instance up: such guests keep as much memory as they may.
+// ErrSlow: slow guests hold as much memory as they may, and this slow guest must give its instance up.
 var ErrSlow = errors.New("guests that compute for long hold as much memory as they may")
 
-// slowSpace is what the slow guests of a namespace hold.
+// slowSpace counts the slow guests of a namespace.
 type slowSpace struct {
 	bytes  int64
-	groups int // that have slow guests
+	groups int // groups with slow guests
 }
 
-// tooSlowLocked reports whether a guest that is inside, and has computed for a slice, is to give its instance up. The only slow
-// guest never is, nor one of the only group, nor the only one of a group of the only namespace. A namespace that holds more than
-// its part, because others have come, gives instances up until it does not: those of groups that hold more than theirs.
+// tooSlowLocked reports whether a guest that is inside and has computed for a slice must give its instance up. A guest that
+// becomes slow must if the share is used up and its namespace and group have had their parts; see slowShare. A guest that is
+// slow already must if its namespace and group hold more than their parts, which shrink when others arrive, unless it is the
+// only slow guest of its namespace, of its group in the only namespace, or a guest of the only group.
 func (p *Place) tooSlowLocked() bool {
 	a, share := p.a, p.a.slowMost()
 	space, of := a.slowIn[p.group.namespace], a.slowOf[p.group]
@@ -77,7 +80,7 @@ func (p *Place) tooSlowLocked() bool {
 	return of+p.bytes > part/int64(space.groups)
 }
 
-// slowLocked says whether a guest that is not outside is slow.
+// slowLocked sets whether a guest that is not outside is slow.
 func (p *Place) slowLocked(slow bool) {
 	if p.slow == slow {
 		return
@@ -99,7 +102,7 @@ func (p *Place) slowLocked(slow bool) {
 	}
 }
 
-// slowAddLocked adds to what the slow guests of a group hold.
+// slowAddLocked adds bytes to the slow guests of a group.
 func (a *Admission) slowAddLocked(g group, bytes int64) {
 	space, had := a.slowIn[g.namespace], len(a.slowOf)
 	addLocked(a.slowOf, g, bytes)
@@ -112,7 +115,7 @@ func (a *Admission) slowAddLocked(g group, bytes int64) {
 	a.slowIn[g.namespace] = space
 }
 
-// addLocked adds to a count, of which there is none where it is 0.
+// addLocked adds n to the count of g. Counts of 0 are removed from the map.
 func addLocked[N int | int64](counts map[group]N, g group, n N) {
 	counts[g] += n
 	if counts[g] == 0 {

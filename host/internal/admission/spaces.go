@@ -1,22 +1,23 @@
 package admission
 
-// Spaces counts the guests of each namespace that are inside or rest, and limits them. It is called while the admission is
-// locked, and must not call it. A namespace whose limit was raised has more guests inside when the next one leaves.
+// Spaces counts and limits the guests of each namespace that are inside or rest. Its methods are called while Admission.mu is
+// held and must not call the admission. When a limit is raised, the effect begins when the next guest of the namespace
+// leaves.
 type Spaces interface {
-	// Full reports whether no more guests of a namespace may come in.
+	// Full reports whether a namespace has reached its limit.
 	Full(namespace uint32) bool
-	// Add counts n more guests of a namespace, which may be negative.
+	// Add adds n, which may be negative, to the guests of a namespace.
 	Add(namespace uint32, n int)
 }
 
-// By has the guests of each namespace limited. It is called before anything else, and returns the admission.
+// By sets the limits of namespaces and returns the admission. It must be called before all other methods.
 func (a *Admission) By(s Spaces) *Admission {
 	a.spaces = s
 	return a
 }
 
-// countLocked counts a guest that begins, or ceases, to be inside or to rest. If more of its namespace may come in, those that
-// were set aside wait among the others again, one at a time of each class: each that enters brings the next.
+// countLocked adds n, 1 or -1, to the guests of the namespace that are inside or rest. If the namespace may have more, it
+// brings back one waiter of each class that was set aside. Each waiter that enters brings back the next.
 func (p *Place) countLocked(n int) {
 	a := p.a
 	if a.spaces == nil {
@@ -28,12 +29,12 @@ func (p *Place) countLocked(n int) {
 	}
 }
 
-// fullLocked reports whether a guest may not come in because of others of its namespace.
+// fullLocked reports whether the guest's namespace has reached its limit.
 func (a *Admission) fullLocked(p *Place) bool {
 	return a.spaces != nil && a.spaces.Full(p.group.namespace)
 }
 
-// reasonLocked returns because of whom a guest may not come in: others of its namespace, or of its group; nil if it may.
+// reasonLocked returns the namespace or group whose limits keep the guest from entering, nil if none do.
 func (p *Place) reasonLocked(c Class) *group {
 	a := p.a
 	switch space := p.group.space(); {
@@ -45,7 +46,8 @@ func (p *Place) reasonLocked(c Class) *group {
 	return nil
 }
 
-// firstLocked returns who is next in a class, nil if there is nobody. It sets those aside who may not come in because of others.
+// firstLocked returns the next waiter of a class, nil if there is none. It sets aside the waiters that the limits of their
+// namespace or group keep from entering.
 func (a *Admission) firstLocked(c Class) *waiter {
 	for e := a.waiters[c].Front(); e != nil; e = a.waiters[c].Front() {
 		w := waiterOf(e)
@@ -59,8 +61,9 @@ func (a *Admission) firstLocked(c Class) *waiter {
 	return nil
 }
 
-// nextLocked has the next one that was set aside because of a namespace, and because of a group, wait among the others again, if
-// those of a place may come in. It is called when one of them may, and when one that was brought no longer waits there.
+// nextLocked brings back the next waiter that was set aside because of p's namespace, and the next because of p's group, if
+// their limits allow. It must be called when a limit may have become free, and when a waiter that was brought back leaves the
+// queue.
 func (p *Place) nextLocked(c Class) {
 	q, space := &p.a.waiters[c], p.group.space()
 	because := p.reasonLocked(c)

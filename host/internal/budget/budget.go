@@ -1,4 +1,4 @@
-// Package budget keeps guests within what they may compute and call between two waits, and ends them.
+// Package budget limits what guests may compute and call between two waits, and stops guests.
 package budget
 
 import (
@@ -14,90 +14,89 @@ import (
 	"github.com/wfhost/wfhost/host/internal/replay"
 )
 
-// Clock measures what guests compute and how long bodies take. It is the machine's clock even where the
-// host runs in virtual time: a loop burns real time.
+// Clock measures the computing of guests and the duration of bodies. It is the machine's clock even if the host runs in
+// virtual time, because computing takes real time.
 var Clock = clock.System()
 
 var (
 	// ErrCalls ends a workflow that calls too often.
 	ErrCalls = fmt.Errorf("the workflow made too many calls without waiting: the limit is %d", abi.MaxHostCalls)
-	// ErrFuel ends a workflow that computes too long. The same journal ends it at the same
-	// instruction on every host, but for the few dozen that each thaw of a frozen guest adds.
+	// ErrFuel ends a workflow that computes too long. With the same journal it does so at the same instruction on every host,
+	// except that each thaw of a frozen guest adds a few dozen instructions.
 	ErrFuel = errors.New("the workflow computed too long without waiting")
 	// ErrSlow ends an activation that takes longer than its fuel should: the machine is at fault, not the workflow.
 	ErrSlow = errors.New("the machine is too slow for the workflow, or stood still")
 )
 
-// Limits are what a guest may use between two waits.
+// Limits bound what a guest uses between two waits.
 type Limits struct {
-	Grants int64         // of fuel; 0 = no limit
-	CPU    time.Duration // that its computing may take
-	Calls  int           // of the host
+	Grants int64         // grants of fuel; 0 means no limit
+	CPU    time.Duration // time for computing
+	Calls  int           // calls of the host
 }
 
-// letOthers lets other goroutines go first. Tests replace it.
+// letOthers yields to other goroutines. Tests replace it.
 var letOthers = runtime.Gosched
 
-// Grants returns how many grants of fuel an amount of it is, one at least.
+// Grants converts fuel to grants, rounding up; the result is at least 1.
 func Grants(fuel int64) int64 { return max((fuel+engine.FuelGrant-1)/engine.FuelGrant, 1) }
 
-// Metered is a replay machine whose guest is kept within limits. It answers what an engine asks of its host about
-// budgets; what the guest's journal has passed is free. All methods but Stop are for the goroutine that runs the guest.
+// Metered is a replay machine that limits its guest. It implements the part of engine.Host that concerns budgets. Fuel and
+// calls that the guest's journal has passed are free. Only the guest's goroutine may call the methods other than Stop.
 type Metered struct {
 	*replay.Machine
 	Limits Limits
 	// Look, if set, is called at each call and grant of fuel.
 	Look func() error
-	// Slice, if set, is called when the guest has computed for a slice: it may let others compute first. What it takes is not
-	// the guest's time.
+	// Slice, if set, is called when the guest has computed for a slice, and may let other guests compute first. Its time is not
+	// counted as the guest's.
 	Slice func() error
-	// Granted is the fuel that the guest was granted, and the bytes of its calls, replays included. What it has used is that,
-	// less what is left of the grants.
+	// Granted is the fuel granted to the guest plus the bytes of its calls, including replays. The fuel used is Granted minus the
+	// rest of the last grant.
 	Granted int64
-	// Unfuelled is set for an instance that has no fuel yet. Its first grant comes before it has computed anything, and is none for
-	// which Slice is called.
+	// Unfuelled is set for an instance that has no fuel yet. Its first grant comes before it has computed anything, so it does
+	// not count towards a slice.
 	Unfuelled bool
 
 	stopped atomic.Pointer[error]
-	taken   uint64        // deliveries, as of the wait after which everything below is counted
-	calls   int           // of the host
-	grants  int64         // of fuel
-	alone   int           // grants of fuel since the newest slice
-	handed  int           // as much for bytes of calls, since the newest slice or delivery
-	worked  int64         // bytes of calls since the newest grant was counted
-	segment time.Time     // when the clock was first looked at
-	called  time.Duration // how long the calls took since the newest slice, without what others did at looks
-	busy    time.Duration // how long calls took since the guest last waited for something that is not its doing
-	looked  time.Time     // when the clock was last looked at because of calls; zero if the guest has given its place up since
-	unseen  int           // calls since then
-	perLook int           // calls at which the clock is looked at again
+	taken   uint64        // the machine's consumed deliveries when the counters below were last reset
+	calls   int           // calls of the host
+	grants  int64         // grants of fuel
+	alone   int           // grants of fuel since the last slice
+	handed  int           // the same for bytes of calls, since the last slice or delivery
+	worked  int64         // bytes of calls that are not counted as a grant yet
+	segment time.Time     // when the clock was first read
+	called  time.Duration // time of calls since the last slice, without yields
+	busy    time.Duration // time of calls since the last Waited
+	looked  time.Time     // when sliceOfCalls last read the clock; zero after Waited
+	unseen  int           // calls since looked
+	perLook int           // value of unseen at which the clock is read again
 }
 
 const (
-	// GrantsPerSlice is how many grants of fuel are a slice of computing, some five milliseconds: a Go guest starts up in one, and
-	// most guests that wake are done.
+	// GrantsPerSlice is the number of grants of fuel in a slice of computing: some five milliseconds, in which a Go guest starts
+	// up, and most waking guests finish.
 	GrantsPerSlice = 5
-	// callSlice is how long a guest may call the host before that is a slice of computing: one that does nothing else takes its
-	// processor, too. Calls differ by a thousand times in what they cost, so they are not counted. It is less than a slice of
-	// fuel, as a call keeps all that it makes on the heap and in journals; a run that wakes rarely calls for so long.
+	// callSlice is the time of host calls in a slice of computing, since calls occupy a processor, too. Their number is no
+	// measure, because their costs differ by a factor of a thousand. callSlice is shorter than a slice of fuel, because calls
+	// keep what they allocate on the heap and in journals. A run that wakes rarely calls for this long.
 	callSlice = time.Millisecond
-	// lookEvery is how long the calls between two looks at the clock are to take, by what those before them took. At each look
-	// but the first ones, see aloneFor, other goroutines go first: a call into the host takes its processor for as long as it
-	// computes, and what others do goes through many goroutines, each of which would wait for all guests.
+	// lookEvery is the target time of the calls between two reads of the clock, estimated from earlier calls. At each read,
+	// except before aloneFor, the guest yields to other goroutines. The host's other work passes through many goroutines, and
+	// each of them would wait for all guests, since a host call is not interrupted while it computes.
 	lookEvery = 50 * time.Microsecond
-	// aloneFor is how long a guest may call the host since it last waited before it lets others go first: a run that wakes, makes
-	// a step and sleeps waits before. Whoever lets others go first comes behind all of them, which on a host whose processors
-	// are busy takes as long as ten milliseconds, each time.
+	// aloneFor is the time of host calls after a wait before the guest yields. A run that wakes, makes a step and sleeps takes
+	// less. A goroutine that yields goes behind all others, which takes up to ten milliseconds on a busy host.
 	aloneFor = callSlice / 2
-	// mostPerInterval is how much an interval between two looks counts at most: a goroutine may stand still for milliseconds, as
-	// where a collection goes on or the system has given its processor to others, and that is not a slice of computing.
+	// mostPerInterval is the maximum counted for the time between two reads of the clock. A goroutine may stand still for
+	// milliseconds during a garbage collection, or when the system runs another thread, and that is no computing.
 	mostPerInterval = callSlice / 4
-	// leastPerLook and mostPerLook bound how many they are: a look takes about as long as a cheap call, and a child's start, with
-	// what it has the collector do, some hundred microseconds.
+	// leastPerLook and mostPerLook bound the calls between two reads of the clock. A read takes about as long as a cheap call.
+	// The start of a child, including its garbage collection, takes some hundred microseconds.
 	leastPerLook, mostPerLook = 1, 250
 )
 
-// Stop ends the guest at its next call, or when its grant of fuel is used up.
+// Stop stops the guest at its next call, or when its grant of fuel is used up. Only the first cause is kept.
 func (m *Metered) Stop(cause error) { m.stopped.CompareAndSwap(nil, &cause) }
 
 // Stopped returns why the guest was stopped, nil if it was not.
@@ -108,7 +107,7 @@ func (m *Metered) Stopped() error {
 	return nil
 }
 
-// Enter counts a call, unless the guest's journal has passed it.
+// Enter counts a call, unless the guest's journal has passed it, and returns an error if the guest must end.
 func (m *Metered) Enter() error {
 	if !m.Passed() {
 		m.calls++
@@ -133,8 +132,8 @@ func (m *Metered) Enter() error {
 	return m.Stopped()
 }
 
-// Refuel grants the guest more fuel, unless it has used all that there is between two waits. What it is granted depends on
-// nothing but what it executes, and the bytes of its calls.
+// Refuel grants the guest engine.FuelGrant more fuel, or returns ErrFuel at its limit. The grants depend only on the
+// instructions that the guest executes and on the bytes of its calls.
 func (m *Metered) Refuel() error {
 	err := m.refuel(&m.alone)
 	if err == nil {
@@ -143,8 +142,8 @@ func (m *Metered) Refuel() error {
 	return err
 }
 
-// refuel counts a grant of fuel, which the guest has used or is about to, among those since the newest slice, and lets others go
-// first.
+// refuel counts a grant of fuel, in m.grants and in *since, and yields. When *since has reached GrantsPerSlice, it ends the
+// slice.
 func (m *Metered) refuel(since *int) error {
 	if err := m.Stopped(); err != nil {
 		return err
@@ -173,8 +172,8 @@ func (m *Metered) refuel(since *int) error {
 	return m.inTime()
 }
 
-// sliceOfCalls lets other goroutines run if the guest has called for a while, and other guests go first if it has for a slice.
-// The time that others take is not counted: with sixteen guests computing it would be most of every slice.
+// sliceOfCalls adds up the time of host calls. It yields to other goroutines once this has reached aloneFor, and ends the
+// slice at callSlice. The time of yields does not count: with sixteen computing guests it would be most of every slice.
 func (m *Metered) sliceOfCalls() error {
 	if !m.looked.IsZero() {
 		took := max(Clock.Now().Sub(m.looked), 1)
@@ -192,12 +191,12 @@ func (m *Metered) sliceOfCalls() error {
 	return m.slice()
 }
 
-// yield lets other goroutines go first, and does not count how long.
+// yield yields to other goroutines. The time does not count.
 func (m *Metered) yield() {
 	_ = m.Untimed(func() error { letOthers(); return nil })
 }
 
-// slice lets others compute, and does not count how long.
+// slice ends a slice of computing: it calls Slice, or yields if Slice is not set. The time does not count.
 func (m *Metered) slice() error {
 	m.alone, m.handed = 0, 0
 	if m.Slice == nil {
@@ -209,14 +208,14 @@ func (m *Metered) slice() error {
 	return err
 }
 
-// Waited says that the guest has waited for something that is not its doing: no slice of calls goes on. What its calls took
-// before says nothing of those to come.
+// Waited resets the time of calls. It must be called after the guest has waited for an event that it did not cause. Earlier
+// calls are no estimate for the calls that follow.
 func (m *Metered) Waited() {
 	m.called, m.busy, m.looked = 0, 0, time.Time{}
 	m.unseen, m.perLook = 0, leastPerLook
 }
 
-// Untimed does something whose time is not the guest's. What calls took before it counts.
+// Untimed calls do without counting its time as the guest's. The time of earlier calls still counts.
 func (m *Metered) Untimed(do func() error) error {
 	begun := Clock.Now()
 	err := do()
@@ -229,7 +228,7 @@ func (m *Metered) Untimed(do func() error) error {
 	return err
 }
 
-// Work counts the bytes of a call as fuel.
+// Work counts the bytes of a call as fuel, one unit per byte.
 func (m *Metered) Work(bytes int64) error {
 	m.Granted += bytes
 	for m.worked += bytes; m.worked >= engine.FuelGrant; m.worked -= engine.FuelGrant {
@@ -252,12 +251,12 @@ func (m *Metered) inTime() error {
 	return nil
 }
 
-// Rested begins to count anew when the guest has waited, or what it waits for had happened already. A delivery takes no more
-// than lookEvery off the time of its calls: enough that a replay is no slice of computing, and too little for a guest that takes
-// one delivery after the other to hide what it computes between them.
+// Rested resets the counters if the guest has consumed a delivery since the last reset. Each reset takes only lookEvery off
+// the time of calls. That is enough that a replay is no slice of computing, and too little for a guest to hide its computing
+// between deliveries that it consumes one after the other.
 func (m *Metered) Rested() {
 	if c := m.Consumed(); c != m.taken {
 		m.taken, m.calls, m.grants, m.handed, m.worked, m.segment = c, 0, 0, 0, 0, time.Time{}
-		m.called = max(m.called-lookEvery, 0) // and not looked: a replay rests at each call, and would look at each
+		m.called = max(m.called-lookEvery, 0) // looked stays: a replay rests at each call, and would read the clock each time
 	}
 }

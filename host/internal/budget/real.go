@@ -13,7 +13,8 @@ func RealRandom(p []byte) {
 	}
 }
 
-// RealTime returns what returns the wall clock, of a host's clock, and the time since now.
+// RealTime returns a function that returns the wall time and the time elapsed since RealTime was called, both in nanoseconds.
+// The wall time starts at the time of clock of and advances with Clock.
 func RealTime(of clock.Clock) func() (int64, int64) {
 	wall, start := of.Now(), Clock.Now()
 	return func() (int64, int64) {

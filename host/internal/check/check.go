@@ -1,5 +1,5 @@
-// Package check replays runs in memory, against the module that they have or another one. Nothing is appended and no step is
-// attempted: the guest is answered from the journal, and stopped at its first call beyond the journal's end.
+// Package check replays runs in memory, against their own module or another one. It appends nothing and attempts no step: it
+// answers the guest from the journal and stops it at its first call beyond the journal's end.
 package check
 
 import (
@@ -20,80 +20,82 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Guests is who has the instances of the host.
+// Guests gives access to the host's modules and places.
 type Guests interface {
-	// Begin counts something that runs a guest until end is called. The context ends with ctx, or when the host is closed.
+	// Begin registers an activity that runs a guest, until end is called. The context ends with ctx, or when the host is closed.
 	Begin(ctx context.Context) (of context.Context, end func(), err error)
-	// Place returns a place among the guests that compute, for an instance of a module.
+	// Place returns a place in the host's admission for an instance of a module.
 	Place(m *module.Module, ns store.NamespaceID, workflow string) *admission.Place
 	// Module returns a module of the store.
 	Module(d store.Digest) (*module.Module, error)
 }
 
-// Journals is where the journals of runs are read from. A store.Store is one. What is read is a snapshot: the runs may go on.
+// Journals reads states and journals of runs. A store.Store implements it. Reads return snapshots: the runs may go on
+// meanwhile.
 type Journals interface {
 	State(ctx context.Context, run store.RunKey) (store.RunState, error)
 	Run(ctx context.Context, run store.RunKey) (store.RunState, []store.Entry, error)
 }
 
-// Config is what a Checker is made from.
+// Config configures a Checker.
 type Config struct {
 	Guests   Guests
 	Store    Journals
-	Journals *room.Budget // bounds the journals in memory; nil does not
+	Journals *room.Budget // bounds the journals in memory; nil: no bound
 	// Fuel, CPU and HostCalls bound what a guest may compute and call between two waits, as they do for live runs.
 	Fuel      int64
 	CPU       time.Duration
 	HostCalls int
-	// OnWait, if set, sees the memory of every instance whose workflow waits.
+	// OnWait, if set, is called by Verify when a workflow waits, with a function that hashes the instance's memory.
 	OnWait func(run store.RunKey, iteration uint32, consumed uint64, hash func() [32]byte)
-	// OnVerify, if set, returns where each Verify that begins is to say what it comes to.
+	// OnVerify, if set, is called when a Verify begins, and returns the report that it fills in.
 	OnVerify func() *report.Replay
 
-	trace func(Call) // nil: nobody sees the calls
+	trace func(Call) // called with each call of a guest; nil: no trace
 }
 
 // Checker replays runs. It is safe for concurrent use.
 type Checker struct {
 	cfg   Config
-	loads atomic.Uint64 // journals that were loaded
+	loads atomic.Uint64 // number of loaded journals
 }
 
 // New returns a Checker.
 func New(cfg Config) *Checker { return &Checker{cfg: cfg} }
 
-// Outcome says what a replay has shown.
+// Outcome is the verdict of a replay.
 type Outcome uint8
 
 // The outcomes. Zero is invalid.
 const (
-	// Compatible: the workflow does all that the journal records, and then waits, goes on with a call of its own, or returns.
+	// Compatible: the workflow repeats the whole journal, and then waits, makes a new call, or returns.
 	Compatible Outcome = 1
-	// Diverges: the workflow does something else.
+	// Diverges: the workflow differs from the journal.
 	Diverges Outcome = 2
-	// NotChecked: the replay could not be made, or not to the journal's end.
+	// NotChecked: the replay could not start, or did not reach the journal's end.
 	NotChecked Outcome = 3
 )
 
-// Result is what the replay of one run has shown.
+// Result is the result of replaying one run.
 type Result struct {
 	Outcome Outcome
-	State   store.RunState // as it was replayed: State.Length entries of State.Iteration
-	// Seq, Want and Got say where the workflow diverges, what the journal has there, and what the workflow did.
+	State   store.RunState // the replayed state: State.Length entries of State.Iteration
+	// Seq is where the workflow diverges, Want what the journal has there, and Got what the workflow did.
 	Seq       store.Seq
 	Want, Got string
-	Reason    string   // why it was not checked
-	Notes     []string // what is worth knowing of a compatible one
+	Reason    string   // of NotChecked
+	Notes     []string // remarks on a compatible run
 }
 
 // Module returns a module of the store.
 func (c *Checker) Module(d store.Digest) (*module.Module, error) { return c.cfg.Guests.Module(d) }
 
-// ErrTooLong stops a replay that needs more fuel than it may.
+// ErrTooLong stops a replay that exceeds its fuel.
 var ErrTooLong = errors.New("the replay computed too long")
 
-// Run replays a run as it is durable now against a module, with at most so much fuel. An error means that nothing
-// can be said of this run, nor of others: ctx has ended, the host is closed, or there is no such run.
+// Run replays the durable journal of a run against a module. fuel bounds the whole replay. A run that cannot be read because
+// it is corrupt or of another release is NotChecked. Run returns an error if there is no such run, the read fails, ctx has
+// ended, or the host is closed.
 func (c *Checker) Run(ctx context.Context, key store.RunKey, mod *module.Module, fuel int64) (r Result, err error) {
 	ctx, end, err := c.cfg.Guests.Begin(ctx)
 	if err != nil {
@@ -118,7 +120,7 @@ func (c *Checker) Run(ctx context.Context, key store.RunKey, mod *module.Module,
 	return r, nil
 }
 
-// state returns what is known of a run that cannot be read.
+// state returns the state of a run whose journal cannot be read, or only its key if the state cannot be read either.
 func (c *Checker) state(ctx context.Context, key store.RunKey) store.RunState {
 	st, err := c.cfg.Store.State(ctx, key)
 	if err != nil {
@@ -127,9 +129,10 @@ func (c *Checker) state(ctx context.Context, key store.RunKey) store.RunState {
 	return st
 }
 
-// load reads a run when there is room for its journal. free is called when the journal is not needed any more.
+// load blocks until there is room for a run's journal, and reads the run. The caller calls free, also after an error, when it
+// no longer needs the journal.
 func (c *Checker) load(ctx context.Context, key store.RunKey) (of *run.Run, free func(), err error) {
-	// A key that no run has: the run itself may be counted, too.
+	// The budget counts this copy under a key that no run has, because it may count the run itself, too.
 	as := store.RunKey{Namespace: key.Namespace, ID: "\x00check " + strconv.FormatUint(c.loads.Add(1), 10)}
 	free = func() { c.cfg.Journals.Forget(as) }
 	st, err := c.cfg.Store.State(ctx, key)
@@ -151,22 +154,23 @@ func (c *Checker) load(ctx context.Context, key store.RunKey) (of *run.Run, free
 	return of, free, err
 }
 
-// Over returns a Checker that replays runs of another source with the instances of this one. trace, if set, is called with each
-// call of the guests, by their goroutines.
+// Over returns a Checker that replays runs of another source with the guests of c. trace, if set, is called with each call of
+// a guest, on the guest's goroutine.
 func (c *Checker) Over(source Journals, trace func(Call)) *Checker {
 	cfg := c.cfg
 	cfg.Store, cfg.OnWait, cfg.OnVerify, cfg.trace = source, nil, nil, trace
 	return New(cfg)
 }
 
-// Verify replays a run against the module that it has. It returns nil if the workflow does what the journal records, down to
-// the inputs of steps that have ended and the bytes of the result, else a *replay.Mismatch or what stopped it. A store.ErrCorrupt
-// says that the state of the run contradicts its journal, or one entry of that another one.
+// Verify replays a run against its own module. It returns nil if the workflow repeats the journal exactly, including the
+// inputs of steps that have ended and the bytes of the result. It returns a *replay.Mismatch if the workflow differs,
+// store.ErrCorrupt if the run's state contradicts its journal or two entries contradict each other, and otherwise the error
+// that stopped the replay.
 func (c *Checker) Verify(ctx context.Context, key store.RunKey) error {
 	return c.VerifyWith(ctx, key, nil)
 }
 
-// VerifyWith is Verify against a module; nil is the one that the run has.
+// VerifyWith is Verify against mod; nil means the run's own module.
 func (c *Checker) VerifyWith(ctx context.Context, key store.RunKey, mod *module.Module) error {
 	ctx, end, err := c.cfg.Guests.Begin(ctx)
 	if err != nil {
@@ -192,7 +196,7 @@ func (c *Checker) VerifyWith(ctx context.Context, key store.RunKey, mod *module.
 	p.Limits.Grants, p.strict = budget.Grants(c.cfg.Fuel), true
 	cfg := replay.Config{Strict: true, Tuned: Tuned(j.Entries()), Rested: j.Rested()}
 	if end := j.Ended(); end != store.KindInvalid && end != store.KindFailed && !p.stopped() { // a failure may have been a limit
-		cfg.Rested = store.Seq(j.Len()) // it has passed everything
+		cfg.Rested = store.Seq(j.Len()) // the live run stayed within its limits up to its end
 	}
 	if f := c.cfg.OnVerify; f != nil {
 		p.report = f()
@@ -202,7 +206,7 @@ func (c *Checker) VerifyWith(ctx context.Context, key store.RunKey, mod *module.
 	return p.judgeEnd(ctx, err)
 }
 
-// Tuned returns the seq of the entry with which a run last went on under another version, 0 if it never did.
+// Tuned returns the seq of the last entry that moved the run to another version, 0 if there is none.
 func Tuned(entries []store.Entry) store.Seq {
 	for i := len(entries) - 1; i > 0; i-- {
 		e := &entries[i]

@@ -16,23 +16,23 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// The kinds of failures that depend on the configuration of the host, or on what nobody did.
+// The kinds of failures that depend on the configuration of the host, or on events that did not come.
 const (
 	kindCPU      = "cpu"
 	kindCalls    = "calls"
 	kindDeadlock = "deadlock"
 )
 
-// finish is how a replay ended, as the journal would record it.
+// finish is the end of a replay, as the journal would record it.
 type finish struct {
 	kind  store.Kind // KindInvalid: the workflow goes on
 	data  []byte
-	exact bool   // the workflow itself handed data over; else only code and kind of the failure are the same on each host,
-	says  string // and this part of its message
-	got   string // what the workflow did, for people
+	exact bool   // data comes from the workflow; if false, only the failure's code, kind and says are the same on each host
+	says  string // a part of the failure's message
+	got   string // what the workflow did, for error messages
 }
 
-// failure is a finish for which the host made the error.
+// failure returns a finish with an error that the host made.
 func failure(code abi.Code, kind, got string) finish {
 	data, err := json.Marshal(&abi.Error{Code: code, Kind: kind})
 	if err != nil {
@@ -41,12 +41,12 @@ func failure(code abi.Code, kind, got string) finish {
 	return finish{kind: store.KindFailed, data: data, got: got}
 }
 
-// finished returns how the replay ended of which err came; false if err says nothing of the workflow.
+// finished returns the finish of a replay that returned err. It returns false if err does not come from the workflow.
 func (p *player) finished(err error) (finish, bool) {
 	var refused *replay.RefusedError
 	var trap *engine.Trap
 	switch suspended := errors.Is(err, replay.ErrSuspend); {
-	// A guest that goes on after it was asked for its stacks ends there when it is live.
+	// A live guest that was asked for its stacks ends there, even if it would go on.
 	case p.dumped && (suspended || errors.Is(err, replay.ErrDeadlock)):
 		f := failure(abi.StepFailed, kindDeadlock, "a wait for what can never come")
 		if out := p.Outcome(); len(out.Failure) > 0 {
@@ -61,7 +61,7 @@ func (p *player) finished(err error) (finish, bool) {
 		return finish{got: abi.FnContinueAsNew}, true
 	case errors.As(err, &refused):
 		return finish{kind: store.KindFailed, data: refused.JSON, got: "fail: " + refused.Error(),
-			exact: refused.Call == abi.FnContinueAsNew}, true // which the journal has
+			exact: refused.Call == abi.FnContinueAsNew}, true // the journal has this error
 	case errors.As(err, &trap):
 		return failure(abi.StepFailed, trap.Failure(), "break down: "+trap.Message), true
 	case errors.Is(err, budget.ErrFuel):
@@ -80,13 +80,13 @@ func (p *player) finished(err error) (finish, bool) {
 	return f, true
 }
 
-// describe names the end of a run.
+// describe describes the end of a run.
 func describe(e *store.Entry) string {
 	return fmt.Sprintf("%s with %d bytes", e.Kind, len(e.Data))
 }
 
-// judgeEnd compares the end of the journal with that of its replay, of which err came. It returns nil, a *replay.Mismatch, or
-// what stopped the replay.
+// judgeEnd compares the end of the journal with the end of a replay that returned err. It returns nil if they agree, a
+// *replay.Mismatch if they differ, or the error that stopped the replay.
 func (p *player) judgeEnd(ctx context.Context, err error) error {
 	j := p.of.Journal()
 	if differs := (*replay.Mismatch)(nil); errors.As(err, &differs) || ctx.Err() != nil || p.Machine == nil {
@@ -108,13 +108,13 @@ func (p *player) judgeEnd(ctx context.Context, err error) error {
 		return nil
 	case p.open() && (errors.Is(err, budget.ErrFuel) || errors.Is(err, budget.ErrCalls)), p.stopped():
 		return nil
-	case j.Ended() == store.KindInvalid: // it broke down
+	case j.Ended() == store.KindInvalid: // the workflow failed, and only in the replay
 		return err
 	case j.Ended() == store.KindFailed && p.limited():
 		return nil
 	}
 	if trap, ok := errors.AsType[*engine.Trap](err); ok && trap.Kind == engine.TrapStack {
-		return err // how deep calls may be nested is up to the engine
+		return err // the maximum depth of calls depends on the engine
 	}
 	if f.kind == end.Kind && f.exact && len(f.data) == len(end.Data) {
 		f.got = fmt.Sprintf("it with %d other bytes", len(f.data))
@@ -134,13 +134,13 @@ func (f *finish) is(end *store.Entry) bool {
 	return a.Code == b.Code && a.Kind == b.Kind && strings.Contains(b.Message, f.says)
 }
 
-// newest returns the newest entry of a journal.
+// newest returns the last entry of a journal.
 func newest(j *journal.Journal) *store.Entry {
 	entries := j.Entries()
 	return &entries[len(entries)-1]
 }
 
-// errorOf reads the JSON of an error; what is none has no code.
+// errorOf decodes the JSON of an error. Invalid JSON gives an error without a code.
 func errorOf(data []byte) (e abi.Error) {
 	if json.Unmarshal(data, &e) != nil {
 		return abi.Error{}
@@ -148,14 +148,14 @@ func errorOf(data []byte) (e abi.Error) {
 	return e
 }
 
-// stopped reports whether a person ended the run, perhaps while it computed.
+// stopped reports whether a user cancelled or terminated the run, perhaps while it computed.
 func (p *player) stopped() bool {
 	j := p.of.Journal()
 	return (j.Ended() == store.KindCancelled || j.Ended() == store.KindTerminated) && len(newest(j).Data) == 0
 }
 
-// open reports whether the journal does not say where the workflow has come to: it computed when the journal was read, or was
-// stopped while it did. One that waits has come to its wait.
+// open reports whether the journal does not show how far the workflow has got, because it computed when the journal was read
+// or when it was stopped. A waiting workflow has got to its wait.
 func (p *player) open() bool {
 	switch p.of.State().Status {
 	case store.Running, store.Queued:
@@ -164,8 +164,8 @@ func (p *player) open() bool {
 	return p.stopped()
 }
 
-// limited reports whether the run failed because of a limit, which may be another one in a replay: its deadline, the room in its
-// journal, what it may compute and call, how deep its calls may be nested, or that it waited for what could not come.
+// limited reports whether the run failed for a reason that may differ in a replay: its deadline, the size of its journal, the
+// limits of computing, calls or call depth, or a deadlock.
 func (p *player) limited() bool {
 	j := p.of.Journal()
 	if j.Ended() != store.KindFailed {
@@ -186,8 +186,8 @@ func (p *player) limited() bool {
 	return false
 }
 
-// dump asks a guest for its stacks that waits for ever, as the host did when its run ended in this wait: as failed, or as
-// cancelled if it had been told of a cancel. No host has asked the guest of a run that a person stopped.
+// dump asks a deadlocked guest for its stacks, if the host did so when the run ended in this wait: the run failed, or was
+// cancelled after the workflow had learned of the cancel. If a user stopped the run, the host did not ask.
 func (p *player) dump() bool {
 	end := p.of.Journal().Ended()
 	ended := end == store.KindFailed || end == store.KindCancelled && !p.stopped()

@@ -12,28 +12,28 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// result says what the end of a replay means.
+// result returns the Result of a replay that returned err.
 func (p *player) result(ctx context.Context, err error) Result {
 	switch {
 	case errors.Is(err, errNotBegun):
 		return Result{Outcome: Compatible, Notes: []string{"it has not begun"}}
-	case ctx.Err() != nil: // which Run returns
+	case ctx.Err() != nil: // Run returns it
 		return Result{Outcome: NotChecked, Reason: context.Cause(ctx).Error()}
 	case errors.Is(err, ErrTooLong):
 		return Result{Outcome: NotChecked, Reason: fmt.Sprintf("not replayed to its end: %v, the limit is about %v", err,
-			time.Duration(p.slices*sliceFuel))} // a unit of fuel is some nanosecond
+			time.Duration(p.slices*sliceFuel))} // a unit of fuel is about a nanosecond
 	}
 	return Judge(p.of.Journal(), p.Machine, p.waits, err)
 }
 
-// Judge says what the end of a replay means for the run of a journal: waits says that the guest was stopped where it waits, and
-// err is how its entry point has ended, nil if it returned. A guest that returned a failure has told the machine.
+// Judge returns the Result of a replay of journal j. waits is true if the guest was stopped at a wait. err is the error of the
+// guest's entry point, nil if it returned. If the workflow returned a failure, m has it.
 func Judge(j *journal.Journal, m *replay.Machine, waits bool, err error) Result {
 	var differs *replay.Mismatch
 	var refused *replay.RefusedError
 	var trap *engine.Trap
 	out := m.Outcome()
-	failed := out.Failed && !out.Cancelled // a failure that is not what a cancel has led to
+	failed := out.Failed && !out.Cancelled // a failure that is not due to a cancel
 	switch {
 	case errors.As(err, &differs):
 		return Result{Outcome: Diverges, Seq: differs.Seq, Want: differs.Want, Got: differs.Got}
@@ -57,10 +57,11 @@ func Judge(j *journal.Journal, m *replay.Machine, waits bool, err error) Result 
 	return Result{Outcome: NotChecked, Reason: err.Error()}
 }
 
-// maxFailure bounds what a report shows of a workflow's failure.
+// maxFailure is the maximum number of bytes that a Result shows of a workflow's failure.
 const maxFailure = 500
 
-// returned says what it means that the workflow has come to its end. why is why it failed, empty if it did not.
+// returned returns the Result for a workflow that ended. what says how it ended, and why is the reason of a failure, else
+// empty.
 func returned(j *journal.Journal, m *replay.Machine, what, why string) Result {
 	got := what
 	if why != "" {

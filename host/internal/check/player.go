@@ -19,7 +19,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// player is a guest that is answered from a journal. It is the engine.Host of its instance.
+// player replays a run. It is the engine.Host of the guest's instance and answers from the journal.
 type player struct {
 	budget.Metered
 	calls.Lines
@@ -28,16 +28,16 @@ type player struct {
 	mod    *module.Module
 	of     *run.Run
 	inst   engine.Instance
-	slices int64 // of computing for the whole replay; 0 = no limit
-	used   int64
-	waits  bool // it was stopped where it waits
-	strict bool // the end is compared, too
-	dumped bool // it was asked for its stacks
+	slices int64 // maximum of used; 0 means no limit
+	used   int64 // slices of computing in the whole replay
+	waits  bool  // the guest was stopped at a wait
+	strict bool  // judgeEnd compares the end, too
+	dumped bool  // the guest was asked for its stacks
 	code   int32
-	said   replay.Outcome // what it handed over, when it returned code
+	said   replay.Outcome // the machine's outcome when the guest returned code
 	stdin  []byte
 	read   bool
-	report *report.Replay // nil if nobody wants one
+	report *report.Replay // nil if there is none
 }
 
 var _ engine.Host = (*player)(nil)
@@ -50,10 +50,10 @@ func newPlayer(c *Checker, mod *module.Module, of *run.Run) *player {
 	return p
 }
 
-// errNotBegun says that there is nothing to be replayed.
+// errNotBegun: the run has not begun, so there is nothing to replay.
 var errNotBegun = errors.New("the run has not begun")
 
-// perform replays the run. cfg says how strictly.
+// perform replays the run. The caller sets the strictness in cfg; perform sets the rest.
 func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 	j := p.of.Journal()
 	startedMs, begun := j.StartedUnixMs()
@@ -63,10 +63,10 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 	entries := j.Entries()
 	cfg.Mode, cfg.Started, cfg.Input, cfg.StartedUnixMs = replay.Check, j.Started(), entries[0].Input, startedMs
 	cfg.Tail, cfg.BodiesEvent = run.Replayed(entries), p.mod.BodiesEvent
-	if !cfg.Strict { // what a live guest would pass on its way to the journal's end counts for the whole replay only
+	if !cfg.Strict { // the limits between two waits do not apply; slices bounds the whole replay
 		cfg.Rested = store.Seq(j.Len()) + 1
 	}
-	if see := p.c.cfg.OnWait; see != nil && cfg.Strict { // of the module that the run has
+	if see := p.c.cfg.OnWait; see != nil && cfg.Strict { // only Verify reports waits
 		cfg.OnWait = func(consumed uint64) { see(p.of.Key(), j.Started().Iteration, consumed, p.inst.Hash) }
 	}
 	if rep := p.report; rep != nil && rep.Trace {
@@ -97,7 +97,7 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 		defer func() { p.report.Memory = inst.Hash() }() // before the release
 	}
 	code, err := inst.Call(ctx, p.mod.Entry, p.host())
-	if code != 0 && p.Outcome().Failed { // the guest has said itself why it exits
+	if code != 0 && p.Outcome().Failed { // the guest has reported its failure itself
 		err = nil
 	}
 	p.code, p.said = code, p.Outcome()
@@ -110,10 +110,10 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 // sliceFuel is the fuel of a slice of computing.
 const sliceFuel = budget.GrantsPerSlice * engine.FuelGrant
 
-// slicesOf returns how many slices an amount of fuel is, one at least.
+// slicesOf converts fuel to slices, rounding up; the result is at least 1.
 func slicesOf(fuel int64) int64 { return max((fuel+sliceFuel-1)/sliceFuel, 1) }
 
-// tell says what the replay has come to.
+// tell fills in the report, if there is one.
 func (p *player) tell(err error) {
 	if p.report == nil {
 		return
@@ -125,10 +125,10 @@ func (p *player) tell(err error) {
 	}
 }
 
-// maxNotes bounds the changed inputs that a report names: a run may have thousands.
+// maxNotes is the maximum of changed inputs in the notes. A run may have thousands.
 const maxNotes = 10
 
-// notes returns what differs without being a divergence.
+// notes returns the differences that are no divergence.
 func (p *player) notes() []string {
 	if p.Machine == nil || len(p.Warnings) <= maxNotes {
 		if p.Machine == nil {
@@ -139,8 +139,8 @@ func (p *player) notes() []string {
 	return append(p.Warnings[:maxNotes:maxNotes], fmt.Sprintf("and %d more", len(p.Warnings)-maxNotes))
 }
 
-// moves says that the run would wake at another instant than now, since a timer of the program's own is of another length: only
-// that of a sleep or time-out that the guest has asked the host for is recorded.
+// moves returns a note if the run would wake at another instant because a timer of the program itself has another duration.
+// The journal records only the sleeps and time-outs that the guest requests from the host, so this is no divergence.
 func (p *player) moves() []string {
 	was, waits := p.of.Journal().Suspension()
 	if !waits || !p.waits || p.Machine == nil || !was.PollDue {
@@ -158,14 +158,14 @@ func (p *player) moves() []string {
 		abi.TimeOf(was.PollDueUnixMs).Format(time.RFC3339Nano))}
 }
 
-// Await takes a delivery that the journal has, or ends the replay.
+// Await takes the next delivery from the journal, or ends the replay if there is none.
 func (p *player) Await(handles []int64) (int64, error) {
 	h, err := p.Machine.Await(handles)
 	p.came(err)
 	return h, err
 }
 
-// Poll is Await of a guest that polls.
+// Poll is Await for a guest that polls.
 func (p *player) Poll(q engine.Poll) (engine.Ready, error) {
 	poll := replay.PollRequest{Events: q.Events, HasClock: q.HasClock, TimeoutNs: q.TimeoutNs}
 	r, err := p.Machine.Poll(poll)
@@ -175,7 +175,7 @@ func (p *player) Poll(q engine.Poll) (engine.Ready, error) {
 	return engine.Ready(r), err
 }
 
-// came notes where the guest waits for something that the journal does not have, and begins to count anew otherwise.
+// came handles the result of a wait: it records that the guest was stopped at a wait, or resets the counters of the budget.
 func (p *player) came(err error) {
 	if errors.Is(err, replay.ErrSuspend) {
 		p.waits = true
@@ -184,7 +184,7 @@ func (p *player) came(err error) {
 	p.Rested()
 }
 
-// WaitEvent waits for an event, and takes it, or for a time.
+// WaitEvent waits for an event and takes it, or returns after the time-out.
 func (p *player) WaitEvent(timeoutNs int64) (int64, error) {
 	ready, err := p.Poll(engine.Poll{Events: true, HasClock: timeoutNs >= 0, TimeoutNs: timeoutNs})
 	if err != nil || ready != engine.ReadyEvents {

@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// contradiction returns an error that wraps store.ErrCorrupt if the state of a run and its journal, or two entries of that,
-// cannot both be true. A replay does not look at them.
+// contradiction returns an error that wraps store.ErrCorrupt if a run's state contradicts its journal, or if two entries of
+// the journal contradict each other. A replay does not check this.
 func contradiction(st *store.RunState, j *journal.Journal) error {
 	corrupt := func(format string, args ...any) error {
 		return fmt.Errorf("run %q: %w: %s", st.Run.ID, store.ErrCorrupt, fmt.Sprintf(format, args...))
@@ -35,14 +35,14 @@ func contradiction(st *store.RunState, j *journal.Journal) error {
 	return nil
 }
 
-// crossed compares entries with those that were written with them, or follow from them.
+// crossed compares entries with the entries that were written with them or follow from them.
 type crossed struct {
 	j       *journal.Journal
 	entries []store.Entry
-	output  int64 // index of the next chunk of output, at least
+	output  int64 // least index of the next chunk of output
 }
 
-// wrong says what cannot be of an entry, empty if nothing is wrong with it.
+// wrong describes the contradiction in an entry, and returns "" if there is none.
 func (c *crossed) wrong(e *store.Entry) string {
 	if e.Refused != 0 {
 		return coded(e, e.Refused)
@@ -99,14 +99,14 @@ func firstVoid(e *store.Entry) store.Seq {
 	return o.Void[0]
 }
 
-// copied reports whether the child of a call may be that of the run that this one repeats: a restart copies calls whose children
-// have ended, with their ids.
+// copied reports whether the child of a call may belong to the run that this run repeats. A restart copies the calls of ended
+// children with their ids.
 func (c *crossed) copied(e *store.Entry) bool {
 	h := c.j.Handle(e.Handle)
 	return c.j.Started().RunAttempt > 1 && h != nil && h.Resolved
 }
 
-// childID returns the id that the child of a call has.
+// childID returns the id of a call's child.
 func (c *crossed) childID(e *store.Entry) string {
 	if o, err := abi.ParseChildOptions(e.Options); err == nil && o.ID != "" {
 		return o.ID
@@ -114,7 +114,8 @@ func (c *crossed) childID(e *store.Entry) string {
 	return c.j.ChildID(e.Seq)
 }
 
-// coded says that the error in an entry has another code than the entry; 0 has no error.
+// coded describes the contradiction if the error in an entry has another code than the entry. Code 0 means that there is no
+// error.
 func coded(e *store.Entry, code int32) string {
 	if code == 0 {
 		return ""

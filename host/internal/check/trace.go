@@ -13,22 +13,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Call is one call of a guest, as a replay has answered it.
+// Call is one call of a guest in a replay.
 type Call struct {
-	Seq   store.Seq // the newest entry that the guest had come to when it was answered
+	Seq   store.Seq // the last entry that the guest had reached when the call was answered
 	Name  string    // of the function, as in the ABI
 	Asked string    // the arguments
 	Got   string    // the answer
 }
 
-// maxTraced bounds what a Call shows of one payload.
+// maxTraced is the maximum number of bytes that a Call shows of one payload.
 const maxTraced = 1024
 
-// tracer is a player that says what it is asked, and what it answers. It leaves out what a runtime asks without its program
-// doing so: clocks of WASI, and fuel.
+// tracer is a player that traces its calls and answers. It leaves out the calls of a language's runtime that the program does
+// not make itself: WASI clocks and fuel.
 type tracer struct{ teller }
 
-// teller is the part of a tracer for what it answers to output, to events, and to the calls that concern other runs.
+// teller is the part of a tracer for output, events, and calls that concern other runs.
 type teller struct{ *player }
 
 var _ engine.Host = tracer{}
@@ -45,7 +45,7 @@ func (t teller) tell(name, asked, got string) {
 	t.c.cfg.trace(Call{Seq: replay.At(t.Machine), Name: name, Asked: asked, Got: got})
 }
 
-// text shows a payload.
+// text formats a payload.
 func text(b []byte) string {
 	rest := ""
 	if len(b) > maxTraced {
@@ -63,7 +63,7 @@ func quoted(name string, rest ...string) string {
 	return strings.Join(append([]string{strconv.Quote(name)}, rest...), ", ")
 }
 
-// with adds payloads, but not empty ones.
+// with appends the payloads that are not empty.
 func with(args string, payloads ...[]byte) string {
 	for _, b := range payloads {
 		if len(b) > 0 {
@@ -73,7 +73,7 @@ func with(args string, payloads ...[]byte) string {
 	return args
 }
 
-// ended says why a call has ended the replay, "" if it has not.
+// ended describes why a call has ended the replay, and returns "" if it has not.
 func ended(err error) string {
 	var differs *replay.Mismatch
 	switch {
@@ -89,7 +89,7 @@ func ended(err error) string {
 	return err.Error()
 }
 
-// answer shows the answer of a call: a negative one is a code, whose text the guest can read.
+// answer formats the answer of a call. A negative answer is an error code; the guest can read the error's text.
 func (t teller) answer(n int64, err error) string {
 	if why := ended(err); why != "" {
 		return why
@@ -100,7 +100,7 @@ func (t teller) answer(n int64, err error) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// handle is answer for a call that opens something.
+// handle is answer for a call that returns a handle.
 func (t teller) handle(n int64, err error) string {
 	if err == nil && n > 0 {
 		return fmt.Sprintf("handle %d", n)

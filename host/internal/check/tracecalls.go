@@ -26,7 +26,7 @@ func (t teller) NextEvent() int64 {
 	return n
 }
 
-// event shows what abi.PackEvent has packed.
+// event formats an event packed by abi.PackEvent.
 func event(n int64) string {
 	switch kind, handle := abi.EventKind(n&7), n>>3; {
 	case n == 0:
@@ -52,7 +52,7 @@ func (t teller) WaitEvent(timeoutNs int64) (int64, error) {
 	return n, err
 }
 
-// waitsFor shows a time-out; a negative one is none.
+// waitsFor formats a time-out. A negative value means no time-out.
 func waitsFor(ns int64) string {
 	if ns < 0 {
 		return "without time-out"

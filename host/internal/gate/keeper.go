@@ -1,7 +1,7 @@
-// Package gate lets the runs of workflows with limits begin. Each such workflow has a queue, which belongs to the partition of
-// the workflow's name: the host that owns the partition changes it. A run asks for a slot by a command, is given one by a
-// command, and returns it by a command at its end. So a limit holds over all partitions and all hosts of a store, and each step
-// is durable before the next one: whatever crashes between, no slot is given twice or lost.
+// Package gate admits runs of workflows with limits. Each such workflow has a queue in the partition of the workflow's name,
+// and the host that owns the partition changes it. A run asks for a slot by a command, receives the slot by a command, and
+// returns it by a command when it ends. So a limit holds across all partitions and hosts of a store. Each step is durable
+// before the next one: no crash loses a slot or gives it out twice.
 package gate
 
 import (
@@ -21,44 +21,44 @@ import (
 )
 
 const (
-	// maxCommands bounds the commands that one commit of a queue takes: as many share an fsync.
+	// maxCommands bounds the commands that one commit of a queue takes. They share an fsync.
 	maxCommands = 256
 	// maxGrants bounds the runs that one commit of a queue admits.
 	maxGrants = 256
 )
 
-// Config is what a Keeper is made from. All fields are required.
+// Config configures a Keeper. All fields are required.
 type Config struct {
 	Store  store.Store
 	Logger *slog.Logger
 	Now    func() int64 // Unix milliseconds
 }
 
-// Host is what a Keeper needs of the host. Its methods may be called concurrently.
+// Host is the part of the host that a Keeper uses. Its methods may be called concurrently.
 type Host interface {
 	// Owned returns a partition, nil if this host does not own it.
 	Owned(p store.PartitionID) store.Partition
-	// Arm has Due called at an instant, store.NoWake for never. With an error it is called again after a while.
+	// Arm sets the instant of the next call of Due, store.NoWake for none. With an error, Due is called again after a delay.
 	Arm(queue store.RunKey, wakeMs int64, err error)
-	// Kick says that there are commands in the inbox of a partition.
+	// Kick reports that a partition has commands in its inbox.
 	Kick(p store.PartitionID)
-	// StoreFailed says that the store has failed.
+	// StoreFailed reports that the store has failed.
 	StoreFailed(err error)
 }
 
-// Keeper keeps the queues of a host. Its methods may be called concurrently.
+// Keeper runs the queues of a host. Its methods may be called concurrently.
 type Keeper struct {
 	cfg  Config
 	host Host // set by Begin
 	life *lifecycle.Life
 
-	mu     sync.Mutex // guards queues; nothing is called while it is held
+	mu     sync.Mutex // guards queues; no function is called while it is held
 	queues map[store.RunKey]*queue
 }
 
-// queue is what is in memory of a queue, as long as its partition is this host's.
+// queue is the in-memory part of a queue. It is reset when this host acquires the queue's partition again.
 type queue struct {
-	mu    sync.Mutex // held while the queue is changed; the disk is waited for meanwhile
+	mu    sync.Mutex // guards the queue while it is changed, including the commit
 	owned store.Partition
 	taken store.CommandSeq // commands up to this one were taken
 	marks limit.Marks
@@ -69,16 +69,16 @@ func New(cfg Config) *Keeper {
 	return &Keeper{cfg: cfg, life: lifecycle.NewLife(), queues: map[store.RunKey]*queue{}}
 }
 
-// Begin tells the Keeper its host. It is called once.
+// Begin sets the Host and starts work. It is called once.
 func (k *Keeper) Begin(h Host) {
 	k.host = h
 	k.life.Begin()
 }
 
-// Close waits until no queue is being changed, and changes none any more.
+// Close waits until no queue is being changed. Afterwards none is.
 func (k *Keeper) Close() { k.life.Close() }
 
-// Limit fills in what holds a new run back, by the limits of its workflow as they are now.
+// Limit sets the limits of a new run from the current limits of its workflow.
 func (k *Keeper) Limit(ctx context.Context, n *run.NewRun) error {
 	rules, err := k.Rules(ctx, n.Key.Namespace, n.Workflow)
 	n.Limit = rules.Of(n.Input, n.Priority)
@@ -98,8 +98,8 @@ func (k *Keeper) Rules(ctx context.Context, ns store.NamespaceID, workflow strin
 	return rules, nil
 }
 
-// Set sets the limits of a workflow, durable on return, and has its queue looked at. id is random: that of the command which
-// asks for that.
+// Set sets the limits of a workflow, durable on return, and triggers processing of its queue. id is a random id for the
+// command that does that.
 func (k *Keeper) Set(ctx context.Context, l store.Limits, id store.Incarnation) error {
 	if err := k.life.Wait(ctx); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (k *Keeper) Set(ctx context.Context, l store.Limits, id store.Incarnation) 
 	return err
 }
 
-// Take takes a command for a queue, and those behind it, and returns when what follows from them is durable.
+// Take processes a command for a queue, and the commands behind it. It returns when the result is durable.
 func (k *Keeper) Take(ctx context.Context, owned store.Partition, cmd store.Command) error {
 	if err := k.life.Wait(ctx); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (k *Keeper) Take(ctx context.Context, owned store.Partition, cmd store.Comm
 	if q.owned != owned {
 		q.owned, q.taken, q.marks = owned, 0, limit.Marks{}
 	}
-	if cmd.Seq <= q.taken { // with one before
+	if cmd.Seq <= q.taken { // taken together with an earlier command
 		return nil
 	}
 	return k.change(ctx, q, cmd.To, max(cmd.Seq, 1)-1)
@@ -142,7 +142,7 @@ func (k *Keeper) queue(key store.RunKey) *queue {
 	return q
 }
 
-// Due has a queue looked at whose timer has rung, and returns at once. done is called when that is over.
+// Due processes a queue whose timer fired. It does not block. done is called when the queue has been processed.
 func (k *Keeper) Due(key store.RunKey, done func()) {
 	begun := k.life.Go(func(ctx context.Context) {
 		defer done()
@@ -159,7 +159,7 @@ func (k *Keeper) Due(key store.RunKey, done func()) {
 	}
 }
 
-// look looks at a queue by time.
+// look processes a queue without new commands.
 func (k *Keeper) look(ctx context.Context, key store.RunKey) error {
 	owned := k.host.Owned(key.Partition())
 	if owned == nil {
@@ -174,10 +174,10 @@ func (k *Keeper) look(ctx context.Context, key store.RunKey) error {
 	return k.change(ctx, q, key, noCommands)
 }
 
-// noCommands is behind all commands.
+// noCommands is greater than the number of any command.
 const noCommands = ^store.CommandSeq(0)
 
-// change lets a queue take the commands for it behind a number, and admits the runs that may begin.
+// change applies the commands for a queue that are numbered above after, and admits the runs that may begin.
 func (k *Keeper) change(ctx context.Context, q *queue, key store.RunKey, after store.CommandSeq) error {
 	for more := true; more; after = noCommands {
 		var cmds []store.Command
@@ -201,12 +201,12 @@ func (k *Keeper) change(ctx context.Context, q *queue, key store.RunKey, after s
 	return nil
 }
 
-// takes reports whether a command is for a queue.
+// takes reports whether queues process commands of a kind.
 func takes(kind store.CommandKind) bool {
 	return kind == store.CommandSlotAsk || kind == store.CommandSlotReturn || kind == store.CommandLimits
 }
 
-// commit makes one change of a queue durable, and reports whether there is more to do at once.
+// commit makes one change of a queue durable. It reports whether there is more to do at once.
 func (k *Keeper) commit(ctx context.Context, q *queue, key store.RunKey, cmds []store.Command) (more bool, err error) {
 	rules, err := k.Rules(ctx, key.Namespace, key.ID)
 	if err != nil {
@@ -250,7 +250,7 @@ func (k *Keeper) commit(ctx context.Context, q *queue, key store.RunKey, cmds []
 	return c.More, nil
 }
 
-// apply lets a queue take a command. One that says nothing that can be read changes nothing.
+// apply applies a command to a queue. Malformed commands are ignored.
 func apply(b *limit.Book, cmd *store.Command) {
 	var m run.Message
 	if json.Unmarshal(cmd.Data, &m) != nil {
@@ -267,7 +267,7 @@ func apply(b *limit.Book, cmd *store.Command) {
 	}
 }
 
-// receivers returns the partitions of the receivers of commands.
+// receivers returns the partitions that commands are sent to.
 func receivers(cmds []store.Command) (list []store.PartitionID) {
 	for i := range cmds {
 		list = append(list, cmds[i].To.Partition())
@@ -276,7 +276,7 @@ func receivers(cmds []store.Command) (list []store.PartitionID) {
 	return slices.Compact(list)
 }
 
-// Place returns where a run stands in the queue of its workflow, false if it does not wait.
+// Place returns the position of a run in the queue of its workflow, false if the run does not wait.
 func (k *Keeper) Place(ctx context.Context, st *store.RunState) (p limit.Place, ok bool, err error) {
 	key := store.RunKey{Namespace: st.Run.Namespace, ID: st.Workflow}
 	rules, err := k.Rules(ctx, key.Namespace, key.ID)
@@ -286,7 +286,7 @@ func (k *Keeper) Place(ctx context.Context, st *store.RunState) (p limit.Place, 
 	return limit.Find(k.reader(ctx, key), rules, k.cfg.Now(), st.Run.ID, st.Incarnation)
 }
 
-// Count returns how many runs of a workflow wait, and how many hold a slot.
+// Count returns how many runs of a workflow wait and how many hold a slot.
 func (k *Keeper) Count(ctx context.Context, ns store.NamespaceID, workflow string) (limit.Stats, error) {
 	return limit.Count(k.reader(ctx, store.RunKey{Namespace: ns, ID: workflow}))
 }

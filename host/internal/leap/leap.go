@@ -1,5 +1,5 @@
-// Package leap holds the clocks of runs whose sleeps are skipped. Such a run, its children and theirs are a family, which has
-// one clock: the host's, but never before the instant to which the family has leapt. All other runs have the host's clock.
+// Package leap holds the clocks of runs whose sleeps are skipped. Such a run and all its descendants are a family with one
+// clock: the host's clock, but never earlier than the family's last leap. All other runs use the host's clock.
 package leap
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Clocks are the clocks of all families of a host. The zero value has none. It is safe for concurrent use.
+// Clocks holds the clocks of all families of a host. The zero Clocks has no family. It is safe for concurrent use.
 type Clocks struct {
-	any atomic.Bool // there is a family; it saves other hosts the lock
+	any atomic.Bool // there is a family; without one, Now needs no lock
 
 	mu       sync.Mutex
 	families map[store.RunKey]member
@@ -22,15 +22,16 @@ type Clocks struct {
 // member is a run of a family.
 type member struct {
 	*family
-	incarnation store.Incarnation // which run of its id it is; zero: that which asks next
+	incarnation store.Incarnation // tells runs with the same id apart; zero: set by the next call of Now
 }
 
 type family struct {
 	root   store.RunKey
-	unixMs int64 // the instant to which it has leapt
+	unixMs int64 // the latest instant passed to Leap
 }
 
-// Begin makes a run the root of a family, and reports whether it is a new one: a run that is a member of one stays there.
+// Begin makes a run the root of a new family. It returns false if the run is already a member of a family, and leaves it
+// there.
 func (c *Clocks) Begin(root store.RunKey, incarnation store.Incarnation) (begun bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +46,7 @@ func (c *Clocks) Begin(root store.RunKey, incarnation store.Incarnation) (begun 
 	return true
 }
 
-// End dissolves the family of a root: from then on its members have the host's clock.
+// End dissolves the family of a root. From then on its members use the host's clock.
 func (c *Clocks) End(root store.RunKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,9 +58,9 @@ func (c *Clocks) End(root store.RunKey) {
 	c.any.Store(len(c.families) > 0)
 }
 
-// Now returns the instant of a run's clock, in Unix milliseconds, where that of the host shows now. parent is the run that has
-// started it, with an empty id if none has: a child of a member becomes one. Another run that has taken the id of a member is a
-// stranger.
+// Now returns the time of a run's clock, in Unix milliseconds; now is the time of the host's clock. parent is the run that
+// started it, with an empty id if there is none, and begot the parent's incarnation. A child of a member becomes a member. A
+// later run with the id of a member, but another incarnation, is no member.
 func (c *Clocks) Now(now int64, run, parent store.RunKey, incarnation, begot store.Incarnation) int64 {
 	if !c.any.Load() {
 		return now
@@ -85,12 +86,12 @@ func (c *Clocks) Now(now int64, run, parent store.RunKey, incarnation, begot sto
 	return max(now, m.unixMs)
 }
 
-// same reports whether two incarnations may be one: a zero one is not known.
+// same reports whether two incarnations may be the same. A zero incarnation is unknown and matches any.
 func same(a, b store.Incarnation) bool {
 	return a == b || a == (store.Incarnation{}) || b == (store.Incarnation{})
 }
 
-// Leap moves the clock of a root's family to an instant, unless it shows a later one.
+// Leap moves the clock of a root's family forward to unixMs. It does nothing if the family has leapt further.
 func (c *Clocks) Leap(root store.RunKey, unixMs int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +100,7 @@ func (c *Clocks) Leap(root store.RunKey, unixMs int64) {
 	}
 }
 
-// Members returns the runs of a root's family that are known, by their ids.
+// Members returns the known members of a root's family, sorted by id.
 func (c *Clocks) Members(root store.RunKey) (keys []store.RunKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,33 +8,33 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Reader reads cells of a queue in the order of their keys: from a key up to another one, which is excluded, at most limit of
-// them. The cells do not change while a Book is in use.
+// Reader reads at most limit cells of a queue in the order of their keys, from from up to but excluding to. The cells must
+// not change while a Book is in use.
 type Reader func(from, to []byte, limit int) ([]store.Cell, error)
 
-// Marks say, for parts of a queue by their prefix, before which key there are no cells. A scan for the first key starts there
-// and so skips the tombstones of deleted cells, which a store keeps for a while. The owner of a queue keeps its Marks from one
-// Book to the next, and discards them when a commit fails: they may already describe what was not committed.
+// Marks hold, for key prefixes, a key before which there are no cells. A scan for the first key starts there and so skips
+// the tombstones of deleted cells, which a store keeps for some time. The owner of a queue passes its Marks from one Book
+// to the next. It discards them when a commit fails, since they may already describe what was not committed.
 type Marks map[string]string
 
-// cells is a view of the cells of a queue with changes that are not committed.
+// cells is a view of the cells of a queue with uncommitted changes.
 type cells struct {
 	read    Reader
 	marks   Marks
-	changed map[string][]byte // nil = removed
+	changed map[string][]byte // nil = deleted
 	order   []string          // keys of changed, sorted
 	ahead   map[string]*window
-	err     error // the first one; then nothing that was read counts
+	err     error // the first error; afterwards everything that was read is invalid
 }
 
-// window is what was read of a part of the stored cells, in order.
+// window is a portion of the stored cells of a prefix, in order.
 type window struct {
 	keys []string
-	next []byte // where to read on; nil at the end
-	size int    // of the next portion
+	next []byte // where the next read starts; nil at the end
+	size int    // of the next read
 }
 
-// Portions of reads: most parts are looked at once or twice, and some from their beginning to their end.
+// Sizes of reads. Most prefixes are read once or twice, some are read to the end.
 const (
 	firstPortion = 2
 	maxPortion   = 256
@@ -62,7 +62,7 @@ func (c *cells) get(key string) []byte {
 	return list[0].Value
 }
 
-// set sets a cell; nil removes it.
+// set sets a cell; nil deletes it.
 func (c *cells) set(key string, value []byte) {
 	if _, ok := c.changed[key]; !ok {
 		i, _ := slices.BinarySearch(c.order, key)
@@ -79,7 +79,7 @@ func (c *cells) set(key string, value []byte) {
 	}
 }
 
-// first returns the first key with a prefix that is not before from, empty if there is none.
+// first returns the first key with the prefix at or after from, empty if there is none.
 func (c *cells) first(prefix, from string) string {
 	stored := c.firstStored(prefix, from)
 	for i, _ := slices.BinarySearch(c.order, from); i < len(c.order) && strings.HasPrefix(c.order[i], prefix); i++ {
@@ -93,7 +93,7 @@ func (c *cells) first(prefix, from string) string {
 	return stored
 }
 
-// firstStored is first of those cells that are in the store, and were not removed.
+// firstStored is like first, but covers only stored cells that were not deleted.
 func (c *cells) firstStored(prefix, from string) string {
 	w := c.ahead[prefix]
 	if w == nil {
@@ -105,7 +105,7 @@ func (c *cells) firstStored(prefix, from string) string {
 			if v, ok := c.changed[w.keys[0]]; w.keys[0] >= from && (!ok || v != nil) {
 				return w.keys[0]
 			}
-			w.keys = w.keys[1:] // a key that is set again is found among the changes
+			w.keys = w.keys[1:] // if it was set again, first finds it among the changes
 		}
 		if w.next == nil || c.err != nil {
 			return ""
@@ -126,7 +126,7 @@ func (c *cells) firstStored(prefix, from string) string {
 	}
 }
 
-// front returns the first key with a prefix whose part of the queue has a mark, empty if there is none.
+// front returns the first key with a prefix and updates the mark of the prefix. It is empty if there is none.
 func (c *cells) front(prefix string) string {
 	key := c.first(prefix, max(c.marks[prefix], prefix))
 	if c.err == nil && c.marks != nil {
@@ -138,7 +138,7 @@ func (c *cells) front(prefix string) string {
 	return key
 }
 
-// changes returns the cells to be committed.
+// changes returns the cells to commit.
 func (c *cells) changes() []store.Cell {
 	list := make([]store.Cell, 0, len(c.order))
 	for _, key := range c.order {

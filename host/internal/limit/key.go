@@ -14,11 +14,11 @@ import (
 // inputRoot begins the path of every key.
 const inputRoot = "input"
 
-// maxKeyText bounds the text of a key that is kept with a run, to be shown. A longer one is shown as its digest.
+// maxKeyText bounds the text of a key that is stored with a run for display. A longer key is shown as its digest.
 const maxKeyText = 256
 
-// Of returns what the limits of a workflow have to know of a run: the keys of the rules, taken from its input, and its priority.
-// It returns nil if there is no rule. A key that the input does not have is the empty one, which all such runs have in common.
+// Of returns what the limits need of a run: the keys of the rules, read from its input, and its priority. It returns nil if
+// there are no rules. A key that the input lacks is empty; all such runs share the empty key.
 func (l Rules) Of(input []byte, priority int) *journal.Limit {
 	if len(l) == 0 {
 		return nil
@@ -32,7 +32,7 @@ func (l Rules) Of(input []byte, priority int) *journal.Limit {
 	return x
 }
 
-// CheckPriority returns what is wrong with a priority.
+// CheckPriority returns an error if a priority is out of range.
 func CheckPriority(p int) error {
 	if p < -MaxPriority || p > MaxPriority {
 		return abi.Errorf(abi.InvalidArgument, "a priority is from %d to %d, got %d", -MaxPriority, MaxPriority, p)
@@ -40,7 +40,7 @@ func CheckPriority(p int) error {
 	return nil
 }
 
-// keyAt returns the text of the value at a path of an input: compact JSON, empty if there is none.
+// keyAt returns the value at a path of an input as compact JSON, empty if there is none.
 func keyAt(input []byte, path []string) string {
 	for _, name := range path {
 		var members map[string]json.RawMessage
@@ -54,11 +54,11 @@ func keyAt(input []byte, path []string) string {
 		return ""
 	}
 	text := b.String()
-	var word string // so that the same text, written in different ways, is the same key
+	var word string // different JSON spellings of a string are the same key
 	if json.Unmarshal(b.Bytes(), &word) == nil && strings.HasPrefix(text, `"`) {
 		b.Reset()
 		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false) // the key is shown to people, and in no page
+		e.SetEscapeHTML(false) // the key is shown to people, never in HTML
 		_ = e.Encode(word)     // text always encodes
 		text = strings.TrimSuffix(b.String(), "\n")
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 )
 
-// lane returns a lane by its name, nil if there is none.
+// lane returns a lane by name, nil if there is none.
 func (b *Book) lane(name string) *lane {
 	l, ok := b.lanes[name]
 	if ok {
@@ -21,7 +21,7 @@ func (b *Book) lane(name string) *lane {
 	return l
 }
 
-// counter returns a counter by its name. If there is none it makes one for a rule, and returns nil without a rule.
+// counter returns a counter by name. If there is none, it creates one for the rule; with an empty rule it returns nil.
 func (b *Book) counter(name, rule string) *counter {
 	c := b.counters[name]
 	if c == nil {
@@ -40,14 +40,14 @@ func (b *Book) counter(name, rule string) *counter {
 	return c
 }
 
-// line has a lane wait for its turn behind all others.
+// line puts a lane at the end of the order of turns.
 func (b *Book) line(name string, l *lane) {
 	l.Seq = b.q.Next
 	b.q.Next++
 	b.ready(name, l)
 }
 
-// ready says that a run of a lane may be admitted, as far as is known.
+// ready marks a lane as ready: as far as is known, its first run may be admitted.
 func (b *Book) ready(name string, l *lane) {
 	l.Blocked = nil
 	b.c.set(readyKey(name, l), []byte{})
@@ -65,7 +65,7 @@ func (b *Book) unready(name string, l *lane) {
 	}
 }
 
-// full reports whether a rule for all runs admits none.
+// full reports whether a rule without a key admits no run.
 func (b *Book) full() bool {
 	for i := range b.rules {
 		r := &b.rules[i]
@@ -86,7 +86,7 @@ func (b *Book) full() bool {
 	return false
 }
 
-// blocking returns the counter that admits no run of a lane, empty if there is none.
+// blocking returns the counter that blocks a lane, empty if there is none.
 func (b *Book) blocking(l *lane) string {
 	for i := range b.rules {
 		r := &b.rules[i]
@@ -112,13 +112,13 @@ func (r *Rule) room(c *counter, now int64) int64 {
 	return int64(r.Max - len(c.times(now, r.WindowMs)))
 }
 
-// freeMs returns when a rate that admits none admits another run.
+// freeMs returns when a rate that is exhausted admits another run.
 func (r *Rule) freeMs(c *counter, now int64) int64 {
 	times := c.times(now, r.WindowMs)
 	return times[len(times)-r.Max] + r.WindowMs
 }
 
-// block has a lane wait for a counter.
+// block makes a lane wait for a counter.
 func (b *Book) block(name string, l *lane, by string) {
 	b.unready(name, l)
 	l.Blocked = []byte(by)
@@ -127,8 +127,8 @@ func (b *Book) block(name string, l *lane, by string) {
 	b.pass(l, by)
 }
 
-// pass is called when a lane does not use its turn: it has no run left, or is blocked by the counter but. Each other counter of
-// its rules that has room has its first blocked lane looked at again, since nothing else would.
+// pass is called when a lane does not use its turn, because it has no run left or the counter but blocks it. It unblocks the
+// first lane of each other counter of the lane that has room: no other event would.
 func (b *Book) pass(l *lane, but string) {
 	for i := range b.rules {
 		r := &b.rules[i]
@@ -143,7 +143,7 @@ func (b *Book) pass(l *lane, but string) {
 	}
 }
 
-// unblock has a lane looked at again that waits for a counter.
+// unblock makes a lane that waits for a counter ready again.
 func (b *Book) unblock(name string, l *lane) {
 	by := string(l.Blocked)
 	b.c.set(partBlocked+by+name, nil)
@@ -153,7 +153,7 @@ func (b *Book) unblock(name string, l *lane) {
 	b.ready(name, l)
 }
 
-// unblockOne has the first lane looked at again that waits for a counter. It reports false if there is none.
+// unblockOne unblocks the first lane that waits for a counter. It reports false if there is none.
 func (b *Book) unblockOne(id string, c *counter) bool {
 	if c.Blocked <= 0 {
 		return false
@@ -171,7 +171,7 @@ func (b *Book) unblockOne(id string, c *counter) bool {
 	return true
 }
 
-// release has as many lanes looked at again as a counter has room for.
+// release unblocks as many lanes as a counter has room for.
 func (b *Book) release(id string, c *counter) {
 	n := c.Blocked
 	if r := b.rules.find(c.Rule); r != nil {
@@ -183,13 +183,13 @@ func (b *Book) release(id string, c *counter) {
 		}
 		b.budget--
 	}
-	if n > 0 { // the next Book goes on
+	if n > 0 { // the next Book continues
 		b.expires(id, c, max(b.now, 1))
 		b.more = true
 	}
 }
 
-// expires has a counter looked at at an instant.
+// expires sets the instant at which expire processes a counter, 0 for none.
 func (b *Book) expires(id string, c *counter, ms int64) {
 	if c.DueMs == ms {
 		return
@@ -207,7 +207,7 @@ func expiryOf(key string) int64 {
 	return int64(binary.BigEndian.Uint64([]byte(key[len(partExpiry):])))
 }
 
-// expire looks at the counters whose instant has come: they admit runs again, or are empty.
+// expire processes the counters that are due: they admit runs again, or are empty.
 func (b *Book) expire() {
 	for range maxMoves {
 		key := b.c.front(partExpiry)
@@ -225,7 +225,7 @@ func (b *Book) expire() {
 		}
 		b.expires(id, c, 0)
 		r := b.rules.find(c.Rule)
-		if r == nil || r.WindowMs == 0 { // its rule may have been removed
+		if r == nil || r.WindowMs == 0 { // the rule may have been removed
 			c.read, c.at = true, nil
 			b.release(id, c)
 			continue
@@ -243,7 +243,7 @@ func (b *Book) expire() {
 	b.more = true
 }
 
-// reconsider has lanes looked at again that wait for counters, since the rules were changed.
+// reconsider unblocks blocked lanes after a change of the rules, as far as the budget allows.
 func (b *Book) reconsider() {
 	for ; b.q.Free != nil && b.mayLook(); b.budget-- {
 		key := b.c.first(partBlocked, string(b.q.Free))

@@ -6,15 +6,15 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// MaxPlace bounds the runs that are counted to find the place of one.
+// MaxPlace bounds the runs that Find counts.
 const MaxPlace = 1000
 
-// Place is where a run stands in a queue.
+// Place is the position of a run in its queue.
 type Place struct {
-	Place   int    // among the runs with the same keys, from 1; MaxPlace + 1 = behind MaxPlace others
-	Same    int64  // so many runs with the same keys wait
-	Waiting int64  // so many runs of the workflow wait
-	Rule    string // that lets no other run begin, as text; empty if it is its turn next
+	Place   int    // among the runs with the same keys, from 1; MaxPlace + 1 = behind at least MaxPlace runs
+	Same    int64  // waiting runs with the same keys
+	Waiting int64  // waiting runs of the workflow
+	Rule    string // the rule that blocks the run, as text; empty if no rule does
 }
 
 // Find returns the place of a run, false if it does not wait.
@@ -44,7 +44,7 @@ func Find(read Reader, rules Rules, now int64, run string, of store.Incarnation)
 	return p, true, b.c.err
 }
 
-// holds returns the rule that holds a lane back, nil if none does.
+// holds returns a rule that blocks a lane, nil if there is none.
 func (b *Book) holds(l *lane) *Rule {
 	for i := range b.rules {
 		r := &b.rules[i]
@@ -59,13 +59,13 @@ func (b *Book) holds(l *lane) *Rule {
 	return nil
 }
 
-// Stats is what a queue holds.
+// Stats is the size of a queue.
 type Stats struct {
-	Waiting int64 // runs that wait
-	Held    int64 // runs that were admitted, and have not ended
+	Waiting int64 // waiting runs
+	Held    int64 // admitted runs that have not ended
 }
 
-// Count returns the numbers of a queue.
+// Count returns the size of a queue.
 func Count(read Reader) (s Stats, err error) {
 	b, err := Open(read, nil, nil, 0)
 	if err != nil {
@@ -74,8 +74,8 @@ func Count(read Reader) (s Stats, err error) {
 	return Stats{b.q.Waiting, b.q.Held}, nil
 }
 
-// Check returns what is wrong with the cells of a queue, which are all that it has: counts that are not those of the cells, and
-// cells that name others which are not there.
+// Check returns the inconsistencies in the complete list of cells of a queue: wrong counts, and references to cells that
+// do not exist.
 func Check(list []store.Cell) (problems []string) {
 	at := map[string][]byte{}
 	n := map[byte]int64{}

@@ -11,40 +11,40 @@ import (
 )
 
 const (
-	// fairTurn says that each eighth run that is admitted is of the lane whose turn it is, whatever the priorities are: so no key
-	// starves while others always have something more urgent.
+	// fairTurn: every eighth admission takes the lane whose turn it is, regardless of priorities. So no key starves while more
+	// urgent runs keep arriving.
 	fairTurn = 8
-	// maxMoves bounds the lanes that one Admit looks at without admitting a run, and those that one Book has looked at again.
+	// maxMoves bounds the lanes that one Admit visits without admitting a run, and the lanes that one Book unblocks.
 	maxMoves = 1024
-	// maxChanges bounds the cells, lanes and counters that one Book touches before it leaves the rest to the next one: a batch of
-	// commands and one more step stay below store.MaxCells then, whatever the rules are. A Book that could not be committed would
-	// be made again, the same, for ever.
+	// maxChanges bounds the cells, lanes and counters that one Book touches before it leaves the rest to the next Book. A batch
+	// of commands plus one step then stays below store.MaxCells under any rules. A Book that is too large to commit would be
+	// rebuilt identically for ever.
 	maxChanges = store.MaxCells / 2
 )
 
-// Book is a queue with changes that are not committed. It is used once: whoever has committed it makes another one.
+// Book is a queue with uncommitted changes. It is used for one commit.
 type Book struct {
 	c        *cells
 	rules    Rules
 	now      int64
 	q        queue
-	lanes    map[string]*lane // that were read, nil if there is none
+	lanes    map[string]*lane // lanes that were read, nil if there is none
 	counters map[string]*counter
-	wakeMs   int64  // as it is stored
-	before   []byte // the record as it is stored
-	budget   int    // of lanes that are to be looked at again
+	wakeMs   int64  // the stored wake
+	before   []byte // the stored record of the queue
+	budget   int    // how many more lanes may be unblocked
 	most     int    // maxChanges
 	more     bool
 }
 
-// Grant is a run that was admitted.
+// Grant is an admitted run.
 type Grant struct {
 	Run         string
 	Incarnation store.Incarnation
-	Ask         store.CommandID // of the command with which it asked
+	Ask         store.CommandID // the command with which the run asked
 }
 
-// Open returns a queue as it is stored. marks may be nil; they are changed.
+// Open reads the record of a queue. marks may be nil; the Book changes them.
 func Open(read Reader, marks Marks, rules Rules, now int64) (*Book, error) {
 	b := &Book{c: newCells(read, marks), rules: rules, now: now, lanes: map[string]*lane{}, counters: map[string]*counter{},
 		budget: maxMoves, most: maxChanges}
@@ -71,7 +71,7 @@ func (b *Book) fail(err error) {
 	}
 }
 
-// Ask lets a run wait for a slot. One that waits or has a slot already changes nothing.
+// Ask queues a run for a slot. It does nothing if the run already waits or holds a slot.
 func (b *Book) Ask(run string, ask store.CommandID, x *journal.Limit) {
 	for _, part := range []string{partPlace, partHolder} {
 		if v := b.c.get(part + run); v != nil && incarnationOf(part, v) == ask.Incarnation {
@@ -81,7 +81,7 @@ func (b *Book) Ask(run string, ask store.CommandID, x *journal.Limit) {
 	name := laneOf(x.Keys)
 	l := b.lane(name)
 	head := priorityText(x.Priority) + seqBytes(b.q.Next)
-	if kept := b.c.get(partKept + run); kept != nil { // it had a place before it was paused
+	if kept := b.c.get(partKept + run); kept != nil { // the run had a place before it was paused
 		if n := len(kept) - len(ask.Incarnation); n > nameBytes && incarnationOf(partKept, kept) == ask.Incarnation &&
 			string(kept[:nameBytes]) == name {
 			head = string(kept[nameBytes:n])
@@ -112,7 +112,7 @@ func (b *Book) Ask(run string, ask store.CommandID, x *journal.Limit) {
 	b.c.set(partPlace+run, append([]byte(name+head), ask.Incarnation[:]...))
 }
 
-// incarnationOf returns the incarnation in the cell of a run.
+// incarnationOf returns the incarnation in a cell of a run.
 func incarnationOf(part string, v []byte) (i store.Incarnation) {
 	from := 0
 	if part == partPlace || part == partKept {
@@ -124,8 +124,9 @@ func incarnationOf(part string, v []byte) (i store.Incarnation) {
 	return i
 }
 
-// Return takes back the slot of a run, or its place in the queue. With keep, the run has its place again when it asks again: it
-// is paused, and lets others pass meanwhile. One that was admitted in that moment has none to keep, and asks behind the others.
+// Return returns the slot of a run, or its place in the queue. With keep, a waiting run is being paused: other runs pass it,
+// and it gets its place back when it asks again. A run that was just admitted has no place to keep and asks behind the
+// others.
 func (b *Book) Return(run string, of store.Incarnation, keep bool) {
 	if v := b.c.get(partKept + run); !keep && v != nil && incarnationOf(partKept, v) == of {
 		b.c.set(partKept+run, nil)
@@ -151,7 +152,7 @@ func (b *Book) Return(run string, of store.Incarnation, keep bool) {
 	}
 }
 
-// leave takes a run out of its lane.
+// leave removes a run from its lane.
 func (b *Book) leave(name, place string) {
 	l := b.lane(name)
 	if l == nil {
@@ -188,8 +189,7 @@ func (b *Book) leave(name, place string) {
 	}
 }
 
-// Admit admits runs that wait, in their order, at most limit of them, and returns them. More says afterwards whether there is
-// more to do at once.
+// Admit admits at most limit waiting runs, in order, and returns them. Commit.More says whether there is more to do at once.
 func (b *Book) Admit(limit int) (grants []Grant) {
 	b.expire()
 	b.reconsider()
@@ -221,13 +221,13 @@ func (b *Book) Admit(limit int) (grants []Grant) {
 	return nil
 }
 
-// crowded reports whether the Book has changed as much as one commit should hold.
+// crowded reports whether the Book has changed as much as one commit should contain.
 func (b *Book) crowded() bool { return len(b.c.order)+len(b.lanes)+len(b.counters) > b.most }
 
-// mayLook reports whether another lane may be looked at again.
+// mayLook reports whether another lane may be unblocked.
 func (b *Book) mayLook() bool { return b.budget > 0 && !b.crowded() }
 
-// next returns the lane whose first run is the next one, empty if there is none.
+// next returns the lane of the next run, empty if there is none.
 func (b *Book) next() string {
 	prefix := partTurn
 	if b.q.Given%fairTurn != fairTurn-1 {
@@ -266,7 +266,7 @@ func (b *Book) grant(name string, l *lane) Grant {
 	for i := range b.rules {
 		r := &b.rules[i]
 		if r.Per == "" && r.WindowMs == 0 {
-			continue // the queue counts these
+			continue // the queue record counts these
 		}
 		id := r.counterOf(l)
 		c := b.counter(id, r.name())
@@ -286,7 +286,7 @@ func (b *Book) grant(name string, l *lane) Grant {
 	b.q.Given++
 	b.leave(name, place)
 	l = b.lane(name)
-	if l != nil { // the others had their turn before it has another one
+	if l != nil { // the other lanes get their turn first
 		b.unready(name, l)
 		b.line(name, l)
 	}
@@ -294,16 +294,16 @@ func (b *Book) grant(name string, l *lane) Grant {
 		Ask: store.CommandID{Incarnation: w.Incarnation, Iteration: w.Iteration, Seq: w.Seq}}
 }
 
-// Commit is what has to become durable of a Book.
+// Commit is the part of a Book to make durable.
 type Commit struct {
 	Before store.Cell // see store.QueueSet
 	Cells  []store.Cell
-	// OldWakeMs and WakeMs are the former and the new wake of the queue, store.NoWake for none.
+	// OldWakeMs and WakeMs are the old and new wakes of the queue, store.NoWake for none.
 	OldWakeMs, WakeMs int64
 	More              bool // there is more to do at once
 }
 
-// Close returns what has to be committed.
+// Close returns the changes to commit.
 func (b *Book) Close() (*Commit, error) {
 	for name, l := range b.lanes {
 		b.save(partLane+name, l != nil, l)
@@ -336,7 +336,7 @@ func wakeOf(ms int64) int64 {
 	return ms
 }
 
-// save sets a cell to what is there, unless it is that already.
+// save sets a cell to the encoding of x, or deletes it if there is false. It does nothing if the cell is up to date.
 func (b *Book) save(key string, there bool, x any) {
 	old := b.c.get(key)
 	switch {

@@ -14,19 +14,18 @@ import (
 // Parts of a queue, as the first byte of the keys of its cells.
 //
 //	q                                        the queue: counts
-//	w lane, priority u8, seq u64be           a run that waits
-//	i run id                                 the place of a run that waits: the rest of its key, incarnation
-//	k run id                                 the place that a paused run has when it asks again, as in i
-//	h run id                                 a run that holds a slot: incarnation, the ids of its counters
-//	l lane                                   a lane: the runs that wait and have the same keys
-//	r priority u8, seq u64be, lane           a lane that may have a run admitted, by the priority of its first run
-//	f seq u64be, lane                        the same, by seq alone
+//	w lane, priority u8, seq u64be           a waiting run
+//	i run id                                 the place of a waiting run: the rest of its key, incarnation
+//	k run id                                 the place that a paused run gets when it asks again, as in i
+//	h run id                                 a run that holds a slot: incarnation, names of its counters
+//	l lane                                   a lane: the waiting runs with the same keys
+//	r priority u8, seq u64be, lane           a ready lane, ordered by the priority of its first run
+//	f seq u64be, lane                        the same, ordered by seq alone
 //	b counter, lane                          a lane that waits for a counter
-//	c counter                                a counter: what goes on, or has begun lately, under a rule with a key
-//	x ms u64be, counter                      when a counter is to be looked at
+//	c counter                                a counter: runs in progress under a rule with a key, or recent ones under a rate
+//	x ms u64be, counter                      when a counter is due
 //
-// A lane and a counter are named by 16 bytes of a SHA-256. A priority is stored as 127 less itself, so that the greatest comes
-// first.
+// Lanes and counters are named by 16 bytes of a SHA-256. A priority p is stored as 127-p, so the greatest comes first.
 const (
 	partQueue   = "q"
 	partWaiter  = "w"
@@ -51,10 +50,10 @@ type queue struct {
 	Held     int64         `json:"held,omitempty"`
 	Next     uint64        `json:"next"` // the next seq
 	Given    uint64        `json:"given"`
-	Ready    map[int]int64 `json:"ready,omitempty"` // lanes that are ready, by priority
+	Ready    map[int]int64 `json:"ready,omitempty"` // ready lanes, by priority
 	WakeMs   int64         `json:"wake,omitempty"`  // its key in the wake index, 0 = none
-	Rules    []byte        `json:"rules,omitempty"` // as of the newest commit, digest
-	// Free says that the rules were changed: lanes that are blocked are to be looked at again, from this key on.
+	Rules    []byte        `json:"rules,omitempty"` // digest of the rules as of the newest commit
+	// Free is set after a change of the rules: blocked lanes must be unblocked, from this key on.
 	Free []byte `json:"free,omitempty"`
 }
 
@@ -62,15 +61,15 @@ type queue struct {
 type lane struct {
 	Waiting int64             `json:"n"`
 	Head    []byte            `json:"head"` // priority and seq of its first run
-	Seq     uint64            `json:"seq"`  // its place among the lanes
+	Seq     uint64            `json:"seq"`  // position in the order of turns
 	Blocked []byte            `json:"blocked,omitempty"`
 	Keys    map[string][]byte `json:"keys,omitempty"` // digests of the keys, by path
 }
 
-// priority returns that of the lane's first run, as it is stored.
+// priority returns the stored priority of the lane's first run.
 func (l *lane) priority() byte { return l.Head[0] }
 
-// waiter is a run that waits.
+// waiter is a waiting run.
 type waiter struct {
 	Run         string            `json:"run"`
 	Incarnation store.Incarnation `json:"inc"`
@@ -83,16 +82,16 @@ type counter struct {
 	Rule    string `json:"rule"` // name of the rule
 	Held    int64  `json:"held,omitempty"`
 	Blocked int64  `json:"blocked,omitempty"` // lanes that wait for it
-	// Log is the instants at which runs were admitted under a rate, each as the varint of its distance from the one before.
+	// Log has the instants at which a rate admitted runs, as varints of the differences.
 	Log   []byte `json:"log,omitempty"`
-	DueMs int64  `json:"due,omitempty"` // its cell in the part x, 0 = none
+	DueMs int64  `json:"due,omitempty"` // its cell in part x, 0 = none
 
-	read bool    // at is what the log says
+	read bool    // the log was decoded into at
 	at   []int64 // instants
 }
 
-// times returns the instants of the log that are within a window before now. One that is in the future, because the clock was set
-// back, counts as now.
+// times returns the instants of the log within the window before now. An instant in the future counts as now: the clock was
+// set back.
 func (c *counter) times(now, windowMs int64) []int64 {
 	if !c.read {
 		c.read = true
@@ -127,7 +126,7 @@ func (c *counter) encode() {
 	}
 }
 
-// nameOf returns the name of a lane or counter: 16 bytes of the SHA-256 of texts.
+// nameOf returns the name of a lane or counter: 16 bytes of the SHA-256 of the texts and their lengths.
 func nameOf(texts ...string) string {
 	h := sha256.New()
 	var n [8]byte
@@ -156,14 +155,14 @@ func (r *Rule) counterOf(l *lane) string {
 	return nameOf(r.name(), string(l.Keys[r.Per]))
 }
 
-// priorityText returns a priority as it is stored, one byte.
+// priorityText returns a priority as stored, in one byte.
 func priorityText(p int) string {
 	return string([]byte{byte(127 - min(max(p, -MaxPriority), MaxPriority))})
 }
 
 func seqBytes(seq uint64) string { return string(binary.BigEndian.AppendUint64(nil, seq)) }
 
-// readyKey and turnKey return the cells of a lane that is ready.
+// readyKey and turnKey return the keys of the cells of a ready lane.
 func readyKey(name string, l *lane) string {
 	return partReady + string(l.Head[:1]) + seqBytes(l.Seq) + name
 }
@@ -180,7 +179,7 @@ func encode(x any) []byte {
 	return b
 }
 
-// decodeInto reads a record. what names it.
+// decodeInto decodes a record; what names it in the error.
 func decodeInto(what string, b []byte, x any) error {
 	if err := json.Unmarshal(b, x); err != nil {
 		return fmt.Errorf("%w: %s of a queue: %w", store.ErrCorrupt, what, err)

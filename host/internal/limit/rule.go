@@ -1,8 +1,8 @@
-// Package limit decides which runs of a workflow may begin: the rules that limit them, and the queue of those that wait. A queue
-// is cells in a store, so that a run that waits takes no memory: a Book reads the cells that it needs, changes them, and returns
-// what has to be committed.
+// Package limit decides which runs of a workflow may begin: it has the rules and the queue of the waiting runs. A queue
+// consists of cells in a store, so a waiting run takes no memory. A Book reads the cells that it needs, changes them, and
+// returns the changes to commit.
 //
-// The package is pure: it starts no goroutine, reads no clock and takes no lock. What it reads comes from a Reader.
+// The package is pure: it starts no goroutine, reads no clock and takes no lock. It reads cells through a Reader.
 package limit
 
 import (
@@ -15,30 +15,30 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// Limits of rules.
+// Bounds of rules.
 const (
-	// MaxRules bounds the rules of a workflow: each of them is looked at for each run that is admitted.
+	// MaxRules bounds the rules of a workflow: each admission checks all of them.
 	MaxRules = 8
-	// MaxConcurrency bounds the runs of one rule that go on at a time: more than a host has.
+	// MaxConcurrency bounds the concurrent runs of one rule. It is more than a host has.
 	MaxConcurrency = 1_000_000
-	// MaxRate bounds the runs of one window: the instants of all of them are kept, so that no window ever has more.
+	// MaxRate bounds the runs of one window. All their instants are stored, so no window ever has more than its rate.
 	MaxRate = 10_000
-	// MaxWindowMs bounds a window: a year.
+	// MaxWindowMs is the longest window: a year.
 	MaxWindowMs = 366 * 24 * 3600 * 1000
 	// MaxPath bounds the path of a key, in bytes.
 	MaxPath = 128
-	// MaxPriority is the greatest priority of a run, and its negative the least one.
+	// MaxPriority is the greatest priority of a run; -MaxPriority is the least.
 	MaxPriority = 100
 )
 
-// Rule limits the runs of a workflow: all of them together, or those with the same key.
+// Rule limits the runs of a workflow: all of them together, or the runs with the same key.
 type Rule struct {
-	Max      int    `json:"max"`              // so many at a time, or within each window
-	WindowMs int64  `json:"window,omitempty"` // of a rate; 0 = a limit of how many go on at a time
+	Max      int    `json:"max"`              // maximum number of concurrent runs, or of runs per window
+	WindowMs int64  `json:"window,omitempty"` // of a rate; 0 = a limit of concurrency
 	Per      string `json:"per,omitempty"`    // path of the key in the input, such as input.customer; empty = all runs
 }
 
-// Rules are those of one workflow.
+// Rules are the rules of one workflow.
 type Rules []Rule
 
 // ParseConcurrency reads a rule such as "5" or "5 per input.customer".
@@ -75,7 +75,7 @@ func ParseRate(text string) (r Rule, err error) {
 	return r, checkPath(r.Per)
 }
 
-// split takes the path of the key from a text, and returns what stands before it.
+// split cuts the path of the key off a text and returns the rest.
 func (r *Rule) split(text string) (string, error) {
 	words := strings.Fields(text)
 	switch {
@@ -88,7 +88,7 @@ func (r *Rule) split(text string) (string, error) {
 	return "", fmt.Errorf("%d words", len(words))
 }
 
-// checkPath returns what is wrong with the path of a key.
+// checkPath returns an error if the path of a key is invalid.
 func checkPath(path string) error {
 	if path == "" {
 		return nil
@@ -101,7 +101,7 @@ func checkPath(path string) error {
 	return nil
 }
 
-// String returns the rule as ParseConcurrency and ParseRate read it.
+// String returns the rule in the form that ParseConcurrency and ParseRate read.
 func (r Rule) String() string {
 	text := strconv.Itoa(r.Max)
 	if r.WindowMs > 0 {
@@ -113,12 +113,12 @@ func (r Rule) String() string {
 	return text
 }
 
-// name names what the rule counts: rules with one name count the same runs, whatever their numbers are.
+// name identifies what the rule counts: rules with the same name count the same runs, whatever their maximum.
 func (r *Rule) name() string {
 	return strconv.FormatInt(r.WindowMs, 10) + " " + r.Per
 }
 
-// Check returns what is wrong with the rules.
+// Check returns an error if there are too many rules, or two count the same runs.
 func (l Rules) Check() error {
 	if len(l) > MaxRules {
 		return abi.Errorf(abi.InvalidArgument, "%d limits, at most %d are allowed", len(l), MaxRules)
@@ -133,7 +133,7 @@ func (l Rules) Check() error {
 	return nil
 }
 
-// Encode returns the rules for the store.
+// Encode returns the rules as stored.
 func (l Rules) Encode() []byte {
 	if len(l) == 0 {
 		return nil
@@ -145,7 +145,7 @@ func (l Rules) Encode() []byte {
 	return b
 }
 
-// Decode reads what Encode has returned.
+// Decode reads what Encode returned.
 func Decode(b []byte) (l Rules, err error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -156,7 +156,7 @@ func Decode(b []byte) (l Rules, err error) {
 	return l, nil
 }
 
-// find returns the rule of a name, nil if there is none.
+// find returns the rule with a name, nil if there is none.
 func (l Rules) find(name string) *Rule {
 	for i := range l {
 		if l[i].name() == name {

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// maxBatchBytes bounds what one batch writes, about: a larger one holds up what comes behind it, and the shard while it is made.
-	// Some three hundred commits of runs that sleep are as much.
+	// maxBatchBytes is the approximate maximum size of a batch. A larger batch would delay the next batch, and block the shard
+	// while it is built. It has room for some three hundred commits of sleeping runs.
 	maxBatchBytes = 128 << 10
-	// commitBytes is what a commit writes of the run's state and index, commandBytes what a command has beside its payload.
+	// commitBytes is the size of a run's state and index in a commit, commandBytes the size of a command without its payload.
 	commitBytes, commandBytes = 256, 256
-	// awaitedBytes is what a handle takes for which a guest waits.
+	// awaitedBytes is the size of an awaited handle.
 	awaitedBytes = 3
 )
 
 // Batch is one group commit.
 type Batch struct {
 	Groups []store.Group
-	Bytes  int       // of entries, about
-	slots  [][]*slot // of each run of each group
+	Bytes  int       // approximate size of everything the batch writes
+	slots  [][]*slot // of each run, by group
 	parts  []*Partition
 
-	picked []*slot // before the groups are made
+	picked []*slot // the slots to commit, until group builds the groups
 }
 
 // Len returns the number of runs.
@@ -38,7 +38,7 @@ func (b *Batch) Len() (n int) {
 	return n
 }
 
-// add adds the commit of a slot, and returns about how much that writes.
+// add adds a slot's commit and returns the commit's approximate size in bytes.
 func (b *Batch) add(sl *slot, c *store.RunCommit) (bytes int) {
 	b.picked = append(b.picked, sl)
 	bytes = commitBytes + int(run.Stored(c)) + stateBytes(&c.State)
@@ -49,7 +49,7 @@ func (b *Batch) add(sl *slot, c *store.RunCommit) (bytes int) {
 	return bytes
 }
 
-// stateBytes returns about how much the parts of a state take that have no bound of a few bytes.
+// stateBytes returns the approximate size of the variable-length parts of a state.
 func stateBytes(st *store.RunState) int {
 	n := len(st.Memo) + len(st.Reason) + awaitedBytes*len(st.Suspension.Awaited)
 	for i := range st.Attributes {
@@ -58,7 +58,7 @@ func stateBytes(st *store.RunState) int {
 	return n
 }
 
-// group makes the groups: the commits that the slots have prepared, by partition.
+// group takes the prepared commits of the picked slots and builds one group per partition.
 func (b *Batch) group() {
 	slots := b.picked
 	b.picked = nil
@@ -84,29 +84,29 @@ func (b *Batch) group() {
 	}
 }
 
-// remove takes a partition out.
+// remove removes a partition from the batch.
 func (b *Batch) remove(p *Partition) {
 	if i := slices.Index(b.parts, p); i >= 0 {
 		b.parts, b.Groups, b.slots = slices.Delete(b.parts, i, i+1), slices.Delete(b.Groups, i, i+1), slices.Delete(b.slots, i, i+1)
 	}
 }
 
-// leaveOut takes the commit of a run out, which the store has refused, and returns its slot.
+// leaveOut removes the commit of a run that the store refused, and returns the run's slot.
 func (b *Batch) leaveOut(group, n int) *slot {
 	sl, runs, slots := b.slots[group][n], &b.Groups[group].Runs, &b.slots[group]
 	*runs, *slots = slices.Delete(*runs, n, n+1), slices.Delete(*slots, n, n+1)
 	return sl
 }
 
-// commits is what there is to commit, and what is on its way: a run that has changed is ready, and is in one batch at most.
+// commits holds the runs to commit and counts the batches in flight. A run is in at most one batch.
 type commits struct {
-	limit  int                                  // of those that are on their way
-	flying int                                  // how many are
-	ready  fairqueue.Queue[queued.Group, *slot] // slots that may have something to commit, of workflows in turn
-	again  []*Batch                             // what is left of batches, one run of which was refused
+	limit  int                                  // maximum of flying
+	flying int                                  // batches in flight
+	ready  fairqueue.Queue[queued.Group, *slot] // slots that may have changes to commit; workflows take turns
+	again  []*Batch                             // batches to retry without the run or partition that the store refused
 }
 
-// add has a slot looked at when the next batch is made.
+// add queues a slot for the next batch.
 func (c *commits) add(sl *slot) {
 	if !sl.queued {
 		sl.queued = true
@@ -114,7 +114,7 @@ func (c *commits) add(sl *slot) {
 	}
 }
 
-// lose forgets the runs of a partition.
+// lose removes the runs of a partition.
 func (c *commits) lose(p *Partition) {
 	c.ready.DeleteFunc(func(sl *slot) bool { return sl.p == p })
 	for _, b := range c.again {
@@ -122,7 +122,7 @@ func (c *commits) lose(p *Partition) {
 	}
 }
 
-// next returns what is left of a batch that is to be committed again, nil if there is nothing.
+// next returns the next batch to retry, nil if there is none.
 func (c *commits) next() *Batch {
 	for len(c.again) > 0 {
 		b := c.again[0]

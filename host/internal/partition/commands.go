@@ -12,13 +12,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// commands brings the commands in the inboxes of partitions to the runs that they are for.
+// commands reads the inboxes of partitions and delivers each command to the run it is addressed to.
 type commands struct {
 	port Port
 	mem  *memory
 }
 
-// kicked has an inbox read in which there may be commands.
+// kicked reads the inbox of a partition, which may have new commands.
 func (c *commands) kicked(p *Partition) {
 	p.inbox.Kick()
 	c.read(p)
@@ -30,7 +30,7 @@ func (c *commands) read(p *Partition) {
 	}
 }
 
-// portion takes commands that were read, in order.
+// portion handles the result of a read of an inbox. cmds are in order.
 func (c *commands) portion(now int64, p *Partition, cmds []store.Command, err error) {
 	if p.lost || c.mem.fenced(p, err) {
 		return
@@ -59,7 +59,7 @@ func (c *commands) portion(now int64, p *Partition, cmds []store.Command, err er
 	c.read(p)
 }
 
-// take has the first command for a run carried out.
+// take starts the first command for a run.
 func (c *commands) take(now int64, p *Partition, to store.RunKey) {
 	cmd := p.inbox.Take(to)
 	switch cmd.Task() {
@@ -76,13 +76,13 @@ func (c *commands) take(now int64, p *Partition, to store.RunKey) {
 	}
 }
 
-// taken takes what came of a command that a run was given. One that the run has taken leaves the inbox in the commit of what
-// the run did with it.
+// taken handles the outcome of a command that was delivered to a run. If the run took the command, the commit of its changes
+// also removes the command from the inbox.
 func (c *commands) taken(now int64, p *Partition, cmd inbox.Command, o inbox.Outcome, answer *store.Command, err error) {
 	if p.lost {
 		return
 	}
-	if errors.Is(err, ErrLost) { // whatever the cause says: the run has not answered
+	if errors.Is(err, ErrLost) { // whatever the cause: the run has not answered
 		o = inbox.Failed
 	}
 	switch o {
@@ -99,7 +99,7 @@ func (c *commands) taken(now int64, p *Partition, cmd inbox.Command, o inbox.Out
 	}
 }
 
-// carried takes what came of Port.Carry and Port.Refuse.
+// carried handles the results of Port.Carry and Port.Refuse.
 func (c *commands) carried(now int64, p *Partition, to store.RunKey, start *run.NewRun, free func(), err error) {
 	cmd, busy := p.inbox.Busy(to)
 	if p.lost || !busy {
@@ -126,7 +126,7 @@ func (c *commands) carried(now int64, p *Partition, to store.RunKey, start *run.
 	}
 }
 
-// next goes on with the next command for a run.
+// next starts the next command for a run.
 func (c *commands) next(now int64, p *Partition, to store.RunKey) {
 	if p.inbox.Done(to) {
 		c.take(now, p, to)

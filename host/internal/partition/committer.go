@@ -12,13 +12,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// committer makes the batches of what is to be committed, and takes what came of them.
+// committer builds batches and handles their results.
 type committer struct {
 	port Port
 	mem  *memory
 }
 
-// batch returns the next group commit, nil if there is nothing to commit or enough commits are on their way.
+// batch returns the next group commit, nil if there is nothing to commit or the limit of commits in flight is reached.
 func (c *committer) batch(now int64) *Batch {
 	queue := &c.mem.commits
 	if queue.flying >= queue.limit {
@@ -27,7 +27,7 @@ func (c *committer) batch(now int64) *Batch {
 	b := queue.next()
 	if b == nil {
 		b = &Batch{}
-		for len(b.picked) == 0 && queue.ready.Len() > 0 { // a run that had nothing to commit may have by what waited for it
+		for len(b.picked) == 0 && queue.ready.Len() > 0 { // settling a run without a commit may queue it again
 			c.gather(now, b)
 		}
 		if len(b.picked) == 0 {
@@ -39,11 +39,11 @@ func (c *committer) batch(now int64) *Batch {
 	return b
 }
 
-// gather adds the commits of the runs that are ready, as many as one batch holds: of each workflow as much.
+// gather adds the commits of ready runs until the batch is full. Workflows get equal shares of a batch, in bytes.
 func (c *committer) gather(now int64, b *Batch) {
 	queue := &c.mem.commits
 	bytes := 0
-	for range queue.ready.Len() { // those that become ready meanwhile are for the next one
+	for range queue.ready.Len() { // runs that become ready meanwhile go into the next batch
 		if len(b.picked) >= store.MaxCommitRecords || bytes >= maxBatchBytes {
 			return
 		}
@@ -55,9 +55,9 @@ func (c *committer) gather(now int64, b *Batch) {
 	}
 }
 
-// collect adds the commit of a run to a batch, if it has one, and returns about how much that writes.
+// collect adds a run's commit to a batch, if the run has changes, and returns the commit's approximate size in bytes.
 func (c *committer) collect(now int64, b *Batch, sl *slot) int {
-	if sl.gone || sl.Flying() { // it comes again when that commit is durable
+	if sl.gone || sl.Flying() { // durable settles the run when its commit in flight is durable
 		return 0
 	}
 	rc := sl.Fly(now)
@@ -70,13 +70,13 @@ func (c *committer) collect(now int64, b *Batch, sl *slot) int {
 		sl.linger = nil
 	}
 	n := b.add(sl, rc)
-	if pacer := c.mem.limits.Pacer; pacer != nil && !rc.State.Deleted { // what frees room costs nothing
+	if pacer := c.mem.limits.Pacer; pacer != nil && !rc.State.Deleted { // a deletion frees room, so it is not charged
 		pacer.Wrote(uint32(sl.Key.Namespace), n, now)
 	}
 	return n
 }
 
-// committed takes what came of a batch.
+// committed handles the result of a batch.
 func (c *committer) committed(now int64, b *Batch, err error) {
 	c.mem.commits.flying--
 	if refused, ok := errors.AsType[*store.RefusedError](err); ok {
@@ -113,8 +113,8 @@ func (c *committer) durable(now int64, sl *slot, rc *store.RunCommit) {
 	}
 }
 
-// kick has the receivers of the commands of a batch look, whether or not its partitions are still the shard's, and even if
-// nobody knows whether it is durable.
+// kick tells the receivers of a batch's commands to read their inboxes. It does so even if the shard has lost the sender's
+// partition or the outcome of the commit is unknown.
 func (c *committer) kick(b *Batch) {
 	for g := range b.Groups {
 		for i := range b.Groups[g].Runs {
@@ -125,7 +125,7 @@ func (c *committer) kick(b *Batch) {
 	}
 }
 
-// unknown gives up the partitions of a batch of which nobody knows whether it is durable.
+// unknown gives up the partitions of a batch whose outcome is unknown, and acquires them again.
 func (c *committer) unknown(b *Batch, err error) {
 	for _, p := range b.parts {
 		if !p.lost {
@@ -135,7 +135,7 @@ func (c *committer) unknown(b *Batch, err error) {
 	}
 }
 
-// refused takes what the store has refused out of a batch, which is then committed again.
+// refused removes the run or partition that the store refused from a batch, and queues the batch for a retry.
 func (c *committer) refused(now int64, b *Batch, refused *store.RefusedError) {
 	p := b.parts[refused.Group]
 	if refused.Run < 0 {
@@ -157,9 +157,9 @@ func (c *committer) refused(now int64, b *Batch, refused *store.RefusedError) {
 	c.mem.commits.again = append(c.mem.commits.again, b)
 }
 
-// wakeAgain has a run read again after a while whose commit was refused: its wakes are not given up. One whose commit the store
-// can never take is stuck, as it was before, and the reason says so. If that cannot be stored either, or if another release has
-// written the run, it waits for another release, or for an event from outside.
+// wakeAgain schedules a retry for a run whose commit was refused, so that its wakes are not lost. If the commit is too large
+// for the store, the run becomes stuck in its last durable state, with the cause as the reason. If that commit is refused too,
+// or if the run is corrupt or written by another release, the run waits for another release or for an event from outside.
 func (c *committer) wakeAgain(now int64, p *Partition, key store.RunKey, cause error) {
 	large := errors.Is(cause, store.ErrTooLarge)
 	if large && !p.unstorable[key] {

@@ -15,8 +15,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// memory is what a shard has in memory: its partitions, and those of their runs with which something goes on or soon will.
-// It decides which runs come and go. What happens to each is its actor's.
+// memory holds a shard's partitions and their runs that are working or may be needed soon. It decides which runs are loaded
+// and dropped. A run's actor decides what happens to the run.
 type memory struct {
 	port   Port
 	limits Limits
@@ -28,7 +28,7 @@ type memory struct {
 	busy    busy.Set
 	starts  queued.Set      // new runs that wait for a place
 	kept    lru.List[*slot] // runs at rest that may be needed soon
-	commits commits         // of runs that have changed
+	commits commits
 }
 
 func newMemory(port Port, limits Limits) *memory {
@@ -38,7 +38,7 @@ func newMemory(port Port, limits Limits) *memory {
 		busy: busy.Set{Limit: limits.Busy}}
 }
 
-// add makes a partition the shard's. One that was the shard's before is given up without a word.
+// add adds an acquired partition. If the shard has an older Partition with this id, add drops it without answering its callers.
 func (m *memory) add(id store.PartitionID, owned store.Partition) *Partition {
 	if before := m.parts[id]; before != nil {
 		before.lost = true
@@ -56,7 +56,7 @@ func (m *memory) reorder() {
 	}
 }
 
-// lose drops a partition: nothing of it that is not durable becomes so.
+// lose drops a partition. Its pending changes are not committed; a batch in flight may still become durable.
 func (m *memory) lose(p *Partition, cause error) {
 	if p.lost {
 		return
@@ -71,7 +71,7 @@ func (m *memory) lose(p *Partition, cause error) {
 	m.port.Note(note.Note{Kind: note.Lost, Partition: p.ID, Cause: cause})
 }
 
-// fenced drops a partition if an error of the store says that it is another host's.
+// fenced reports whether err is store.ErrFenced, which means that another host owns the partition. If so, it drops the partition.
 func (m *memory) fenced(p *Partition, err error) bool {
 	if !errors.Is(err, store.ErrFenced) {
 		return false
@@ -88,7 +88,7 @@ func (m *memory) find(key store.RunKey) *slot {
 	return nil
 }
 
-// slot returns the slot of a run. If it has none, it gets one, and is read.
+// slot returns the slot of a run. If there is none, it creates the slot and starts loading the run.
 func (m *memory) slot(p *Partition, key store.RunKey) *slot {
 	sl := p.slots[key]
 	if sl == nil {
@@ -98,7 +98,7 @@ func (m *memory) slot(p *Partition, key store.RunKey) *slot {
 	return sl
 }
 
-// deliver lets an event happen to a run, which is read if it is not in memory.
+// deliver delivers an event to a run, loading the run if it is not in memory.
 func (m *memory) deliver(now int64, p *Partition, key store.RunKey, event actor.Mail) {
 	m.deliverTo(now, m.slot(p, key), event)
 }
@@ -108,8 +108,8 @@ func (m *memory) deliverTo(now int64, sl *slot, event actor.Mail) {
 	m.settle(now, sl)
 }
 
-// settle looks at a slot after something has happened to it: arms its timer, has it committed, and lets go of it when it
-// is at rest.
+// settle must be called after each change of a slot. It arms the run's timer, queues its commit, and lets go of the run when
+// it is at rest.
 func (m *memory) settle(now int64, sl *slot) {
 	if sl.gone {
 		return
@@ -119,11 +119,11 @@ func (m *memory) settle(now int64, sl *slot) {
 	if sl.Run != nil {
 		if sl.Run.Lent() {
 			sl.AskToYield()
-			if sl.HasPrepared() { // made while the one before was on its way
+			if sl.HasPrepared() { // prepared while the previous commit was in flight
 				m.commits.add(sl)
 			}
 		} else {
-			sl.let = false // it has used it, or has nothing to go on with
+			sl.let = false // used, or not needed
 			sl.arm(m.active)
 			if sl.Wants() {
 				m.commits.add(sl)
@@ -138,7 +138,8 @@ func (m *memory) settle(now int64, sl *slot) {
 	}
 }
 
-// rest keeps a run that may be needed soon, and drops others.
+// rest keeps a run at rest in memory if it may be needed soon, and drops it otherwise. Above the limit of kept, it drops the
+// least recently used runs.
 func (m *memory) rest(now int64, sl *slot) {
 	if !sl.soon(now) {
 		m.drop(sl)
@@ -146,7 +147,7 @@ func (m *memory) rest(now int64, sl *slot) {
 	}
 	sl.Run.Rest()
 	sl.place = m.kept.Add(sl, sl.Size())
-	m.port.Forgot(sl.Key) // what is kept is bounded by itself
+	m.port.Forgot(sl.Key) // kept has its own limit
 	for last, excess := m.kept.Excess(); excess; last, excess = m.kept.Excess() {
 		m.unkeep(last)
 		m.drop(last)
@@ -160,7 +161,7 @@ func (m *memory) unkeep(sl *slot) {
 	}
 }
 
-// drop forgets a run. Its wake, which is durable, stays in memory if it is near, and else in the index alone.
+// drop removes a run from memory. Its durable wake stays in memory as a timer if it is near, otherwise only in the index.
 func (m *memory) drop(sl *slot) {
 	m.busy.Remove(&sl.busy)
 	m.starts.Leave(&sl.start)
@@ -177,7 +178,7 @@ func (m *memory) drop(sl *slot) {
 	sl.p.wakes.Leave(wakeKey(sl.Key), st.WakeUnixMs)
 }
 
-// evict drops a run with everything that goes on with it. Those who wait for it are told why.
+// evict drops a run with its guest, its attempts and its pending changes. Its callers get ErrLost and the cause.
 func (m *memory) evict(sl *slot, cause error) {
 	m.unkeep(sl)
 	m.busy.Remove(&sl.busy)
@@ -187,8 +188,8 @@ func (m *memory) evict(sl *slot, cause error) {
 	sl.forget()
 }
 
-// unreadable answers those who wait for a run that cannot be read. A wake is never given up: the run is read again after a
-// while, unless it needs a person, or another release.
+// unreadable answers the callers of a run that cannot be read. The run's wake is not lost: the read is retried later, unless
+// the run needs a person or another release.
 func (m *memory) unreadable(now int64, sl *slot, state *store.RunState, err error) {
 	p := sl.p
 	hopeless := errors.Is(err, store.ErrVersion) || errors.Is(err, store.ErrCorrupt)
@@ -212,7 +213,7 @@ func (m *memory) unreadable(now int64, sl *slot, state *store.RunState, err erro
 	}
 }
 
-// stick leaves a run whose journal cannot be read to a person. The journal stays as it is.
+// stick makes a run stuck because its journal cannot be read. It does not change the journal.
 func (m *memory) stick(now int64, p *Partition, key store.RunKey, st store.RunState, cause error) {
 	st.Status, st.Reason, st.WakeUnixMs, st.UpdatedUnixMs = store.Stuck, cause.Error(), store.NoWake, now
 	sl := newSlot(m, p, key)

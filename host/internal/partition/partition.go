@@ -10,20 +10,20 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Partition is what a shard has of one partition. When the partition is lost, all of it is dropped, and a Partition that is
-// acquired again begins anew: what comes for the one before is not looked at.
+// Partition is a shard's state of one partition. When the partition is lost, the Partition is dropped. After the partition is
+// acquired again there is a new Partition; results that arrive for the old one are ignored.
 type Partition struct {
 	ID    store.PartitionID
-	Owned store.Partition // by which commits are fenced
+	Owned store.Partition // fences commits
 
-	lost    bool // it is no longer the shard's
-	looked  bool // it was looked for runs that began to wait while the clock showed more
+	lost    bool // the shard no longer owns the partition
+	looked  bool // Port.Ahead was called
 	slots   map[store.RunKey]*slot
 	wakes   wake.Schedule
 	inbox   inbox.Inbox
-	missing map[string]map[store.RunKey]bool // runs that wait for a handler, by its name
-	// unreadable holds runs that this release cannot read, with the reason. Nothing is written about them: another
-	// release may be able to.
+	missing map[string]map[store.RunKey]bool // runs that wait for a handler, by the handler's name
+	// unreadable holds runs that this release cannot read, with the reason. The reason is not written to the store, because
+	// another release may be able to read the run.
 	unreadable map[store.RunKey]error
 	// unstorable holds runs whose newest commit was refused because the store can never take it.
 	unstorable map[store.RunKey]bool
@@ -44,14 +44,14 @@ func compareKeys(a, b store.RunKey) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID))
 }
 
-// inMemory reports whether a run was read, and is in memory.
+// inMemory reports whether a run is loaded.
 func (p *Partition) inMemory(key store.RunKey) bool {
 	sl := p.slots[key]
 	return sl != nil && sl.Run != nil
 }
 
-// Arm says when a schedule or queue is due next, as is durable, store.NoWake for never. With an error it is looked at again after
-// a while.
+// Arm sets the timer of a schedule or queue to its durable wake; store.NoWake means never. With an error, the timer fires again
+// after a delay.
 func (p *Partition) Arm(now int64, k wake.Key, wakeMs int64, err error) {
 	if err != nil {
 		p.wakes.Again(now, k)
@@ -60,7 +60,7 @@ func (p *Partition) Arm(now int64, k wake.Key, wakeMs int64, err error) {
 	}
 }
 
-// miss remembers that a run waits for a handler.
+// miss records that a run waits for the handler name.
 func (p *Partition) miss(name string, key store.RunKey) {
 	if p.missing[name] == nil {
 		p.missing[name] = map[store.RunKey]bool{}
@@ -68,14 +68,14 @@ func (p *Partition) miss(name string, key store.RunKey) {
 	p.missing[name][key] = true
 }
 
-// missed returns the runs that wait for a handler, and forgets them.
+// missed returns and removes the runs that wait for the handler name.
 func (p *Partition) missed(name string) []store.RunKey {
 	keys := slices.SortedFunc(maps.Keys(p.missing[name]), compareKeys)
 	delete(p.missing, name)
 	return keys
 }
 
-// takeLeft has the commands taken again that were left to a run while it was failed.
+// takeLeft returns the commands that a run left in the inbox while it was failed, and schedules their delivery for now.
 func (p *Partition) takeLeft(now int64, sl *slot) {
 	if p.inbox.HasLeft() && sl.Run != nil && !sl.Run.Lent() && !sl.Run.Failed() && p.inbox.Return(sl.Key, p.inbox.Left(sl.Key)) {
 		p.wakes.Put(wake.CommandKey(sl.Key), now)

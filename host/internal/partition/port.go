@@ -1,21 +1,20 @@
-// Package partition holds the runs of partitions in memory, and decides what happens to them. A Shard has some of the
-// host's partitions, and is the one writer of all of their runs: it is used by one goroutine, so that nothing in it is
-// locked and nothing has to be ordered. It does no I/O: what it needs done it asks of its Port, which returns at once, and
-// hands what came of it to the shard's methods later.
+// Package partition holds the runs of partitions in memory and decides what happens to them. A Shard has some of the
+// host's partitions and is the only writer of their runs. One goroutine uses it, so it needs no locks. It does no I/O: it
+// calls its Port, which returns at once and passes the result to a method of the shard later.
 //
 //	events (API, timers, commands, guests, attempts)
 //	   |
 //	   v
-//	Shard.Deliver …  ->  run.Step  ->  effects that need nothing durable: Port, at once
-//	   |                                effects that need it: kept
+//	Shard.Deliver …  ->  run.Step  ->  effects that need no commit: Port, at once
+//	   |                                effects that need a commit: kept
 //	   v
 //	Shard.Batch      ->  one group commit of all runs that changed; the next one gathers meanwhile
 //	   |
 //	   v
 //	Shard.Committed  ->  the effects that were kept: answers, attempts, wakes
 //
-// A partition is the unit of ownership: it is acquired, may be lost to another host or by a commit whose outcome is
-// unknown, and may be acquired again, while the shard goes on with the others. An error of one run concerns that run.
+// A partition is the unit of ownership. It is acquired, may be lost to another host or by a commit whose outcome is unknown,
+// and may be acquired again. The shard's other partitions continue meanwhile. An error of a run affects only that run.
 package partition
 
 import (
@@ -28,52 +27,51 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Class is the order in which guests get a place.
+// Class is the priority of a guest that waits for a place.
 type Class uint8
 
-// The classes, the first one first.
+// The classes, highest priority first.
 const (
 	ClassWake  Class = iota // a run that waited
 	ClassStart              // a run that has not begun
 )
 
-// Port does what a shard needs done. Its methods return at once and do not call the shard; they are called by the
-// shard's goroutine alone.
+// Port gives a shard access to the store, guests, attempts and timers. Only the shard's goroutine calls its methods. They
+// return at once and do not call the shard; results arrive later, on the shard's goroutine.
 type Port interface {
-	// Load reads a run, and calls Shard.Loaded.
+	// Load reads a run and calls Shard.Loaded.
 	Load(p *Partition, key store.RunKey)
-	// Forgot says that a run is no longer in memory, or at rest.
+	// Forgot reports that a run left memory or came to rest.
 	Forgot(key store.RunKey)
-	// Due reads wakes after a key and up to an instant, and the first one beyond these, and calls Shard.DueRead.
+	// Due reads at most limit wakes after a key and up to untilUnixMs, and the first wake behind them. It calls Shard.DueRead.
 	Due(p *Partition, after store.WakeKey, untilUnixMs int64, limit int)
-	// Ahead seeks runs that wake by themselves after an instant and were changed when the clock showed more than that, and
-	// calls Shard.AheadRead, as often as it finds some, and with an error that ends it. wasSet says that the clock was set
-	// back just now, so that there may be many.
+	// Ahead seeks runs that wake after unixMs and were last changed when the clock showed more than unixMs. It calls
+	// Shard.AheadRead for each portion of runs it finds, and with an error if a read fails. wasSet is true if the clock was
+	// set back just now, so there may be many such runs.
 	Ahead(p *Partition, unixMs int64, wasSet bool)
-	// Inbox reads at most limit commands after a number, and calls Shard.InboxRead.
+	// Inbox reads at most limit commands after a number and calls Shard.InboxRead.
 	Inbox(p *Partition, after store.CommandSeq, limit int)
-	// Carry carries a command out that needs more than its receiver: the start of a child, a claim of a token, the end of a run of
-	// a schedule, a slot. It calls Shard.Carried.
+	// Carry executes a command that needs more than the receiving run: the start of a child, a claim of a token, the end of a
+	// schedule's run, a request for a slot. It calls Shard.Carried.
 	Carry(p *Partition, cmd store.Command, m run.Message)
-	// Refuse submits the answer to a command that no run takes, if it has one, takes the command out of the inbox, and
-	// calls Shard.Carried.
+	// Refuse removes a command that no run takes from the inbox and sends answer, unless it is nil. It calls Shard.Carried.
 	Refuse(p *Partition, cmd store.Command, answer *store.Command)
-	// Ring has a schedule or a queue looked at whose timer has rung. The partition is told by Arm.
+	// Ring processes a schedule or queue whose timer fired, and calls Partition.Arm.
 	Ring(k wake.Key)
 	// Acquire acquires a partition that was lost by a commit whose outcome is unknown, and calls Shard.Acquired.
 	Acquire(p *Partition)
 
-	// Activate makes a guest for a run, when there is a place. The shard is told by GuestReady, or Refused.
+	// Activate creates a guest for a run when there is a place. The shard then gets GuestReady or Refused.
 	Activate(l *run.Lease, c Class)
 	actor.Port // guests and attempts
 
-	// After calls f by the shard's goroutine when time has passed: time that is really waited for, whatever the host's clock
-	// shows. After stop, f may be called once more.
+	// After calls f on the shard's goroutine after d of real time, whatever the host's clock shows. f may still be called
+	// once after stop.
 	After(d time.Duration, f func(now int64)) (stop func())
-	// Durable reports a commit of a run that has become durable.
+	// Durable reports that a run's commit is durable.
 	Durable(c *store.RunCommit)
-	// Kick says that a command for a partition has become durable in its inbox.
+	// Kick reports that the inbox of a partition may have a new durable command.
 	Kick(p store.PartitionID)
-	// Note reports what happened to a run, for logs and events.
+	// Note reports an event of a run or partition, for logs and events.
 	Note(n note.Note)
 }

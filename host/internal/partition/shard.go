@@ -13,42 +13,42 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Limits of what a shard has in memory and in progress.
+// Limits bound what a shard holds in memory and has in flight.
 type Limits struct {
-	// Busy bounds the runs that are woken at a time, as long as each takes no longer than busy.ForMs: what is due beyond that
-	// stays a key.
+	// Busy is the maximum of woken runs that have not come to rest. A run counts for at most busy.ForMs. Further runs that are
+	// due stay keys.
 	Busy int
-	// Starts bounds the new runs that wait for a place with all of their state; those beyond it wait as keys.
+	// Starts is the maximum of new runs that wait for a place with their state in memory. Further new runs wait as keys.
 	Starts int
-	// StartBytes bounds the journals of these, about: each has the run's input.
+	// StartBytes is the approximate maximum size of the journals of these runs. Each journal has the run's input.
 	StartBytes int64
-	// KeptBytes bounds the runs that are kept in memory though nothing happens to them.
+	// KeptBytes is the maximum size of the runs that are kept in memory at rest.
 	KeptBytes int64
-	// Timers bounds the timers that are loaded ahead, about: from there on it is what comes due within a second, and
-	// from twice as many on, what is due.
+	// Timers is the approximate limit of timers in memory. Above it the shard loads only wakes that are due within a second,
+	// and above twice the limit only wakes that are due.
 	Timers int
-	// Portion bounds the wakes of one read of the index.
+	// Portion is the maximum number of wakes per read of the index.
 	Portion int
-	// Commits is how many group commits are on their way at a time: while the disk writes one, the next ones wait in its
-	// queue, and it does not rest between them. A run is in one of them at most.
+	// Commits is the maximum of group commits in flight. While the disk writes one, the next ones wait in its queue, so it is
+	// never idle between them. A run is in at most one of them.
 	Commits int
 	// StartLinger is how long a start waits for its first activation, to be committed together with it.
 	StartLinger time.Duration
-	// Pacer says when runs may be woken; nil: when they are due.
+	// Pacer delays the wakes of runs; nil delays none.
 	Pacer wake.Pacer
-	Clock run.Clock // the clock of each run; nil: all have the host's
+	Clock run.Clock // returns the clock of a run; nil: all runs use the host's clock
 }
 
-// Shard has some partitions, and is the one writer of their runs. Its methods are what the world says to it: each finds the
-// run or the partition that is meant, and hands it on.
+// Shard has some partitions and is the only writer of their runs. Each of its methods finds the run or partition concerned and
+// passes the call on.
 type Shard struct {
 	port    Port
 	handled func(name string) bool
 
-	mem    *memory    // which runs are there
-	commit *committer // how it becomes durable
-	cmds   *commands  // what runs want of one another
-	wakes  *waker     // what happens by time
+	mem    *memory    // the loaded runs
+	commit *committer // group commits
+	cmds   *commands  // commands between runs
+	wakes  *waker     // timers
 }
 
 // NewShard returns a shard without partitions. handled reports whether a handler is registered.
@@ -59,40 +59,40 @@ func NewShard(port Port, limits Limits, handled func(name string) bool) *Shard {
 		wakes: &waker{port: port, mem: mem, cmds: cmds}}
 }
 
-// Add makes a partition the shard's, which was acquired. One that was the shard's before is given up without a word.
+// Add adds an acquired partition. If the shard has an older Partition with this id, Add drops it without answering its callers.
 func (s *Shard) Add(id store.PartitionID, owned store.Partition) *Partition {
 	p := s.mem.add(id, owned)
-	s.port.Kick(id) // what the host before left in the inbox
+	s.port.Kick(id) // the previous owner may have left commands in the inbox
 	return p
 }
 
-// Acquired takes a partition that was acquired again after it was lost.
+// Acquired adds a partition like Add, and reports note.Acquired.
 func (s *Shard) Acquired(id store.PartitionID, owned store.Partition) {
 	s.Add(id, owned)
 	s.port.Note(note.Note{Kind: note.Acquired, Partition: id})
 }
 
-// Lose drops a partition: nothing of it that is not durable becomes so. Those who wait for a commit are told why; what
-// they wanted may have happened, or not.
+// Lose drops a partition. Its pending changes are not committed. Callers that wait for a commit get ErrLost and the cause; if
+// the commit is in flight, their event may be durable all the same.
 func (s *Shard) Lose(p *Partition, cause error) { s.mem.lose(p, cause) }
 
-// Partition returns one of the shard's partitions, nil if it is not.
+// Partition returns a partition of the shard, nil if the shard does not have it.
 func (s *Shard) Partition(id store.PartitionID) *Partition { return s.mem.parts[id] }
 
 // Partitions returns the shard's partitions, by id.
 func (s *Shard) Partitions() []*Partition { return slices.Clone(s.mem.order) }
 
-// Config returns what runs are made with.
+// Config returns the configuration for new and loaded runs.
 func (s *Shard) Config() run.Config {
 	return run.Config{Handled: s.handled, Active: s.mem.active, Clock: s.mem.limits.Clock}
 }
 
-// Loaded takes a run that was read: with store.ErrNotFound there is none, and with another error it could not be read.
-// state is the run's state, if at least that could be read.
+// Loaded handles the result of Port.Load. store.ErrNotFound means that there is no such run; with any other error the run
+// could not be read. state is the run's state if only the state could be read, else nil.
 func (s *Shard) Loaded(now int64, p *Partition, key store.RunKey, r *run.Run, state *store.RunState, err error) {
 	sl := p.slots[key]
 	if p.lost || sl == nil || sl.Run != nil {
-		if s.mem.find(key) == nil { // it was lost while it was read
+		if s.mem.find(key) == nil { // the partition was lost during the read
 			s.port.Forgot(key)
 		}
 		return
@@ -112,7 +112,7 @@ func (s *Shard) Loaded(now int64, p *Partition, key store.RunKey, r *run.Run, st
 	s.mem.settle(now, sl)
 }
 
-// Deliver lets an event from outside happen to a run. reply, which may be nil, is called when what came of it is durable,
+// Deliver delivers an event from outside to a run. It calls reply, which may be nil, when the effect of the event is durable,
 // or with an error at once.
 func (s *Shard) Deliver(now int64, key store.RunKey, ev run.Event, reply Reply) {
 	p := s.mem.parts[key.Partition()]
@@ -123,16 +123,16 @@ func (s *Shard) Deliver(now int64, key store.RunKey, ev run.Event, reply Reply) 
 	s.mem.deliver(now, p, key, actor.Mail{Event: ev, Reply: reply})
 }
 
-// Guest lets an event of a guest happen: GuestReady, GuestYields, GuestWaits, GuestEnds or BodyEnds. What came for the run
-// meanwhile happens first.
+// Guest delivers an event of a guest to its run: GuestReady, GuestYields, GuestWaits, GuestEnds or BodyEnds. Events that
+// arrived while the guest had the run come first.
 func (s *Shard) Guest(now int64, l *run.Lease, ev run.Event) {
 	r := l.Run()
 	sl := s.mem.find(r.Key())
 	if sl == nil || sl.Run != r {
-		s.port.Order(l, run.OrderSuspend) // the run was lost; a guest that has ended does not look
+		s.port.Order(l, run.OrderSuspend) // the run was lost; a guest that has ended ignores the order
 		return
 	}
-	if r.Lent() && r.Lease() != l { // it was evicted, or left to a body, and another guest has the run
+	if r.Lent() && r.Lease() != l { // the guest was evicted or executes a body, and another guest has the run
 		s.port.Order(l, run.OrderSuspend)
 		if e, body := ev.(run.BodyEnds); body {
 			s.mem.deliverTo(now, sl, actor.Mail{Event: run.AttemptEnds{Attempt: e.Attempt, Outcome: e.Outcome}})
@@ -153,8 +153,8 @@ func (s *Shard) Guest(now int64, l *run.Lease, ev run.Event) {
 	s.mem.settle(now, sl)
 }
 
-// Inside lets an event of an attempt or of a lease happen to a run in memory: AttemptEnds, AttemptLogs, Evict, NotForked,
-// Refused. One that is not there any more is not loaded for it. reply is as for Deliver.
+// Inside delivers an event of an attempt or lease to a run in memory: AttemptEnds, AttemptLogs, Evict, NotForked or Refused. It
+// does not load the run; if the run has left memory, reply is called with a nil error. reply is as for Deliver.
 func (s *Shard) Inside(now int64, key store.RunKey, ev run.Event, reply Reply) {
 	sl := s.mem.find(key)
 	if sl == nil {
@@ -167,7 +167,7 @@ func (s *Shard) Inside(now int64, key store.RunKey, ev run.Event, reply Reply) {
 	}
 }
 
-// SetActive says whether guests and attempts may start. When they may, every run in memory is looked at.
+// SetActive sets whether guests and attempts may start. When they may, it steps every run in memory.
 func (s *Shard) SetActive(now int64, active bool) {
 	s.mem.active = active
 	for _, p := range s.mem.order {
@@ -182,11 +182,11 @@ func (s *Shard) SetActive(now int64, active bool) {
 	}
 }
 
-// Handled has the runs looked at that wait for a handler, which is registered now.
+// Handled wakes the runs that wait for the handler name, which was just registered.
 func (s *Shard) Handled(now int64, name string) {
 	for _, p := range s.mem.order {
 		for _, key := range p.missed(name) {
-			if p.slots[key] == nil { // no more are read at a time than by their wakes
+			if p.slots[key] == nil { // a timer, so that the limit of busy runs applies
 				p.wakes.Put(wakeKey(key), now)
 				continue
 			}
@@ -195,35 +195,35 @@ func (s *Shard) Handled(now int64, name string) {
 	}
 }
 
-// Batch returns the next group commit, nil if there is nothing to commit or enough commits are on their way. The caller
-// commits it, and hands what came of it to Committed.
+// Batch returns the next group commit, nil if there is nothing to commit or Limits.Commits are in flight. The caller commits
+// it and passes the result to Committed.
 func (s *Shard) Batch(now int64) *Batch { return s.commit.batch(now) }
 
-// Committed takes what came of a batch. Without an error it is durable. A run that the store refused is dropped, and
-// the others are committed without it; a partition that was fenced is lost; if nobody knows the outcome, all partitions of
-// the batch are lost, and acquired again.
+// Committed handles the result of a batch. Without an error the batch is durable. If the store refused a run, the run is
+// dropped and the rest of the batch is committed again. A fenced partition is lost. If the outcome is unknown, all partitions
+// of the batch are lost and acquired again.
 func (s *Shard) Committed(now int64, b *Batch, err error) { s.commit.committed(now, b, err) }
 
-// Kicked says that there may be commands in the inbox of a partition.
+// Kicked reads the inbox of a partition, which may have new commands.
 func (s *Shard) Kicked(id store.PartitionID) {
 	if p := s.mem.parts[id]; p != nil {
 		s.cmds.kicked(p)
 	}
 }
 
-// InboxRead takes commands that were read, in order.
+// InboxRead handles the result of Port.Inbox. cmds are in order.
 func (s *Shard) InboxRead(now int64, p *Partition, cmds []store.Command, err error) {
 	s.cmds.portion(now, p, cmds, err)
 }
 
-// Carried takes what came of Port.Carry and Port.Refuse: an error has the command tried again after a while, start is the
-// run that a child's start begins. free, which may be nil, is called when that is durable, or will not be.
+// Carried handles the result of Port.Carry or Port.Refuse. With an error the command is retried later. start is the child to
+// start, if the command is the start of a child. free, which may be nil, is called when the start is durable or has failed.
 func (s *Shard) Carried(now int64, p *Partition, to store.RunKey, start *run.NewRun, free func(), err error) {
 	s.cmds.carried(now, p, to, start, free, err)
 }
 
-// Tick wakes the runs that are due, and has wakes loaded whose time comes near. The caller calls it when Next says so, and
-// whenever something has happened.
+// Tick wakes the runs that are due and starts reads of the wakes that are near. The caller calls it at the instant of Next and
+// after each event.
 func (s *Shard) Tick(now int64) {
 	s.wakes.look(now)
 	if s.mem.active {
@@ -233,18 +233,18 @@ func (s *Shard) Tick(now int64) {
 	s.wakes.load(now)
 }
 
-// DueRead takes wakes that were read from the index, after a key and up to an instant: at most limit of them, and whether
-// there are more. first is the instant of the first wake behind them, wake.Never (the largest number) if there is none.
+// DueRead handles the result of Port.Due. more reports whether the read stopped at its limit. first is the instant of the first
+// wake behind the ones read, wake.Never (the largest number) if there is none.
 func (s *Shard) DueRead(now int64, p *Partition, wakes []store.Wake, more bool, first int64, err error) {
 	s.wakes.loaded(now, p, wakes, more, first, err)
 }
 
-// AheadRead takes some of the runs that Port.Ahead seeks, or the error for which it finds no more.
+// AheadRead handles a portion of the runs that Port.Ahead found, or the error that ended its search.
 func (s *Shard) AheadRead(now int64, p *Partition, keys []store.RunKey, err error) {
 	s.wakes.ahead(now, p, keys, err)
 }
 
-// Next returns the instant at which Tick has something to do, false if only an event can bring that.
+// Next returns the instant of the next Tick, false if no Tick is needed before the next event.
 func (s *Shard) Next() (unixMs int64, ok bool) {
 	at := s.wakes.next()
 	return at, at != wake.Never
@@ -256,13 +256,13 @@ func (s *Shard) NextWake() (unixMs int64, ok bool) {
 	return at, at != wake.Never
 }
 
-// Running reports whether a guest of a run is there, or an attempt of a step goes on.
+// Running reports whether a run has a guest or an attempt in flight.
 func (s *Shard) Running(key store.RunKey) bool {
 	sl := s.mem.find(key)
 	return sl != nil && sl.Running()
 }
 
-// Run returns a run in memory, nil if it is not there. It must not be changed, nor used while it is lent.
+// Run returns a run in memory, nil if it is not loaded. The caller must not change it, nor use it while it is lent to a guest.
 func (s *Shard) Run(key store.RunKey) *run.Run {
 	if sl := s.mem.find(key); sl != nil {
 		return sl.Run
@@ -270,14 +270,14 @@ func (s *Shard) Run(key store.RunKey) *run.Run {
 	return nil
 }
 
-// Stats is what a shard holds at the moment.
+// Stats are the gauges of a shard.
 type Stats struct {
-	Runs, Timers     int   // runs are those with which something goes on
-	Queued, Commands int   // new runs that wait for a place; commands in inboxes that were read and not taken
-	OverdueMs        int64 // of the wake that is due longest
+	Runs, Timers     int   // Runs counts woken runs that have not come to rest
+	Queued, Commands int   // new runs that wait for a place; commands that were read from inboxes and not taken yet
+	OverdueMs        int64 // how long the oldest due wake has been due
 }
 
-// Stats returns the numbers.
+// Stats returns the shard's gauges.
 func (s *Shard) Stats(now int64) Stats {
 	n := Stats{Runs: s.mem.busy.Len(), Timers: s.mem.timers(), Queued: s.mem.starts.Len()}
 	for _, p := range s.mem.order {

@@ -15,42 +15,43 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Errors that callers get, to be tested with errors.Is.
+// Errors that callers get. Test for them with errors.Is.
 var (
 	// ErrNotOwned: this host does not own the partition of the run.
 	ErrNotOwned = errors.New("the run's partition is not owned by this host")
-	// ErrLost: the partition was lost before the event was durable. It may have happened, or not.
+	// ErrLost: the partition was lost before the event was acknowledged. The event may be durable or not.
 	ErrLost = errors.New("the run's partition was lost")
 )
 
-// Reply tells whoever caused an event what came of it. It is called by the shard's goroutine, and does not block.
+// Reply passes the outcome of an event to its caller. It runs on the shard's goroutine and must not block.
 type Reply = actor.Reply
 
-// slot is the place of a run in memory. It is the home of its actor, and knows what others have to know of the run.
+// slot is a run's entry in memory. It is the home of the run's actor and holds the run's membership in the shard's sets and
+// queues.
 type slot struct {
 	actor.Actor
 	p   *Partition
 	mem *memory
 
-	cmds []inbox.Command // that the run has taken, and whose effect is not durable yet
+	cmds []inbox.Command // taken by the run, with effects that are not durable yet
 
 	queued bool        // in commits.ready
-	busy   busy.Mark   // in memory.busy: it was woken, and has not come to rest
-	start  queued.Mark // in memory.starts: it has not begun, and waits for its first place
+	busy   busy.Mark   // in memory.busy: the run was woken and has not come to rest
+	start  queued.Mark // in memory.starts: the run is new and waits for its first place
 
-	place *lru.Place[*slot] // in memory.kept, nil if it is not there
+	place *lru.Place[*slot] // in memory.kept, nil if the slot is not in it
 
-	linger func() // ends the wait of a start for its first activation; nil if it does not wait
+	linger func() // cancels the timer of a start that waits for its first activation; nil if there is none
 
-	armed   bool  // it is known which timer it has
-	held    bool  // it waits until its namespace may go on, and that is its timer
-	let     bool  // its namespace may, and it has waited for that
-	dueMs   int64 // since when it has waited for that, and for a place then; 0: it does not
-	wakesMs int64 // the instant of that timer, wake.Never if it has none
-	gone    bool  // it is no longer its partition's
+	armed   bool  // wakesMs is valid
+	held    bool  // the pacer holds the run back, and the run's timer is the end of that
+	let     bool  // the pacer has held the run back and has let it go
+	dueMs   int64 // since when the run has waited for the pacer and then for a place; 0: it does not wait
+	wakesMs int64 // the instant of the run's timer, wake.Never if it has none
+	gone    bool  // removed from the partition
 }
 
-// newSlot gives a run its slot in a partition.
+// newSlot adds a slot for a run to its partition.
 func newSlot(m *memory, p *Partition, key store.RunKey) *slot {
 	sl := &slot{p: p, mem: m}
 	sl.Actor = actor.New(m.port, sl, key)
@@ -58,14 +59,14 @@ func newSlot(m *memory, p *Partition, key store.RunKey) *slot {
 	return sl
 }
 
-// forget takes a slot out of its partition.
+// forget removes a slot from its partition.
 func (sl *slot) forget() {
 	delete(sl.p.slots, sl.Key)
 	sl.gone = true
 	sl.mem.port.Forgot(sl.Key)
 }
 
-// group returns whose run it is, among those that take turns.
+// group returns the run's group in fair queues: its namespace, and its workflow if the run is loaded.
 func (sl *slot) group() queued.Group {
 	g := queued.Group{Namespace: sl.Key.Namespace}
 	if sl.Run != nil {
@@ -74,14 +75,14 @@ func (sl *slot) group() queued.Group {
 	return g
 }
 
-// working reports whether something goes on with the run that comes to an end by itself.
+// working reports whether the run has work in progress that ends without an event from outside.
 func (sl *slot) working() bool { return sl.queued || sl.Working() }
 
-// atRest reports whether the slot may be dropped without a loss.
+// atRest reports whether the slot can be dropped without losing anything.
 func (sl *slot) atRest() bool { return !sl.queued && sl.AtRest() }
 
-// soon reports whether a run at rest may be needed soon: it wakes within the window, or waits for something else than
-// time.
+// soon reports whether a run at rest may be needed soon: it is live, and it wakes within wake.Window or waits for an event
+// other than a timer.
 func (sl *slot) soon(now int64) bool {
 	if !sl.Run.Exists() {
 		return false
@@ -93,16 +94,16 @@ func (sl *slot) soon(now int64) bool {
 	return st.WakeUnixMs == store.NoWake || st.WakeUnixMs-now <= wake.Window
 }
 
-// wakeKey is whose timer that of a run is.
+// wakeKey returns the timer key of a run.
 func wakeKey(key store.RunKey) wake.Key { return wake.Key{Kind: store.WakeRun, Run: key} }
 
-// arm sets the timer of a run in memory. A run has one timer, however often it is armed.
+// arm sets the timer of a run in memory. A run has at most one timer.
 func (sl *slot) arm(active bool) {
 	if sl.held {
 		return
 	}
-	since := sl.SteppedMs // what was due by then has been dealt with, and nothing else
-	if !active {          // nothing is fired, so that what is due by now is due when the shard is active again
+	since := sl.SteppedMs // the run has processed what was due by then
+	if !active {          // no timer fires now, so wakes that are due must stay due until the shard is active again
 		since = math.MinInt64
 	}
 	at, ok := sl.Run.NextWake(since)
@@ -120,7 +121,8 @@ func (sl *slot) arm(active bool) {
 	}
 }
 
-// Activate asks for a place for a guest. New runs that would wait for long wait as keys.
+// Activate requests a place for a guest. If the pacer holds the run back, or if the run is new and starts is full, it refuses
+// the lease for now, and the run waits as a timer or as a key.
 func (sl *slot) Activate(now int64, l *run.Lease) {
 	of := sl.group()
 	let, due := sl.let, sl.dueMs
@@ -133,7 +135,7 @@ func (sl *slot) Activate(now int64, l *run.Lease) {
 		sl.Step(now, actor.Mail{Event: run.Refused{Lease: l, Later: true}})
 		return
 	}
-	if sl.held { // it need not wait after all, and has the timer of any run again
+	if sl.held { // the pacer no longer holds it back: the timer is the run's wake again
 		sl.held, sl.armed = false, false
 	}
 	switch {
@@ -146,7 +148,7 @@ func (sl *slot) Activate(now int64, l *run.Lease) {
 	}
 }
 
-// Created has a start committed whose first activation takes long.
+// Created commits a start without its first activation if that takes longer than StartLinger.
 func (sl *slot) Created() {
 	sl.linger = sl.mem.port.After(sl.mem.limits.StartLinger, func(now int64) {
 		if !sl.gone && sl.Hurry() {
@@ -155,16 +157,16 @@ func (sl *slot) Created() {
 	})
 }
 
-// Misses remembers that the run waits for a handler.
+// Misses records that the run waits for the handler name.
 func (sl *slot) Misses(name string) { sl.p.miss(name, sl.Key) }
 
-// Prepared has the commit of the run go with the next batch.
+// Prepared queues the run's commit for the next batch.
 func (sl *slot) Prepared() { sl.mem.commits.add(sl) }
 
-// Replaced frees the place for which the run before may have asked.
+// Replaced withdraws the request for a place that the replaced run may have made.
 func (sl *slot) Replaced() { sl.mem.starts.Leave(&sl.start) }
 
-// Happened reports what people may want to know of a step.
+// Happened reports faults, long journals and unrecorded outcomes of a step as notes.
 func (sl *slot) Happened(fx *run.Effects) {
 	if fx.Fault != nil {
 		sl.note(note.Note{Kind: note.Fault, Cause: fx.Fault})
@@ -177,7 +179,7 @@ func (sl *slot) Happened(fx *run.Effects) {
 	}
 }
 
-// Stuck reports that the run was left to a person.
+// Stuck reports that the run is stuck.
 func (sl *slot) Stuck(st *store.RunState) {
 	sl.mem.port.Note(note.Note{Kind: note.Stuck, Run: sl.Key, Partition: sl.p.ID, Workflow: st.Workflow, State: st})
 }

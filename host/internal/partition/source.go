@@ -4,22 +4,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Source is what brings the next step of a run that is neither ended nor held.
+// Source is the trigger of the next step of a run that is neither ended nor held.
 type Source uint8
 
 // The sources.
 const (
-	SourceNone       Source = iota // an event from outside alone
-	SourceWork                     // it is read, committed, or a guest computes or is to
+	SourceNone       Source = iota // only an event from outside
+	SourceWork                     // work in progress: a read, a commit, or a guest that computes or waits for a place
 	SourceTimer                    // a timer in memory
 	SourceIndex                    // the wake index, which will be read in time
-	SourceQueue                    // it is a new run, and waits until others have a place
-	SourceHandler                  // a handler that is to be registered
-	SourceUnreadable               // another release: this one cannot read the run
+	SourceQueue                    // the queue of new runs that wait for a place
+	SourceHandler                  // the registration of a handler
+	SourceUnreadable               // another release: this release cannot read the run
 )
 
-// Source returns what brings the next step of a run, whose durable wake is given, and the instant of its timer. It changes
-// nothing: simulations and diagnoses ask it to find runs that nothing would ever wake.
+// Source returns the trigger of a run's next step, and its instant if that is a timer or an entry of the index. wakeUnixMs is
+// the run's durable wake. Source changes nothing. Simulations and diagnostics use it to find runs that would never wake.
 func (s *Shard) Source(key store.RunKey, wakeUnixMs int64) (from Source, unixMs int64) {
 	p := s.mem.parts[key.Partition()]
 	if p == nil {

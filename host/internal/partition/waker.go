@@ -8,27 +8,27 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// farMs is by how much the clock has to be set back for runs to be sought whose waits count anew: as much as guests may lag.
+// farMs is the largest step back of the clock that does not start a search by Port.Ahead. Guests may lag as much.
 const farMs = 1000
 
-// waker wakes what is due, and has wakes loaded whose time comes near.
+// waker fires the timers that are due and loads wakes from the index shortly before they are due.
 type waker struct {
 	port Port
 	mem  *memory
 	cmds *commands
-	turn int   // index of the partition that is looked at first
-	last int64 // the instant of the newest look
+	turn int   // index of the partition that fires next
+	last int64 // the instant of the last call of look
 }
 
-// look sees whether the clock was set back since the newest look. What is tried again, and guests that wait after a fault of the
-// host, do not wait then until it shows the instant that they were given. Nor do runs that began to wait while the clock showed
-// more than now: those in memory are looked at, and the others are sought.
+// look checks whether the clock was set back since the last call. If so, retries become due, and runs that wait after a fault
+// of the host are stepped, so they do not wait for the clock to catch up. If the clock was set back by more than farMs, all
+// runs in memory are stepped, and Port.Ahead seeks other runs that began to wait while the clock showed more.
 func (w *waker) look(now int64) {
 	back, far := now < w.last, now < w.last-farMs
 	w.last = now
-	w.mem.busy.Full(now) // forgets who has been woken for long, which next would name for ever while nothing is fired
+	w.mem.busy.Full(now) // expires runs older than busy.ForMs, which next would return until the next call of fire
 	for _, p := range w.mem.order {
-		if far || !p.looked { // nobody knows what the clock showed to the host before
+		if far || !p.looked { // a new partition: the clock of its previous owner may have been ahead
 			p.looked = true
 			w.port.Ahead(p, now, far)
 		}
@@ -44,7 +44,7 @@ func (w *waker) look(now int64) {
 	}
 }
 
-// fire wakes runs, one of each partition in turn, as long as there is room.
+// fire fires due timers until the limit of busy runs is reached. Partitions take turns.
 func (w *waker) fire(now int64) {
 	for idle := 0; idle < len(w.mem.order) && !w.mem.busy.Full(now); {
 		p := w.mem.order[w.turn%len(w.mem.order)]
@@ -72,14 +72,14 @@ func (w *waker) fire(now int64) {
 	}
 }
 
-// wake wakes a run whose timer has rung.
+// wake wakes a run whose timer fired at due.
 func (w *waker) wake(now int64, p *Partition, key store.RunKey, due int64) {
 	if sl := p.slots[key]; sl != nil {
 		sl.armed, sl.held, sl.let = false, false, true
 	}
 	w.port.Note(note.Note{Kind: note.Wake, Run: key, Partition: p.ID, LateMs: now - due})
 	w.mem.deliver(now, p, key, actor.Mail{Event: run.Due{}})
-	if sl := p.slots[key]; sl != nil && sl.Run == nil { // it is being read
+	if sl := p.slots[key]; sl != nil && sl.Run == nil { // being loaded
 		sl.let = true
 	}
 	if sl := p.slots[key]; sl != nil && sl.working() {
@@ -87,7 +87,7 @@ func (w *waker) wake(now int64, p *Partition, key store.RunKey, due int64) {
 	}
 }
 
-// invite lets new runs ask for a place that wait as keys, as many as there is room for.
+// invite loads new runs that wait as keys, as many as starts has room for, so that they request a place.
 func (w *waker) invite(now int64) {
 	for of, key, ok := w.mem.starts.Next(); ok; of, key, ok = w.mem.starts.Next() {
 		p := w.mem.parts[key.Partition()]
@@ -101,7 +101,7 @@ func (w *waker) invite(now int64) {
 	}
 }
 
-// load has wakes read that come near.
+// load starts reads of wakes that are near.
 func (w *waker) load(now int64) {
 	ahead := w.mem.ahead()
 	for _, p := range w.mem.order {
@@ -112,10 +112,10 @@ func (w *waker) load(now int64) {
 	}
 }
 
-// next returns the instant at which there is something to do, wake.Never if only an event can bring that.
+// next returns the instant of the next Tick, wake.Never if no Tick is needed before the next event.
 func (w *waker) next() int64 {
 	if next, full := w.mem.busy.Next(); full {
-		return next // unless somebody comes to rest before
+		return next // or earlier, when a busy run comes to rest
 	}
 	next := int64(wake.Never)
 	ahead := w.mem.ahead()
@@ -130,7 +130,7 @@ func (w *waker) next() int64 {
 	return next
 }
 
-// ahead has runs looked at that were changed when the clock showed more than it does.
+// ahead sets a timer for now for each found run that is not in memory.
 func (w *waker) ahead(now int64, p *Partition, keys []store.RunKey, err error) {
 	if err != nil && !p.lost {
 		w.port.Note(note.Note{Kind: note.Index, Partition: p.ID, Cause: err})
@@ -151,7 +151,7 @@ func (w *waker) first() int64 {
 	return first
 }
 
-// loaded takes wakes that were read from the index.
+// loaded handles the result of a read of the wake index.
 func (w *waker) loaded(now int64, p *Partition, wakes []store.Wake, more bool, first int64, err error) {
 	switch {
 	case p.lost || w.mem.fenced(p, err):

@@ -6,15 +6,15 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Instances counts the guests of each namespace that compute. An admission calls it while it is locked.
+// Instances counts the computing guests of each namespace. An admission calls it with its own lock held.
 type Instances struct {
 	mu        sync.Mutex
-	otherwise int64            // limit where none is set; 0: none
-	limits    map[uint32]int64 // that were set
+	otherwise int64            // limit of namespaces without their own; 0 = none
+	limits    map[uint32]int64 // limits of their own
 	computing map[uint32]int64
 }
 
-// set sets the limit of a namespace, or removes it.
+// set sets or removes the limit of a namespace.
 func (i *Instances) set(x *store.Quota) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -27,7 +27,7 @@ func (i *Instances) set(x *store.Quota) {
 	}
 }
 
-// Full reports whether no more guests of a namespace may compute.
+// Full reports whether a namespace has as many computing guests as it may.
 func (i *Instances) Full(namespace uint32) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -38,7 +38,7 @@ func (i *Instances) Full(namespace uint32) bool {
 	return limit > 0 && i.computing[namespace] >= limit
 }
 
-// Add counts n more guests of a namespace.
+// Add adds n, which may be negative, to the computing guests of a namespace.
 func (i *Instances) Add(namespace uint32, n int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -51,7 +51,7 @@ func (i *Instances) Add(namespace uint32, n int) {
 	}
 }
 
-// Computing returns how many guests of a namespace compute.
+// Computing returns the number of computing guests of a namespace.
 func (i *Instances) Computing(ns store.NamespaceID) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

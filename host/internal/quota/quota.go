@@ -1,5 +1,5 @@
-// Package quota says whether a namespace may use more: runs, starts, wakes and bytes a second, and guests that
-// compute. What is refused is what would begin; what is in progress goes on.
+// Package quota decides whether a namespace may use more: runs, starts, wakes and bytes per second, and computing guests. It
+// refuses new work only; work in progress continues.
 //
 // The package is pure: it starts no goroutine and reads no clock.
 package quota
@@ -12,24 +12,24 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Kind is the kind of the error of what a quota refuses.
+// Kind is the kind of the errors that quotas return.
 const Kind = "quota"
 
-// Quotas are those of all namespaces. Its methods may be called concurrently.
+// Quotas are the quotas of all namespaces. Its methods may be called concurrently.
 type Quotas struct {
-	Instances // guests that compute
-	Wakes     // a second
-	Written   // bytes a second
+	Instances // computing guests
+	Wakes     // wakes per second
+	Written   // bytes written per second
 	used      func(store.NamespaceID) (store.Usage, error)
 
 	mu        sync.Mutex // guards the fields below; used is called while it is held
 	otherwise store.Quota
 	set       map[store.NamespaceID]store.Quota
-	starting  map[store.NamespaceID]int64 // runs that were let in, and that used may not count yet
+	starting  map[store.NamespaceID]int64 // runs that Start admitted and used may not count yet
 	rates     map[store.NamespaceID]*bucket
 }
 
-// New returns quotas, of which otherwise is for the namespaces that have none of their own. used returns what a namespace uses.
+// New returns Quotas. otherwise applies to namespaces without a quota of their own; used returns the usage of a namespace.
 func New(otherwise store.Quota, set []store.Quota, used func(store.NamespaceID) (store.Usage, error)) *Quotas {
 	q := &Quotas{used: used, otherwise: otherwise, set: map[store.NamespaceID]store.Quota{},
 		starting: map[store.NamespaceID]int64{}, rates: map[store.NamespaceID]*bucket{}}
@@ -41,7 +41,7 @@ func New(otherwise store.Quota, set []store.Quota, used func(store.NamespaceID) 
 	return q
 }
 
-// Of returns the quota that holds for a namespace.
+// Of returns the quota that applies to a namespace.
 func (q *Quotas) Of(ns store.NamespaceID) store.Quota {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -57,7 +57,7 @@ func (q *Quotas) of(ns store.NamespaceID) store.Quota {
 	return x
 }
 
-// Set sets the quota of a namespace. One that limits nothing is removed, so that the other one holds.
+// Set sets the quota of a namespace. A quota without limits removes it, so that the default applies.
 func (q *Quotas) Set(x store.Quota) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -71,8 +71,8 @@ func (q *Quotas) Set(x store.Quota) {
 	q.Written.set(&x)
 }
 
-// Start lets a run of a namespace begin, or returns an *abi.Error of code LIMIT that says which limit is in the way, or that of
-// used. done is called when what used returns counts the run, or when the run was not started; more than once is legal.
+// Start admits a new run of a namespace. It returns an *abi.Error with code LIMIT that names the exceeded limit, or the error
+// of used. The caller calls done when used counts the run, or if the run was not started. done is idempotent.
 func (q *Quotas) Start(ns store.NamespaceID, now time.Time) (done func(), err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -107,7 +107,7 @@ func (q *Quotas) Start(ns store.NamespaceID, now time.Time) (done func(), err er
 	}), nil
 }
 
-// Continued counts a run that continues as new among the starts of a second. It is never refused; others are, after it.
+// Continued counts a continue-as-new as a start. It is never refused, but may cause later starts to be refused.
 func (q *Quotas) Continued(ns store.NamespaceID, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,14 +116,14 @@ func (q *Quotas) Continued(ns store.NamespaceID, now time.Time) {
 	}
 }
 
-// Refusal returns the error of what a quota refuses.
+// Refusal returns the error for work that a quota refuses.
 func Refusal(format string, args ...any) error {
 	e := abi.Errorf(abi.Limit, format, args...)
 	e.Kind = Kind
 	return e
 }
 
-// rate returns the bucket of a namespace.
+// rate returns the token bucket of a namespace.
 func (q *Quotas) rate(ns store.NamespaceID, perSecond int64, now time.Time) *bucket {
 	b := q.rates[ns]
 	if b == nil {
@@ -133,20 +133,20 @@ func (q *Quotas) rate(ns store.NamespaceID, perSecond int64, now time.Time) *buc
 	return b
 }
 
-// bucket is a number of tokens that grows with time up to that of a second.
+// bucket is a token bucket whose capacity is the tokens of one second.
 type bucket struct {
 	perSecond, tokens float64
 	at                time.Time
 }
 
 func (b *bucket) fill(now time.Time) {
-	if passed := now.Sub(b.at); passed > 0 { // not so if the clock was set back
+	if passed := now.Sub(b.at); passed > 0 { // negative if the clock was set back
 		b.tokens = min(b.perSecond, b.tokens+b.perSecond*passed.Seconds())
 	}
 	b.at = now
 }
 
-// take takes a token, if there is one.
+// take takes a token, or reports false if there is none.
 func (b *bucket) take(now time.Time) bool {
 	b.fill(now)
 	if b.tokens < 1 {
@@ -156,7 +156,7 @@ func (b *bucket) take(now time.Time) bool {
 	return true
 }
 
-// spend takes a token, of which there may be too few; a second later there is one again, whatever was spent.
+// spend takes a token even if there is none. The debt is bounded so that a token is available again after a second.
 func (b *bucket) spend(now time.Time) {
 	b.fill(now)
 	b.tokens = max(b.tokens-1, 1-b.perSecond)

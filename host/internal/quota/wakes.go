@@ -7,16 +7,16 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Wakes bounds how many runs of each namespace are woken in a second. Writers call it with each timer that is due, so it has a
-// lock of its own, which is held for no more than that.
+// Wakes bounds how many runs of each namespace wake per second. Writers call it for each due timer, so it has its own lock,
+// which is held briefly.
 type Wakes struct {
 	mu        sync.Mutex
-	otherwise int64             // limit where none is set; 0: none
-	limits    map[uint32]int64  // that were set
-	rates     map[uint32]ration // of those that have a limit
+	otherwise int64             // limit of namespaces without their own; 0 = none
+	limits    map[uint32]int64  // limits of their own
+	rates     map[uint32]ration // of namespaces with a limit that have woken runs
 }
 
-// set sets the limit of a namespace, or removes it. What was used of the one before is forgotten.
+// set sets or removes the limit of a namespace and resets its bucket.
 func (w *Wakes) set(x *store.Quota) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -30,7 +30,7 @@ func (w *Wakes) set(x *store.Quota) {
 	delete(w.rates, uint32(x.Namespace))
 }
 
-// Wake lets a run of a namespace be woken now, and counts it, or reports false.
+// Wake counts a wake of a namespace, or reports false if it must wait.
 func (w *Wakes) Wake(namespace uint32, nowMs int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,8 +53,7 @@ func (w *Wakes) Wake(namespace uint32, nowMs int64) bool {
 	return took
 }
 
-// NextWake returns the instant in milliseconds from which on Wake lets another run of the namespace be woken, unless the clock is
-// set back.
+// NextWake returns when Wake next succeeds for the namespace, in Unix milliseconds, unless the clock is set back.
 func (w *Wakes) NextWake(namespace uint32) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,40 +64,39 @@ func (w *Wakes) NextWake(namespace uint32) int64 {
 	return r.whenMs(1000)
 }
 
-// ration is how much of something a namespace may still do, in thousandths, which grows with each millisecond up to that of a
-// second. Whole numbers have the instant of NextWake be one at which Wake does let one.
+// ration is a token bucket in thousandths of a token, with a capacity of one second. Integers guarantee that Wake succeeds at
+// the instant that NextWake returns.
 type ration struct {
 	perSecond, left, atMs int64
 }
 
 const (
-	// most bounds what is left, and what is owed, so that no sum of two overflows: it is more than a second of the greatest quota.
+	// most bounds the credit and the debt, so that no sum of two overflows. It exceeds a second of the greatest quota.
 	most = math.MaxInt64 / 4
-	// skewMs is how far the clocks of two goroutines may be apart that take of a ration: each has its own look at the time. A
-	// larger step back is a clock that was set back.
+	// skewMs is how far apart the clock readings of two callers may be. A larger step back means that the clock was set back.
 	skewMs = 2000
 )
 
-// fill adds what the time since has brought.
+// fill adds the tokens for the time since the last call.
 func (r *ration) fill(nowMs int64) {
 	full := 1000 * r.perSecond
 	if passed := nowMs - r.atMs; passed > (full-r.left)/r.perSecond {
 		r.left = full
 	} else if passed > 0 {
 		r.left = min(r.left+passed*r.perSecond, full)
-	} else if passed >= -skewMs { // these milliseconds have counted
+	} else if passed >= -skewMs { // these milliseconds were counted
 		return
 	}
 	r.atMs = nowMs
 }
 
-// spend takes so many, of which there may be too few.
+// spend takes n tokens. The balance may become negative; the debt is bounded.
 func (r *ration) spend(n int64) {
 	owed := 1000 * (ahead + longestDebt*min(r.perSecond, most/(2000*longestDebt)))
 	r.left = max(r.left-1000*min(n, most/1000), -owed)
 }
 
-// whenMs returns the instant from which on so many thousandths are left.
+// whenMs returns when the balance reaches a number of thousandths.
 func (r *ration) whenMs(thousandths int64) int64 {
 	if r.left >= thousandths {
 		return r.atMs
@@ -106,7 +104,7 @@ func (r *ration) whenMs(thousandths int64) int64 {
 	return r.atMs + (thousandths-r.left+r.perSecond-1)/r.perSecond
 }
 
-// take takes one, if there is one.
+// take takes one token, or reports false if there is none.
 func (r *ration) take(nowMs int64) bool {
 	if r.fill(nowMs); r.left < 1000 {
 		return false

@@ -8,50 +8,50 @@ import (
 )
 
 const (
-	// wakeBytes is what a wake counts before anything is written for it, and less than what most write: of all the runs that
-	// wait until their namespace may write again, no more are woken at a time than may write so much.
+	// wakeBytes is charged for a wake before anything is written for it, and is less than most wakes write. It bounds how many
+	// waiting runs wake at once when their namespace may write again.
 	wakeBytes = 256
-	// ahead is what a namespace may write before it has it: a run that was woken may go on, though that counted, and another one
-	// may begin, though those that are there use all that comes.
+	// ahead is how many bytes a namespace may owe. So a run that was woken may continue although its wake was charged, and a
+	// run may start although running ones use up the whole rate.
 	ahead = 16 << 10
-	// longestDebt is for how many seconds a namespace waits at most, whatever it has written.
+	// longestDebt bounds the debt of a namespace, in seconds of its quota: no namespace waits longer than that.
 	longestDebt = 3600
 )
 
-// Written bounds how many bytes the runs of each namespace write in a second. What is written is counted when it is on its way to
-// the store, and may pass what there was: then guests wait, and starts are refused, until that has been made up for. Shards
-// and guests call it, so it has a lock of its own, which is held for no more than that.
+// Written bounds how many bytes the runs of each namespace write per second. Bytes are charged when they are sent to the
+// store and may exceed the balance; then guests wait and starts are refused until the debt is paid. Shards and guests call
+// it, so it has its own lock, which is held briefly.
 type Written struct {
-	limited   atomic.Bool // some namespace has a limit, or had one: most hosts need no lock
+	limited   atomic.Bool // a namespace has or had a limit; otherwise no lock is taken
 	mu        sync.Mutex
-	otherwise int64             // limit where none is set; 0: none
-	limits    map[uint32]int64  // that were set
-	rates     map[uint32]ration // of those that have a limit
-	lines     map[uint32]line   // of those that have runs which wait
+	otherwise int64             // limit of namespaces without their own; 0 = none
+	limits    map[uint32]int64  // limits of their own
+	rates     map[uint32]ration // of namespaces with a limit, from their first use on
+	lines     map[uint32]line   // of namespaces with waiting runs
 }
 
-// line says which of the runs that wait goes on first, whichever shard has it: the one that was due first.
+// line is the head of the queue of waiting runs, across shards: the run that was due first.
 type line struct {
 	dueMs int64
-	atMs  int64 // when it asks again
+	atMs  int64 // when that run asks again
 }
 
-// graceMs is how much later than the first one others ask. When it has not come by then, it needs nothing any more.
+// graceMs is how much later than the head the other runs ask. If the head has not asked by then, it no longer waits.
 const graceMs = 5
 
-// turnLocked reports whether it is the turn of a run that was due at an instant, and not that of another one.
+// turnLocked reports whether a run that was due at dueMs is at the head, or the head is late. The caller holds mu.
 func (w *Written) turnLocked(namespace uint32, nowMs, dueMs int64) bool {
 	l, ok := w.lines[namespace]
 	return !ok || dueMs <= l.dueMs || nowMs >= l.atMs+graceMs
 }
 
-// all sets the limit of those that have none of their own.
+// all sets the limit of the namespaces without their own.
 func (w *Written) all(perSecond int64) {
 	w.otherwise = perSecond
 	w.limited.Store(perSecond > 0)
 }
 
-// set sets the limit of a namespace, or removes it. What was written before is forgotten.
+// set sets or removes the limit of a namespace and forgets what was written.
 func (w *Written) set(x *store.Quota) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +67,7 @@ func (w *Written) set(x *store.Quota) {
 	delete(w.lines, uint32(x.Namespace))
 }
 
-// rateLocked returns what a namespace may still write, false if it has no limit.
+// rateLocked returns the balance of a namespace, false if it has no limit. The caller holds mu.
 func (w *Written) rateLocked(namespace uint32, nowMs int64) (r ration, limited bool) {
 	limit, ok := w.limits[namespace]
 	if !ok {
@@ -91,7 +91,7 @@ func (w *Written) keepLocked(namespace uint32, r ration) {
 	w.rates[namespace] = r
 }
 
-// Wrote counts bytes that a run of a namespace writes.
+// Wrote charges the bytes that a run of a namespace writes.
 func (w *Written) Wrote(namespace uint32, bytes int, nowMs int64) {
 	if !w.limited.Load() {
 		return
@@ -104,8 +104,8 @@ func (w *Written) Wrote(namespace uint32, bytes int, nowMs int64) {
 	}
 }
 
-// OwesMs returns for how many milliseconds no run of a namespace may begin or go on, because they have written too much; 0 if
-// they may. Who has to wait waits until nothing is owed.
+// OwesMs returns for how many milliseconds the runs of a namespace may neither begin nor continue because of its debt, 0 if
+// they may. A debt of at most ahead is allowed, but a run that waits, waits until the whole debt is paid.
 func (w *Written) OwesMs(namespace uint32, nowMs int64) int64 {
 	if !w.limited.Load() {
 		return 0
@@ -119,7 +119,7 @@ func (w *Written) OwesMs(namespace uint32, nowMs int64) int64 {
 	return r.whenMs(0) - nowMs
 }
 
-// May reports whether a run of a namespace may go on that nobody has woken: nothing is owed, and nobody waits.
+// May reports whether a run may continue without a wake: its namespace has no debt and no waiting run.
 func (w *Written) May(namespace uint32, nowMs int64) bool {
 	if !w.limited.Load() {
 		return true
@@ -130,8 +130,8 @@ func (w *Written) May(namespace uint32, nowMs int64) bool {
 	return !limited || r.left >= 0 && w.turnLocked(namespace, nowMs, nowMs)
 }
 
-// mayWake reports whether a run that was due at an instant may be woken. If it may not because of what is owed, it waits in the
-// line.
+// mayWake reports whether a run that was due at dueMs may be woken. If only the debt prevents it, the run becomes the head
+// of the queue.
 func (w *Written) mayWake(namespace uint32, nowMs, dueMs int64) bool {
 	if !w.limited.Load() {
 		return true
@@ -144,7 +144,7 @@ func (w *Written) mayWake(namespace uint32, nowMs, dueMs int64) bool {
 	}
 	w.keepLocked(namespace, r)
 	if l, ok := w.lines[namespace]; ok {
-		l.atMs = min(l.atMs, max(r.whenMs(0), nowMs)) // not so only if the clock was set back
+		l.atMs = min(l.atMs, max(r.whenMs(0), nowMs)) // lowered only after the clock was set back
 		w.lines[namespace] = l
 	}
 	turn := w.turnLocked(namespace, nowMs, dueMs)
@@ -157,7 +157,7 @@ func (w *Written) mayWake(namespace uint32, nowMs, dueMs int64) bool {
 	return turn && r.left >= 0
 }
 
-// woken counts a wake, and begins the line anew: the run was its first, or the first did not come in time.
+// woken charges a wake and clears the head of the queue: it was this run, or was late.
 func (w *Written) woken(namespace uint32, nowMs int64) {
 	if !w.limited.Load() {
 		return
@@ -168,8 +168,7 @@ func (w *Written) woken(namespace uint32, nowMs int64) {
 	delete(w.lines, namespace)
 }
 
-// nextMs returns the instant from which on mayWake reports true for a run that was due at an instant, unless the clock is set
-// back.
+// nextMs returns when mayWake next reports true for a run that was due at dueMs, unless the clock is set back.
 func (w *Written) nextMs(namespace uint32, dueMs int64) int64 {
 	if !w.limited.Load() {
 		return 0
@@ -186,7 +185,7 @@ func (w *Written) nextMs(namespace uint32, dueMs int64) int64 {
 	return r.whenMs(0)
 }
 
-// Wake lets a run of a namespace be woken now that was due at an instant, and counts it, or reports false.
+// Wake counts a wake of a run that was due at dueMs, or reports false if it must wait.
 func (q *Quotas) Wake(namespace uint32, nowMs, dueMs int64) bool {
 	if !q.mayWake(namespace, nowMs, dueMs) || !q.Wakes.Wake(namespace, nowMs) {
 		return false
@@ -195,8 +194,8 @@ func (q *Quotas) Wake(namespace uint32, nowMs, dueMs int64) bool {
 	return true
 }
 
-// NextWake returns the instant in milliseconds from which on Wake lets a run of the namespace be woken that was due at an
-// instant, unless the clock is set back, or others come before it.
+// NextWake returns when Wake next succeeds for a run that was due at dueMs, in Unix milliseconds, unless the clock is set
+// back or other runs of the namespace wake first.
 func (q *Quotas) NextWake(namespace uint32, dueMs int64) int64 {
 	return max(q.Wakes.NextWake(namespace), q.Written.nextMs(namespace, dueMs))
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// batch is runs that are deleted together.
+// batch is a number of runs that are deleted together.
 type batch struct {
 	*sweep
 	at   []store.Position
 	runs []store.RunState
-	stay []store.Position          // what is to be looked at again
-	open map[store.RunKey][]string // the children for which live runs wait
+	stay []store.Position          // positions to look at again
+	open map[store.RunKey][]string // by live parent, the children it waits for
 }
 
-// add adds a run, unless it has to stay.
+// add adds a run, unless it must stay.
 func (b *batch) add(at store.Position, st store.RunState) {
 	waits, err := b.awaited(&st)
 	switch {
@@ -34,7 +34,7 @@ func (b *batch) add(at store.Position, st store.RunState) {
 	}
 }
 
-// failed notes that a run could not be read or deleted.
+// failed records that a run could not be read or deleted.
 func (b *batch) failed(at store.Position, err error) {
 	b.stay = append(b.stay, at)
 	b.report.Failed++
@@ -43,8 +43,8 @@ func (b *batch) failed(at store.Position, err error) {
 	}
 }
 
-// awaited reports whether a run has to stay because of its parent: an ended one while the parent lives and waits for it, and
-// what is left of a deleted one while there is a parent that may ask how it has ended.
+// awaited reports whether a run must stay because of its parent. An ended run stays while its parent lives and waits for it;
+// the rest of a deleted run stays while a parent may ask for its outcome.
 func (b *batch) awaited(st *store.RunState) (bool, error) {
 	if st.Parent == "" {
 		return false, nil
@@ -70,7 +70,7 @@ func (b *batch) awaited(st *store.RunState) (bool, error) {
 	return false, err
 }
 
-// children returns the children for which a live run waits. Its journal is read once for each batch.
+// children returns the children that a live run waits for. It reads the run's journal once per batch.
 func (b *batch) children(parent store.RunKey) (list []string, err error) {
 	if list, ok := b.open[parent]; ok {
 		return list, nil
@@ -97,7 +97,7 @@ func (b *batch) children(parent store.RunKey) (list []string, err error) {
 	return list, nil
 }
 
-// run deletes the runs of the batch, and empties it.
+// run deletes the runs of the batch and empties it.
 func (b *batch) run() {
 	errs := make([]error, len(b.runs))
 	if !b.dry {
@@ -129,7 +129,7 @@ func (b *batch) run() {
 	b.at, b.runs = nil, nil
 }
 
-// delete deletes a run if it is still the one that was read. Somebody who has retried, replaced or deleted it was faster.
+// delete deletes a run unless it has changed since it was read. A concurrent retry, replacement or deletion is no error.
 func (b *batch) delete(st *store.RunState) error {
 	err := b.cfg.Delete(b.ctx, st.Run, func(now *store.RunState) bool {
 		return now.Incarnation == st.Incarnation && now.EndedUnixMs == st.EndedUnixMs && now.Deleted == st.Deleted &&

@@ -9,34 +9,33 @@ import (
 )
 
 const (
-	// settleMs is how long after the instant of its end a run may come into the table of ended runs: its commit waits for the
-	// disk meanwhile.
+	// settleMs is how long after its end a run may still enter the table of ended runs: its commit has to reach the disk.
 	settleMs = 60 * 1000
-	// maxLate is how many late runs are held in memory at a time, some hundred bytes each.
+	// maxLate bounds the late runs in memory, a few hundred bytes each.
 	maxLate = 10_000
 )
 
-// list is the ended runs of a workflow with one status, or with any for status 0, by creation.
+// list identifies the ended runs of a workflow with one status, or with any status if it is 0. They are ordered by creation.
 type list struct {
 	ns       store.NamespaceID
 	workflow string
 	status   store.Status
 }
 
-// listsOf returns the lists that have a run: that of its status, and that of all.
+// listsOf returns the lists that contain a run: the list of its status and the list of all.
 func listsOf(st *store.RunState) [2]list {
 	ns := st.Run.Namespace
 	return [2]list{{ns, st.Workflow, st.Status}, {ns, st.Workflow, 0}}
 }
 
-// created returns the place of a run in its lists.
+// created returns the position of a run in its lists.
 func created(st *store.RunState) store.Position {
 	return store.Position{UnixMs: st.CreatedUnixMs, ID: st.Run.ID}
 }
 
-// counts deletes what is over the number of runs that workflows may keep. A sweep begins in each list where the one before ended:
-// in front of that there are runs that have to stay, and late ones, which have ended since. Where several hosts share a store, it
-// begins at the beginning: others delete what is there.
+// counts deletes the runs that exceed the number a workflow may keep. A sweep continues in each list where the previous one
+// ended. In front of that cursor there are only runs that must stay, and late runs, which have ended since. If several hosts
+// share a store, each sweep starts at the beginning, because other hosts delete runs in front of the cursor.
 type counts struct {
 	*sweep
 	ns    store.NamespaceID
@@ -44,11 +43,11 @@ type counts struct {
 	owned []store.PartitionID
 	lists map[list]*cursor
 	late  map[list][]store.RunState // in front of the cursor of their list
-	held  int                       // late runs in all
-	again map[list][]string         // those of the young ones of a cursor that were read once more
+	held  int                       // number of late runs
+	again map[list][]string         // young runs of a cursor that were read again
 }
 
-// counts deletes what is over the number of runs that the workflows of a namespace may keep.
+// counts deletes the runs of a namespace that exceed the numbers its workflows may keep.
 func (w *sweep) counts(ns store.NamespaceID, r *rules, owned []store.PartitionID) (err error) {
 	stored, err := w.cfg.Store.Counts(w.ctx, ns)
 	if err != nil {
@@ -66,11 +65,11 @@ func (w *sweep) counts(ns store.NamespaceID, r *rules, owned []store.PartitionID
 	c := &counts{sweep: w, ns: ns, rules: r, owned: owned, lists: map[list]*cursor{}}
 	switch {
 	case w.dry:
-	case len(owned) < store.Partitions: // what other hosts are about to delete would stay in front of a cursor
+	case len(owned) < store.Partitions: // runs that other hosts are about to delete would count as staying
 		delete(w.lists, ns)
 	default:
 		defer func() {
-			if err != nil { // late runs may be left, in front of cursors that are behind them
+			if err != nil { // late runs may remain in front of the cursors
 				delete(w.lists, ns)
 			}
 		}()
@@ -86,12 +85,12 @@ func (w *sweep) counts(ns store.NamespaceID, r *rules, owned []store.PartitionID
 	return nil
 }
 
-// workflow deletes what is over the numbers of one workflow, first by status and then of all that is left.
+// workflow deletes the excess runs of one workflow, first by status, then of all that remain.
 func (c *counts) workflow(workflow string, t *store.Tally) error {
 	x := c.rules.of(workflow)
 	for _, s := range ended {
 		at := list{c.ns, workflow, s}
-		if c.dry { // those that ages delete are counted
+		if c.dry { // subtract what a real sweep would have deleted by age
 			t.Add(s, -c.gone[at])
 		}
 		keep, gone := x.KeepOf(s), c.gone[at]
@@ -109,7 +108,7 @@ func (c *counts) workflow(workflow string, t *store.Tally) error {
 	return c.list(list{c.ns, workflow, 0}, x, t.Of(ended)-x.Keep)
 }
 
-// list deletes the n oldest runs of a list, those of other hosts excepted: each of them deletes its own.
+// list deletes the n oldest runs of a list, except those of other hosts, which delete their own.
 func (c *counts) list(of list, x *store.Retention, n int64) error {
 	cur, late := c.lists[of], c.late[of]
 	switch {
@@ -120,14 +119,14 @@ func (c *counts) list(of list, x *store.Retention, n int64) error {
 		c.lists[of] = cur
 	}
 	late = slices.DeleteFunc(late, func(st store.RunState) bool {
-		if created(&st).Compare(cur.at) > 0 { // the cursor has gone back, and comes to it
+		if created(&st).Compare(cur.at) > 0 { // the cursor went back and will reach the run
 			return true
 		}
-		// The number of its status may have had it deleted.
+		// The limit of its status may have deleted the run.
 		now, err := c.cfg.Store.State(c.ctx, st.Run)
 		return errors.Is(err, store.ErrNotFound) || err == nil && now.Deleted
 	})
-	if n < cur.stay+int64(len(late)) { // not all that is in front of the cursor is over
+	if n < cur.stay+int64(len(late)) { // some runs in front of the cursor may be kept
 		for i := range late {
 			cur.back(created(&late[i]))
 		}
@@ -165,13 +164,13 @@ type oldest struct {
 	of   list
 	x    *store.Retention
 	b    batch
-	to   store.Position // what was looked at
-	left int64          // how many are over
-	// Those that ended a moment ago: the next sweep reads them once more in the table of ended runs.
+	to   store.Position // how far the list was read
+	left int64          // how many runs are in excess
+	// young are runs that ended a moment ago. The next sweep will read them again in the table of ended runs.
 	young map[string]bool
 }
 
-// walk takes runs from the cursor on, as many as are over.
+// walk takes excess runs from the cursor on.
 func (o *oldest) walk(cur *cursor) error {
 	if o.left == 0 {
 		return nil
@@ -196,18 +195,18 @@ func (o *oldest) walk(cur *cursor) error {
 	return nil
 }
 
-// take deletes a run that is over, unless it has to stay.
+// take deletes an excess run, unless it must stay.
 func (o *oldest) take(st *store.RunState) {
 	at := created(st)
 	if st.RetainedUnixMs() > o.now-settleMs {
 		o.young[at.ID] = true
 	}
-	stays := st.Aside == store.AsideCopy || !slices.Contains(o.owned, st.Run.Partition()) // a copy is deleted by a person
+	stays := st.Aside == store.AsideCopy || !slices.Contains(o.owned, st.Run.Partition()) // only people delete a copy
 	if o.looked(st) {
 		if o.dry && !stays {
 			stays, _ = o.b.awaited(st)
 			if !stays {
-				return // it would be gone by now
+				return // a real sweep would have deleted it
 			}
 		}
 		stays = true
@@ -222,7 +221,7 @@ func (o *oldest) take(st *store.RunState) {
 	}
 }
 
-// looked reports whether this sweep has looked at a run before, by its age or by the number of runs with its status.
+// looked reports whether this sweep has already seen a run, by its age or in the list of its status.
 func (o *oldest) looked(st *store.RunState) bool {
 	if age := o.x.AgeMs(st.Status); age > 0 && st.RetainedUnixMs() <= o.now-age {
 		return true
@@ -234,8 +233,8 @@ func (o *oldest) looked(st *store.RunState) bool {
 	return cur != nil && created(st).Compare(cur.at) <= 0
 }
 
-// findLate finds the runs that stand in front of the cursor of a list and have ended since the sweep before. A partition that
-// was not looked at by then, and a clock that was set back, have all lists begin at their beginnings.
+// findLate finds the runs in front of the cursor of a list that have ended since the last sweep. If a partition is new, or
+// the clock was set back, all lists start from the beginning.
 func (c *counts) findLate() error {
 	c.late, c.again = map[list][]store.RunState{}, map[list][]string{}
 	for _, p := range c.owned {
@@ -252,7 +251,7 @@ func (c *counts) findLate() error {
 	}
 	for _, p := range c.owned {
 		at := place{c.ns, p, numbers}
-		if len(c.lists) == 0 { // whatever has ended by now is found at its place
+		if len(c.lists) == 0 { // the lists start from the beginning and contain these runs
 			c.cursors[at] = &cursor{at: store.Position{UnixMs: c.now - settleMs}}
 		} else if err := c.lateOf(at, c.cursors[at]); err != nil {
 			return err
@@ -261,7 +260,7 @@ func (c *counts) findLate() error {
 	return nil
 }
 
-// lateOf finds late runs of a partition.
+// lateOf finds the late runs of a partition.
 func (c *counts) lateOf(at place, cur *cursor) error {
 	q := store.EndedQuery{Namespace: at.ns, Partition: at.p, After: cur.at, UntilMs: math.MaxInt64 - 1, Limit: portion}
 	for {
@@ -291,7 +290,7 @@ func (c *counts) lateOf(at place, cur *cursor) error {
 	}
 }
 
-// found notes a run that has ended, in the lists whose cursor is behind it.
+// found records an ended run in the lists whose cursor has passed it.
 func (c *counts) found(st *store.RunState) {
 	for _, of := range listsOf(st) {
 		cur := c.lists[of]

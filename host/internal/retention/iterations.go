@@ -7,11 +7,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// freshMs is how long retentions that were read hold for iterations, unless they are changed here: another host may share the
-// store.
+// freshMs is how long Iterations uses retentions that it has read, unless Changed is called. Another host may change them.
 const freshMs = 60 * 1000
 
-// Iterations says for how long runs that live keep the journals of earlier iterations. Its methods may be called concurrently.
+// Iterations says how long live runs keep the journals of earlier iterations. Its methods may be called concurrently.
 type Iterations struct {
 	read      func(context.Context) ([]store.Retention, error)
 	otherwise store.Retention
@@ -21,12 +20,12 @@ type Iterations struct {
 	readMs int64
 }
 
-// NewIterations returns what reads retentions by a function. otherwise is that of workflows for which there is none.
+// NewIterations returns Iterations that call read for the retentions. otherwise applies to workflows without one.
 func NewIterations(read func(context.Context) ([]store.Retention, error), otherwise store.Retention) *Iterations {
 	return &Iterations{read: read, otherwise: otherwise}
 }
 
-// Of returns what holds for the runs of a workflow. It must not be changed.
+// Of returns the retention of a workflow. The caller must not change it.
 func (i *Iterations) Of(ctx context.Context, ns store.NamespaceID, workflow string, nowMs int64) (*store.Retention, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -43,7 +42,7 @@ func (i *Iterations) Of(ctx context.Context, ns store.NamespaceID, workflow stri
 	return &i.otherwise, nil
 }
 
-// Changed says that the retentions of the store are others.
+// Changed makes the next Of read the retentions again.
 func (i *Iterations) Changed() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -6,13 +6,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// rules are the retentions that hold in one namespace.
+// rules are the retentions of one namespace.
 type rules struct {
 	own  map[string]*store.Retention // by workflow
-	rest *store.Retention            // of all others
+	rest *store.Retention            // of the other workflows
 }
 
-// rulesOf sorts retentions by namespace. otherwise is that of workflows for which there is none.
+// rulesOf groups retentions by namespace. otherwise applies to workflows without one.
 func rulesOf(list []store.Retention, otherwise store.Retention) map[store.NamespaceID]*rules {
 	all := map[store.NamespaceID]*rules{}
 	for i := range list {
@@ -45,7 +45,7 @@ func (r *rules) of(workflow string) *store.Retention {
 	return r.rest
 }
 
-// ages returns the ages after which runs are deleted, each once, the least first.
+// ages returns the distinct ages after which runs are deleted, in ascending order.
 func (r *rules) ages() (list []int64) {
 	add := func(x *store.Retention) {
 		for _, s := range ended {

@@ -1,9 +1,9 @@
-// Package retention deletes ended runs that were kept long enough, and what is left of deleted ones.
+// Package retention deletes ended runs that were kept long enough, and the remains of deleted ones.
 //
-// A Sweeper reads two tables that the store keeps anyway, of ended and of deleted runs by time, from where it came to in the
-// sweep before; and of workflows with more runs than they may keep the oldest ones, from there, too. It changes nothing itself:
-// each run is deleted by the writer of its partition, under the condition that it is still what the Sweeper has read. So a sweep
-// may end anywhere, at a crash too, and the next one does the rest.
+// A Sweeper reads two tables of the store, ended runs and deleted runs, each ordered by time, and continues where the last
+// sweep stopped. For workflows with too many runs it reads the oldest runs, likewise from a cursor. It changes nothing
+// itself: the writer of the partition deletes each run, on condition that the run is still as the Sweeper read it. So a
+// sweep may stop anywhere, even by a crash, and the next one continues.
 package retention
 
 import (
@@ -17,61 +17,61 @@ import (
 const (
 	// portion is how many ended runs are read at a time.
 	portion = 256
-	// atOnce is how many deletions are under way at a time: they share fsyncs, and leave most of a batch to others.
+	// atOnce bounds the deletions in flight. They share fsyncs and leave most of a batch to other work.
 	atOnce = 32
-	// MaxListed is how many runs a Report names.
+	// MaxListed bounds the runs that a Report lists.
 	MaxListed = 1000
-	// heldMs is how long runs that were held back are left alone, before they are looked at again.
+	// heldMs is how long runs that were held back are left alone before the next look.
 	heldMs = 24 * 3600 * 1000
 )
 
-// Config is what a Sweeper is made from. All fields but Default are required.
+// Config configures a Sweeper. All fields but Default are required.
 type Config struct {
 	Store store.Store
 	// Owned returns the partitions whose runs this host may delete.
 	Owned func() []store.PartitionID
-	// Delete deletes an ended run, or what is left of a deleted one, if which says so of its state.
+	// Delete deletes an ended run, or the remains of a deleted one, if which returns true for its current state.
 	Delete func(ctx context.Context, key store.RunKey, which func(*store.RunState) bool) error
-	// Default is the retention of workflows for which the store has none. Its namespace and workflow do not matter.
+	// Default is the retention of workflows without one in the store. Its namespace and workflow are ignored.
 	Default store.Retention
 }
 
-// Report says what a sweep has done, or would do.
+// Report is the result of a sweep.
 type Report struct {
 	Deleted   int // runs
-	Held      int // that were old enough, and are children for whose end a live run waits
-	Forgotten int // deleted runs of which nothing is left now
-	Failed    int // that could not be read or deleted, and are tried again after a day, or by the next host
+	Held      int // runs that were due, but a live parent waits for them
+	Forgotten int // deleted runs whose remains were deleted
+	Failed    int // runs that could not be read or deleted; retried after a day, or by the next host
 	First     []store.RunState
-	Err       error // of the first one that failed
+	Err       error // of the first failed run
 }
 
-// A Sweeper deletes runs. Its methods may be called concurrently; sweeps are made one after the other.
+// A Sweeper deletes runs. Its methods may be called concurrently; sweeps run one after the other.
 type Sweeper struct {
 	cfg Config
 
-	turn    chan struct{}     // holds one element while a sweep is made, which guards the rest
-	seen    []store.Retention // those of the newest sweep
+	turn    chan struct{}     // holds one element during a sweep; guards the fields below
+	seen    []store.Retention // retentions as of the newest sweep
 	cursors map[place]*cursor
-	lists   map[store.NamespaceID]map[list]*cursor // by creation; they count while there is a cursor for numbers
+	lists   map[store.NamespaceID]map[list]*cursor // ordered by creation; valid while there is a cursor for numbers
 }
 
-// numbers, in the place of an age, says that a table is read for the numbers of runs that are kept.
+// numbers, in place of an age, marks the cursors that find late runs for the numbers of kept runs.
 const numbers = -1
 
-// place is a table that is swept with an age: that of what is left of deleted runs, if it is 0.
+// place is a table that is swept for an age. Age 0 is the table of deleted runs.
 type place struct {
 	ns    store.NamespaceID
 	p     store.PartitionID
 	ageMs int64
 }
 
-// cursor is how far a sweep came in a table: what is before it is gone, or stays.
+// cursor is how far a table was swept. Runs before it are deleted or stay.
 type cursor struct {
 	at     store.Position
-	held   *store.Position // in front of the first one that was held back or failed, since heldAt
+	held   *store.Position // just before the first run that was held back or failed since heldAt
 	heldAt int64
-	// In a list: how many were, and which of these had just ended.
+	// stay and young are for lists: how many runs stay in front of the cursor, and which of them had just ended.
 	stay  int64
 	young map[string]bool
 }
@@ -90,12 +90,12 @@ type sweep struct {
 	dry    bool
 	only   *store.NamespaceID // nil = all
 	rules  map[store.NamespaceID]*rules
-	gone   map[list]int64 // how many runs were deleted, or would be
+	gone   map[list]int64 // runs that were deleted, or would be, by list
 	report Report
 }
 
-// Sweep deletes what is due at an instant; dry only reports it. It covers the namespace only, or all if that is nil. An error
-// means that something could not be read, or that ctx was done; what was done by then is in the report.
+// Sweep deletes what is due at an instant; with dry it only reports. It covers one namespace, or all if only is nil. After a
+// read error or the end of ctx it returns an error, with the work done so far in the Report.
 func (s *Sweeper) Sweep(ctx context.Context, now int64, only *store.NamespaceID, dry bool) (Report, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -123,7 +123,7 @@ func (s *Sweeper) Sweep(ctx context.Context, now int64, only *store.NamespaceID,
 	return w.report, nil
 }
 
-// changed begins at the beginning again in each namespace whose retentions have changed: what has stayed may be due now.
+// changed restarts the namespaces whose retentions have changed: runs that stayed may be due now.
 func (s *Sweeper) changed(set []store.Retention) {
 	if slices.Equal(set, s.seen) {
 		return
@@ -161,14 +161,14 @@ func (w *sweep) namespace(ns store.NamespaceID) error {
 	return w.counts(ns, r, owned)
 }
 
-// table sweeps a table. due says which of the ended runs are to be deleted; all that is left of deleted runs is.
+// table sweeps a table. due selects the ended runs to delete; if it is nil, the remains of all deleted runs are due.
 func (w *sweep) table(at place, due func(*store.RunState) bool) error {
 	q := store.EndedQuery{Namespace: at.ns, Partition: at.p, Deleted: due == nil, UntilMs: w.now - at.ageMs, Limit: portion}
 	if due == nil {
 		q.UntilMs = w.now - w.rulesFor(at.ns).rest.IDs()
 	}
 	c := w.cursor(at)
-	if c.at.UnixMs > q.UntilMs { // the clock was set back: runs end in front of it
+	if c.at.UnixMs > q.UntilMs { // the clock was set back, so runs end in front of the cursor
 		*c = cursor{}
 	}
 	q.After = c.at
@@ -184,13 +184,13 @@ func (w *sweep) table(at place, due func(*store.RunState) bool) error {
 			switch {
 			case errors.Is(err, store.ErrNotFound):
 				continue
-			case err != nil: // one that cannot be read holds up no other
+			case err != nil: // an unreadable run does not delay others
 				b.failed(pos, err)
 				continue
 			case due == nil && (!st.Deleted || max(st.UpdatedUnixMs, 0) != pos.UnixMs):
 				continue // another run has its id
 			case due != nil && (st.Deleted || !st.Status.Terminal() || max(st.RetainedUnixMs(), 0) != pos.UnixMs || !due(&st)),
-				due != nil && st.Aside == store.AsideCopy: // a copy is deleted by a person
+				due != nil && st.Aside == store.AsideCopy: // only people delete a copy
 				continue
 			}
 			b.add(pos, st)
@@ -207,7 +207,7 @@ func (w *sweep) table(at place, due func(*store.RunState) bool) error {
 	}
 }
 
-// cursor returns that of a table. One of a sweep that deletes nothing begins at the beginning, and is forgotten.
+// cursor returns the cursor of a table. For a dry sweep it is a temporary one at the beginning.
 func (w *sweep) cursor(at place) *cursor {
 	if w.dry {
 		return &cursor{}
@@ -221,14 +221,14 @@ func (w *sweep) cursor(at place) *cursor {
 	return c
 }
 
-// lookAgain goes back to what was held back, once a day.
+// lookAgain moves the cursor back to the runs that were held back, once per heldMs.
 func (c *cursor) lookAgain(now int64) {
 	if c.held != nil && now-c.heldAt >= heldMs {
 		c.at, c.held, c.stay, c.young = *c.held, nil, 0, nil
 	}
 }
 
-// back goes back to a run, and to what was held back in front of it.
+// back moves the cursor back to a run, and to the runs that were held back in front of it.
 func (c *cursor) back(to store.Position) {
 	to.UnixMs--
 	if c.held != nil && c.held.Compare(to) < 0 {
@@ -240,11 +240,11 @@ func (c *cursor) back(to store.Position) {
 	c.held, c.stay, c.young = nil, 0, nil
 }
 
-// pass says that everything up to a position was looked at, and stay has to be looked at again.
+// pass moves the cursor to a position. The runs in stay must be looked at again.
 func (c *cursor) pass(to store.Position, stay []store.Position, now int64) {
 	c.at = to
 	for _, pos := range stay {
-		pos.UnixMs-- // in front of it
+		pos.UnixMs-- // just before it
 		if c.held == nil || pos.Compare(*c.held) < 0 {
 			c.held, c.heldAt = &pos, now
 		}

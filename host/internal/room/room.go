@@ -1,19 +1,19 @@
-// Package room bounds the memory of all journals together. A journal is in memory whole while something goes on with its run, and
-// has at most abi.MaxJournalBytes; a hundred of those are more than a host should take.
+// Package room bounds the memory of all journals together. While a run is active, its whole journal is in memory, up to
+// abi.MaxJournalBytes. A hundred journals of that size are more than a host should hold.
 //
-// Over the budget, a run that is to be read waits as a key, and a guest that makes its journal longer waits at its next
-// call, without a place. It gives its instance up if that takes longer than a second, and waits for room before it gets
-// another one (turn.go): a guest that has its journal, and needs a place, must not wait for guests that have places, and
-// wait for journals. Nobody fails. One of those that wait goes on to its end in any case, guests first: they hold memory
-// until they are done. That one may take long, such as one whose step goes on for an hour. So others go on after a while,
-// too, a piece at a time, the later the more is held.
+// Over the budget, a run to be read waits as a key, and a guest that appends to its journal waits at its next call, without a
+// place. After a second it gives its instance up, and waits for room before it gets another instance (turn.go). Otherwise
+// guests with journals that need places could deadlock with guests with places that wait for journals. No run fails. One
+// waiter, a guest if there is one, always goes on to its end, because guests hold memory until they are done. That may take
+// long, for example while a step runs for an hour. So other waiters also go on, a piece at a time, after a delay that grows
+// with the excess over the budget.
 //
-// Beside the budget there is room for modest journals, of each workflow no more than a part: whoever keeps the budget full, the
-// runs of others that are read for a moment need not wait for it.
+// Besides the budget there is extra room for modest journals, and each workflow may use a part of it. So even if some
+// workflows keep the budget full, the short reads of other workflows' runs need not wait.
 //
-// A guest that makes its journal longer also waits while the store is behind with what it was given before: guests that write
-// more than a disk takes would have the commits of all others wait. The store may be behind for as long as others write, so one
-// of those guests goes on every now and then all the same.
+// A guest that appends to its journal also waits while the store is behind with its writes. Otherwise guests that write faster
+// than the disk would delay all commits. Because the store may stay behind for as long as other guests write, one waiting
+// guest goes on every now and then all the same.
 package room
 
 import (
@@ -27,71 +27,71 @@ import (
 )
 
 const (
-	// smallBytes is a journal that is read without waiting, and not counted: there are few runs in memory, and thousands of
-	// these are a few hundred megabytes.
+	// smallBytes is the size below which a journal is read without waiting and not counted. Few runs are in memory, and
+	// thousands of small journals take a few hundred megabytes.
 	smallBytes = 64 << 10
-	// modestBytes is a journal of some thousand entries, as most that are not small are.
+	// modestBytes is the maximum size of a modest journal: some thousand entries. Most journals that are not small are modest.
 	modestBytes = 1 << 20
-	// besideShare is the part of the budget that modest journals may have beside it, and groupShare what those of one workflow may:
-	// of 96 MiB a third, and 16 MiB, with which some dozens of its runs are at work at a time. With 8 MiB, a thousand runs with
-	// some thousand entries each, 65 of which woke each second beside attackers, were up to two minutes late.
+	// besideShare and groupShare are divisors of the budget: the extra room for all modest journals, and its part for one
+	// workflow. For a budget of 96 MiB that is 32 MiB and 16 MiB, enough for some dozens of a workflow's runs at a time. With
+	// 8 MiB, a thousand runs of some thousand entries, waking at 65 per second beside attackers, were up to two minutes late.
 	besideShare, groupShare = 3, 6
-	// growBytes is how much longer a journal becomes before it is counted again, while there is room.
+	// growBytes is how much a journal may grow before it is counted again, while there is room.
 	growBytes = 256 << 10
-	// pieceBytes is the same while there is no room: one such piece each second is an eighth of the budget in six minutes.
+	// pieceBytes is the same while there is no room. One piece per second adds an eighth of the budget in six minutes.
 	pieceBytes = 32 << 10
-	// patience is how long one that goes on over the budget, or while the store is behind, keeps the next one from doing so. Such a
-	// guest writes growBytes, which no disk notices.
+	// patience is the minimum delay between two waiters that go on over the budget, or while the store is behind. In the latter
+	// case a guest writes growBytes, which does not burden the disk.
 	patience = time.Second
-	// loadPatience is for how many times as long a run that is to be read waits for guests that make their journals longer.
+	// loadPatience is the factor of patience after which a run to be read no longer waits for growing guests.
 	loadPatience = 8
-	// mostPatience is how often the patience doubles at most, once with each eighth of the limit that is held beyond it: to a
+	// mostPatience is the maximum number of times that patience doubles, once per eighth of the limit held beyond it: to a
 	// quarter of an hour.
 	mostPatience = 10
-	// lookEvery is how often a guest that waits sees whether its run is wanted by others, and how often it is looked who may go on.
+	// lookEvery is the interval between a waiting guest's calls of look, and between checks of which waiters may go on.
 	lookEvery = 20 * time.Millisecond
 	// keepFor is how long a guest that waits for room keeps its instance.
 	keepFor = time.Second
 )
 
-// ErrFull tells a guest that waits for room to give its instance up.
+// ErrFull: the guest has waited for room and must give its instance up.
 var ErrFull = errors.New("journals hold more memory than there is room for")
 
-// entryBytes is what an entry takes in memory beside what is encoded of it, about: with its handle, and the copies that a commit
-// and a replay make of it.
+// entryBytes is the approximate memory of an entry besides its encoded bytes: its handle, and its copies in commits and
+// replays.
 const entryBytes = 512
 
-// Size returns what a journal takes in memory, about, of so many encoded bytes and entries.
+// Size returns the approximate memory of a journal.
 func Size(bytes int64, entries int) int64 { return bytes + entryBytes*int64(entries) }
 
-// Budget is the room for journals. A nil Budget has room for all. Its methods may be called concurrently.
+// Budget is the memory budget for journals. A nil Budget has no limit. Its methods may be called concurrently.
 type Budget struct {
 	limit  int64
-	behind func() bool // whether the store is
+	behind func() bool // reports whether the store is behind
 	clock  clock.Clock
 
 	mu      sync.Mutex // guards the fields below; while it is held, only behind and the clock are called
-	bytes   int64      // that are counted
+	bytes   int64      // sum of runs
 	peak    int64
-	runs    map[store.RunKey]int64 // bytes of those that are counted
-	first   *store.RunKey          // of those, the one that goes on over the budget to its end; nil if none does
-	passed  time.Time              // when another one last went on a piece
-	urged   time.Time              // when a guest last went on though the store was behind
-	growing []*waiter              // guests, with an instance or without
+	runs    map[store.RunKey]int64 // bytes of the counted journals
+	first   *store.RunKey          // the run that may go on over the budget to its end; nil if there is none
+	passed  time.Time              // when a waiter last went on over the budget
+	urged   time.Time              // when a guest last went on while the store was behind
+	growing []*waiter              // guests that wait for room, with an instance or without
 	loading []*waiter              // runs to be read
-	held    held                   // guests that have not begun
+	held    held                   // guests that wait before they begin
 	beside  beside
-	begins  []func() // to be called when mu is not held
-	looking bool     // a goroutine looks every now and then
+	begins  []func() // callbacks for unlock
+	looking bool     // the timer of lookLocked is set
 }
 
-// Group is whose runs they are, among those that have the same share of what is beside the budget.
+// Group identifies a workflow. All groups get equal shares of the extra room.
 type Group struct {
 	Namespace store.NamespaceID
 	Workflow  string
 }
 
-// beside is the modest journals beside the budget, as long as they were when they were read.
+// beside counts the modest journals in the extra room, with their sizes when they were read.
 type beside struct {
 	held   int64
 	groups map[Group]int64
@@ -101,13 +101,13 @@ type beside struct {
 type waiter struct {
 	run   store.RunKey
 	group Group
-	bytes int64 // to be counted when it goes on
+	bytes int64 // counted when a run to be read goes on; 0 for guests
 	since time.Time
-	goes  chan struct{} // closed when it goes on; nil for a guest without an instance
-	turn  *Turn         // of such a guest
+	goes  chan struct{} // closed when the waiter goes on; nil for a guest without an instance
+	turn  *Turn         // of a guest without an instance, until it begins
 }
 
-// New returns a budget of so many bytes. behind reports whether the store is behind, at once; nil is never.
+// New returns a budget of limit bytes. behind reports whether the store is behind, and must not block; nil means never.
 func New(limit int64, behind func() bool) *Budget {
 	if behind == nil {
 		behind = func() bool { return false }
@@ -116,7 +116,7 @@ func New(limit int64, behind func() bool) *Budget {
 		held: held{groups: map[Group]*group{}}, beside: beside{groups: map[Group]int64{}, runs: map[store.RunKey]*waiter{}}}
 }
 
-// Held returns how many bytes are counted, and Peak how many were at most.
+// Held returns the counted bytes.
 func (b *Budget) Held() int64 {
 	if b == nil {
 		return 0
@@ -126,18 +126,18 @@ func (b *Budget) Held() int64 {
 	return b.bytes
 }
 
-// Peak returns the most bytes that were counted at a time.
+// Peak returns the highest value of Held so far.
 func (b *Budget) Peak() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.peak
 }
 
-// Counts reports whether a journal that is to be read may have to wait for room.
+// Counts reports whether a journal of this size is counted, so that its read may have to wait.
 func (b *Budget) Counts(bytes int64) bool { return b != nil && bytes >= smallBytes }
 
-// Load waits until there is room for the journal of a run that is to be read, and counts it, until ctx is done, whose cause is
-// the error then.
+// Load blocks until there is room for the journal of a run to be read, and counts the journal. If ctx ends first, it returns
+// the cause of ctx.
 func (b *Budget) Load(ctx context.Context, of Group, run store.RunKey, bytes int64) error {
 	if !b.Counts(bytes) {
 		return nil
@@ -159,7 +159,7 @@ func (b *Budget) Load(ctx context.Context, of Group, run store.RunKey, bytes int
 	return b.wait(ctx, w, nil)
 }
 
-// Forget says that a journal is no longer in memory, or not more than for a while.
+// Forget stops counting a run's journal. It must be called when the journal leaves memory or its run comes to rest.
 func (b *Budget) Forget(run store.RunKey) {
 	if b == nil {
 		return
@@ -172,7 +172,7 @@ func (b *Budget) Forget(run store.RunKey) {
 	}
 }
 
-// forgetLocked counts a journal no longer. Where that makes room beside the budget, others get it.
+// forgetLocked stops counting a journal. If that frees extra room, waiting reads of modest journals get it.
 func (b *Budget) forgetLocked(run store.RunKey) {
 	b.bytes -= b.runs[run]
 	delete(b.runs, run)
@@ -200,7 +200,8 @@ func (b *Budget) forgetLocked(run store.RunKey) {
 	b.loading = waiting
 }
 
-// besideLocked reads a modest journal though the budget is full, or reports false if there is no room beside it either.
+// besideLocked counts a journal in the extra room for modest journals. It returns false if the journal is too large or there
+// is no room. A journal that is counted already needs no extra room.
 func (b *Budget) besideLocked(w *waiter) bool {
 	if _, counted := b.runs[w.run]; counted {
 		b.countLocked(w.run, w.bytes)
@@ -217,17 +218,17 @@ func (b *Budget) besideLocked(w *waiter) bool {
 	return true
 }
 
-// Share is the journal of a guest. The zero Share is not counted. It is used by the guest's goroutine.
+// Share is the share of a guest's journal in a budget. The zero Share has no budget. Only the guest's goroutine uses it.
 type Share struct {
 	b    *Budget
 	of   Group
 	run  store.RunKey
-	next int64 // bytes at which it is counted again
+	next int64 // size at which Wait must be called
 
-	began int64 // bytes when it was made
+	began int64 // size when the Share was made
 }
 
-// Share returns the share of a guest, of whose run the journal is in memory, and counts it.
+// Share counts the journal of a guest's run, which is in memory, and returns its share.
 func (b *Budget) Share(of Group, run store.RunKey, bytes int64) Share {
 	s := Share{b: b, of: of, run: run, began: bytes, next: bytes + growBytes}
 	if b == nil {
@@ -235,7 +236,7 @@ func (b *Budget) Share(of Group, run store.RunKey, bytes int64) Share {
 	}
 	b.mu.Lock()
 	defer b.unlock()
-	if was, counted := b.runs[run]; counted && bytes < was { // it has continued as new, and has had its end
+	if was, counted := b.runs[run]; counted && bytes < was { // the run has continued as new: its former iteration has ended
 		b.forgetLocked(run)
 		defer b.grantLocked()
 	}
@@ -246,7 +247,7 @@ func (b *Budget) Share(of Group, run store.RunKey, bytes int64) Share {
 	return s
 }
 
-// nextLocked returns at which length the journal of a guest that goes on is to be counted again.
+// nextLocked returns the size at which a growing journal must be counted again.
 func (b *Budget) nextLocked(run store.RunKey, bytes int64) int64 {
 	if b.bytes > b.limit && !b.firstLocked(run) {
 		return bytes + pieceBytes
@@ -254,11 +255,11 @@ func (b *Budget) nextLocked(run store.RunKey, bytes int64) int64 {
 	return bytes + growBytes
 }
 
-// Grown reports whether the journal has become so much longer that Wait is to be called.
+// Grown reports whether the journal has grown so much that the guest must call Wait.
 func (s *Share) Grown(bytes int64) bool { return s.b != nil && bytes >= s.next }
 
-// Wait counts the journal, and waits while there is no room for what it may still become, until look returns an error, which is
-// called every now and then, or ctx is done. The error is ErrFull if it waits for long because of other journals.
+// Wait counts the journal and blocks until it may grow further. It calls look every lookEvery and returns look's error, if
+// any, or the cause of ctx when ctx ends. After keepFor it returns ErrFull if it waits because of other journals.
 func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error {
 	b := s.b
 	b.mu.Lock()
@@ -266,7 +267,7 @@ func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error 
 		s.next = b.nextLocked(s.run, bytes)
 		b.mu.Unlock()
 	}()
-	if ctx.Err() != nil { // the run may be lost, and forgotten already
+	if ctx.Err() != nil { // the run may be lost and forgotten already
 		return context.Cause(ctx)
 	}
 	b.countLocked(s.run, bytes)
@@ -287,14 +288,14 @@ func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error 
 	return err
 }
 
-// over reports whether there is no room, and the run is not the one that goes on in any case.
+// over reports whether the budget is exceeded and the run is not the first run.
 func (b *Budget) over(run store.RunKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.bytes > b.limit && !b.firstLocked(run)
 }
 
-// wait waits until w goes on. look is called every now and then, unless it is nil.
+// wait blocks until w goes on, ctx ends, or look, which may be nil, returns an error. It calls look every lookEvery.
 func (b *Budget) wait(ctx context.Context, w *waiter, look func() error) error {
 	for {
 		var again <-chan time.Time
@@ -314,7 +315,7 @@ func (b *Budget) wait(ctx context.Context, w *waiter, look func() error) error {
 		case <-again:
 		}
 		if err := look(); err != nil {
-			if !b.leave(w) && errors.Is(err, ErrFull) { // there is room now
+			if !b.leave(w) && errors.Is(err, ErrFull) { // room became free at the same time
 				return nil
 			}
 			return err
@@ -322,13 +323,13 @@ func (b *Budget) wait(ctx context.Context, w *waiter, look func() error) error {
 	}
 }
 
-// leave takes one that waits away, and reports false if it went on at the same time.
+// leave removes a waiter. It returns false if the waiter went on at the same time.
 func (b *Budget) leave(w *waiter) bool {
 	b.mu.Lock()
 	defer b.unlock()
 	select {
 	case <-w.goes:
-		if w.bytes > 0 { // what was counted for it is forgotten with the run
+		if w.bytes > 0 { // its read was granted and counted, but will not happen
 			b.forgetLocked(w.run)
 			b.grantLocked()
 		}
@@ -356,7 +357,7 @@ func (b *Budget) countLocked(run store.RunKey, bytes int64) {
 	b.peak = max(b.peak, b.bytes)
 }
 
-// grantLocked lets those go on for which there is room, and one in any case.
+// grantLocked lets waiters go on while there is room. Without room it lets a waiter go on only if passLocked allows it.
 func (b *Budget) grantLocked() {
 	now := b.clock.Now()
 	if b.bytes > b.limit && len(b.loading) > 0 {
@@ -371,7 +372,7 @@ func (b *Budget) grantLocked() {
 	b.releaseLocked(now)
 }
 
-// grantGrowingLocked lets guests go on, and reports whether some of them wait for room.
+// grantGrowingLocked lets growing guests go on. It reports whether some of them still wait for room.
 func (b *Budget) grantGrowingLocked(now time.Time) (full bool) {
 	if len(b.growing) == 0 {
 		return false
@@ -383,12 +384,12 @@ func (b *Budget) grantGrowingLocked(now time.Time) (full bool) {
 			waiting = append(waiting, b.growing[i:]...)
 			break
 		}
-		if _, counted := b.runs[w.run]; !counted { // it was lost, and is about to leave
+		if _, counted := b.runs[w.run]; !counted { // the run was lost, and its guest is about to leave
 			w.goLocked(b)
 			continue
 		}
 		if !b.firstLocked(w.run) && b.bytes > b.limit && !b.passLocked(w, now) {
-			full = true // the one that goes on in any case may be behind it
+			full = true // no break: the first run may be behind it
 			waiting = append(waiting, w)
 			continue
 		}
@@ -412,19 +413,20 @@ func (b *Budget) grantLoadingLocked(now time.Time) {
 	}
 }
 
-// readLocked lets the first run be read of those that wait for it.
+// readLocked lets the first run of loading be read. w must be that run's waiter.
 func (w *waiter) readLocked(b *Budget) {
 	b.countLocked(w.run, w.bytes)
 	close(w.goes)
 	b.loading = b.loading[1:]
 }
 
-// firstLocked reports whether a run is the one that goes on in any case.
+// firstLocked reports whether a run is the first run, which may always go on.
 func (b *Budget) firstLocked(run store.RunKey) bool { return b.first != nil && *b.first == run }
 
-// passLocked reports whether one may go on though there is no room: to its end, if no other one does, and else a piece. The
-// more is held beyond the limit, the longer those before it have for themselves: runs whose steps take hours would have any
-// number of others go on.
+// passLocked reports whether a waiter may go on without room. If there is no first run, the waiter becomes the first run and
+// may go on to its end. Otherwise it may go on a piece if patience has passed since the last waiter. Patience doubles with
+// each eighth of the limit held beyond it. Otherwise, while a first run has steps that take hours, any number of runs would
+// go on.
 func (b *Budget) passLocked(w *waiter, now time.Time) bool {
 	if b.first == nil {
 		b.first, b.passed = &w.run, now
@@ -437,11 +439,11 @@ func (b *Budget) passLocked(w *waiter, now time.Time) bool {
 	return true
 }
 
-// eighths returns how many eighths of the limit are held beyond it, and mostPatience at most.
+// eighths returns how many eighths of the limit are held beyond it, at most mostPatience.
 func eighths(held, limit int64) int64 { return min(8*max(held-limit, 0)/max(limit, 1), mostPatience) }
 
-// overdueLocked reports whether a guest may go on though the store is behind: it has waited long, and no other one went on
-// lately.
+// overdueLocked reports whether a guest may go on while the store is behind: it has waited for patience, and no other such
+// guest has gone on within patience.
 func (w *waiter) overdueLocked(b *Budget, now time.Time) bool {
 	return now.Sub(w.since) >= patience && now.Sub(b.urged) >= patience
 }

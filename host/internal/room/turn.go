@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// maxGrowing is how many guests of a workflow may wait for room before no further one begins: each of them has made its
-	// journal longer by a payload of up to a megabyte before it was asked to wait, and holds it.
+	// maxGrowing is the limit of a workflow's guests that wait for room. At the limit, no further guest of the workflow begins,
+	// because each waiting guest may have appended a payload of up to a megabyte before it had to wait, and holds it.
 	maxGrowing = 16
-	// fullShare is the part of the budget that is held beyond it when no new run begins, whatever its workflow is: who has many
-	// workflows would begin with all of them.
+	// fullShare is a divisor of the budget: when the excess reaches that part, no new run of any workflow begins. Otherwise a
+	// tenant with many workflows could begin runs of each of them.
 	fullShare = 2
 )
 
@@ -24,24 +24,24 @@ type Turn struct {
 	begin  func()
 	refuse func()
 	starts bool // its run has not begun
-	grows  bool // it has given an instance up because there was no room
+	grows  bool // the guest gave its instance up because of ErrFull
 }
 
-// held is the guests that wait before they begin.
+// held holds the guests of Hold, which wait before they begin.
 type held struct {
-	list   []*waiter // those that have not grown
+	list   []*waiter
 	groups map[Group]*group
 }
 
-// group is what is known of a workflow while guests of its runs wait.
+// group is the state of a workflow while its guests wait.
 type group struct {
 	growing int       // its guests in Budget.growing
-	last    time.Time // when one that was held began last
+	last    time.Time // when a guest in held.list was last let in
 }
 
-// Ask is for a guest that has given its instance up because of ErrFull. It returns nil if there is room for its journal to become
-// longer. Otherwise begin is called when there is, or refuse by RefuseAll, without a lock, by any goroutine; they must not
-// block.
+// Ask queues a guest that gave its instance up because of ErrFull. It returns nil if there is room for its journal to grow.
+// Otherwise begin is called when there is room, or refuse by RefuseAll. Both are called on any goroutine, without a lock
+// held, and must not block.
 func (s *Share) Ask(begin, refuse func()) *Turn {
 	b := s.b
 	if b == nil {
@@ -60,9 +60,10 @@ func (s *Share) Ask(begin, refuse func()) *Turn {
 	return t
 }
 
-// MayBegin reports whether a guest may get an instance. starts says that its run has not begun: then it may not if journals are
-// over the budget, and many guests of its workflow wait for room already, or if they are far over it. A run that has begun is in
-// memory while it waits, and most wakes make a journal little longer: it may not if both is so.
+// MayBegin reports whether a guest may get an instance. Within the budget it may. If starts is true, its run is new, and it
+// may not begin if maxGrowing guests of its workflow wait for room, or if the excess is over the part of fullShare. A run
+// that has begun may not begin only if both hold, because it is in memory while it waits, and most wakes add little to a
+// journal.
 func (s *Share) MayBegin(starts bool) bool {
 	b := s.b
 	if b == nil {
@@ -73,7 +74,7 @@ func (s *Share) MayBegin(starts bool) bool {
 	return b.mayBeginLocked(s.of, s.run, starts)
 }
 
-// Hold has a guest wait that may not begin. It returns nil if it may now. begin and refuse are as those of Ask.
+// Hold queues a guest that may not begin. It returns nil if the guest may begin now. begin and refuse are as in Ask.
 func (s *Share) Hold(starts bool, begin, refuse func()) *Turn {
 	b := s.b
 	if b == nil {
@@ -98,7 +99,8 @@ func (s *Share) newTurnLocked(begin, refuse func()) *Turn {
 	return w.turn
 }
 
-// Withdraw reports whether the guest has not begun, and will not. Neither function is called then. A nil Turn has begun.
+// Withdraw removes a guest that has not begun, and returns true; begin and refuse are not called then. It returns false if the
+// guest has begun or was refused, and for a nil Turn.
 func (t *Turn) Withdraw() bool {
 	if t == nil {
 		return false
@@ -114,7 +116,7 @@ func (t *Turn) Withdraw() bool {
 	return true
 }
 
-// RefuseAll refuses all guests that wait before they begin.
+// RefuseAll refuses all guests without an instance that wait.
 func (b *Budget) RefuseAll() {
 	if b == nil {
 		return
@@ -130,7 +132,7 @@ func (b *Budget) RefuseAll() {
 	b.grantLocked()
 }
 
-// Waiting returns how many guests wait before they begin.
+// Waiting returns the number of waiting guests without an instance.
 func (b *Budget) Waiting() (n int) {
 	if b == nil {
 		return 0
@@ -145,7 +147,7 @@ func (b *Budget) Waiting() (n int) {
 	return n + len(b.held.list)
 }
 
-// mayBeginLocked is MayBegin.
+// mayBeginLocked implements MayBegin.
 func (b *Budget) mayBeginLocked(of Group, run store.RunKey, starts bool) bool {
 	if b.bytes <= b.limit || b.firstLocked(run) {
 		return true
@@ -159,8 +161,9 @@ func (b *Budget) mayBeginLocked(of Group, run store.RunKey, starts bool) bool {
 	return !far || !many
 }
 
-// releaseLocked lets guests begin that are held: as many as there is room for what they may append before they are asked to
-// wait, and over the budget one of each workflow in a while, so that it is known first whether it grows.
+// releaseLocked lets held guests begin. Within the budget, each of them takes growBytes of the free room, which it may append
+// before it has to wait. Over the budget, one guest per workflow may begin every patience, so that its growth is seen before
+// the next one begins.
 func (b *Budget) releaseLocked(now time.Time) {
 	free := b.limit - b.bytes
 	waiting := b.held.list[:0]
@@ -171,7 +174,7 @@ func (b *Budget) releaseLocked(now time.Time) {
 			continue
 		}
 		g, after := b.held.of(w.group), patience
-		if !b.mayBeginLocked(w.group, w.run, w.turn.starts) { // what is held may be so for as long as steps take
+		if !b.mayBeginLocked(w.group, w.run, w.turn.starts) { // the excess may last as long as steps do
 			after <<= eighths(b.bytes, b.limit)
 		}
 		if now.Sub(g.last) < after || now.Sub(w.since) < after {
@@ -184,7 +187,7 @@ func (b *Budget) releaseLocked(now time.Time) {
 	clear(b.held.list[len(waiting):])
 	b.held.list = waiting
 	if len(waiting) == 0 {
-		for of, g := range b.held.groups { // when they began last is not asked any more
+		for of, g := range b.held.groups { // last is no longer needed
 			if g.growing == 0 {
 				delete(b.held.groups, of)
 			}
@@ -193,7 +196,7 @@ func (b *Budget) releaseLocked(now time.Time) {
 	b.lookLocked()
 }
 
-// of returns what is known of a workflow.
+// of returns the state of a workflow, which it creates if needed.
 func (h *held) of(workflow Group) *group {
 	g := h.groups[workflow]
 	if g == nil {
@@ -203,13 +206,13 @@ func (h *held) of(workflow Group) *group {
 	return g
 }
 
-// growLocked has a guest wait for room.
+// growLocked queues a guest that waits for room.
 func (b *Budget) growLocked(w *waiter) {
 	b.growing = append(b.growing, w)
 	b.held.of(w.group).growing++
 }
 
-// shrinkLocked takes a guest away that waits for room.
+// shrinkLocked removes a guest from growing, if it is there.
 func (b *Budget) shrinkLocked(w *waiter) {
 	if i := slices.Index(b.growing, w); i >= 0 {
 		b.growing = slices.Delete(b.growing, i, i+1)
@@ -217,14 +220,14 @@ func (b *Budget) shrinkLocked(w *waiter) {
 	}
 }
 
-// removeLocked takes a guest away that waits before it begins.
+// removeLocked removes a guest without an instance from its queue.
 func (t *Turn) removeLocked() {
 	t.w.turn = nil
 	t.b.shrinkLocked(t.w)
 	t.b.held.list = without(t.b.held.list, t.w)
 }
 
-// goLocked lets a guest go on that was taken from its list, or is about to be.
+// goLocked lets a guest go on. The caller removes it from its list.
 func (w *waiter) goLocked(b *Budget) {
 	if w.turn == nil {
 		close(w.goes)
@@ -238,7 +241,7 @@ func (w *waiter) goLocked(b *Budget) {
 	w.turn = nil
 }
 
-// unlock releases mu, and calls the functions of those that begin.
+// unlock releases mu and then calls the callbacks in begins.
 func (b *Budget) unlock() {
 	begins := b.begins
 	b.begins = nil
@@ -248,7 +251,7 @@ func (b *Budget) unlock() {
 	}
 }
 
-// lookLocked has it looked after a while who may go on, if anybody waits: some go on by time.
+// lookLocked schedules the next grantLocked after lookEvery if there are waiters, because some waiters go on by time alone.
 func (b *Budget) lookLocked() {
 	if b.looking || len(b.growing)+len(b.loading)+len(b.held.list) == 0 {
 		return

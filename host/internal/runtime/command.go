@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// courier carries out the commands of runs that need more than their receiver.
+// courier executes commands that need more than the receiving run.
 type courier struct {
 	store    store.Store
 	writers  writer.Set
@@ -21,8 +21,8 @@ type courier struct {
 	admit    func(store.NamespaceID) (leave func(), err error)       // Config.Admit
 }
 
-// carry carries a command out that needs more than its receiver. For the start of a child it returns the run to be
-// started; free is called when that is durable, or was not started.
+// carry executes a command. For the start of a child it returns the run to start; the caller calls free when the start is
+// durable or has failed. For any other command start and free are nil.
 func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Command, m run.Message) (start *run.NewRun,
 	free func(), err error) {
 	switch cmd.Kind {
@@ -64,13 +64,13 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 			answer := run.ChildFailed(&cmd, &m, err)
 			err = c.answerAndDiscard(ctx, owned, cmd, &answer)
 		}
-		return nil, nil, err // with an error, it is tried again
+		return nil, nil, err // an error is retried
 	}
 	start.Draw(c.random)
 	return start, free, nil
 }
 
-// answerAndDiscard answers a command that no run takes.
+// answerAndDiscard removes a command that no run takes from the inbox. The same commit sends answer, unless it is nil.
 func (c *courier) answerAndDiscard(ctx context.Context, owned store.Partition, cmd store.Command, answer *store.Command) error {
 	var answers []store.Command
 	if answer != nil {
@@ -83,8 +83,8 @@ func (c *courier) answerAndDiscard(ctx context.Context, owned store.Partition, c
 	return err
 }
 
-// childVersion returns the version that a child starts with: the one that the parent requests; otherwise the newest one that has
-// the parent's module, so that both come from the same upload; otherwise the newest one.
+// childVersion returns the version that a child starts with: the version that the parent requests; otherwise the newest version
+// with the parent's module, so that both come from the same upload; otherwise the newest version.
 func childVersion(ctx context.Context, modules store.ModuleStore, ns store.NamespaceID, m *run.Message) (store.Version, error) {
 	if m.Version == 0 && !m.Latest && m.Module != "" {
 		if d, err := store.ParseDigest(m.Module); err == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Delete deletes an ended run with its journal, log and output. Its id stays taken for as long as the namespace keeps ids, unless
-// nobody can name the run again: see store.IDOrigin. With which, see run.Delete.
+// Delete deletes an ended run with its journal, log and output. The id stays taken for as long as the namespace keeps ids, unless
+// no caller can name the run again: see store.IDOrigin. For which, see run.Delete.
 func (r *Runs) Delete(ctx context.Context, key store.RunKey, which func(*store.RunState) bool) error {
 	alone, err := r.alone(ctx, key)
 	if err != nil {
@@ -19,7 +19,7 @@ func (r *Runs) Delete(ctx context.Context, key store.RunKey, which func(*store.R
 	if err != nil || !a.Changed {
 		return err
 	}
-	// What follows only saves room. The sweep does what is left of it, once the ids are free.
+	// The rest only saves room. Whatever fails here is left to the sweep, once the ids are free.
 	for _, id := range a.Children {
 		r.forgetChild(ctx, store.RunKey{Namespace: key.Namespace, ID: id})
 	}
@@ -29,8 +29,8 @@ func (r *Runs) Delete(ctx context.Context, key store.RunKey, which func(*store.R
 	return nil
 }
 
-// alone reports whether nobody asks how a run has ended, as its parent is deleted or has continued as new since. It reports true
-// only of a run with a parent.
+// alone reports whether a child has no parent that may await its outcome: the parent was deleted or has continued as new. It
+// returns false for a run that is not a child.
 func (r *Runs) alone(ctx context.Context, key store.RunKey) (bool, error) {
 	st, err := r.store.State(ctx, key)
 	if errors.Is(err, store.ErrNotFound) || err == nil && st.Parent == "" {
@@ -46,7 +46,7 @@ func (r *Runs) alone(ctx context.Context, key store.RunKey) (bool, error) {
 	return err == nil && !st.Asked(&parent), err
 }
 
-// forgetChild removes what is left of a deleted child that nobody can name again.
+// forgetChild removes the tombstone of a deleted child that no caller can name again.
 func (r *Runs) forgetChild(ctx context.Context, key store.RunKey) {
 	st, err := r.store.State(ctx, key)
 	if err != nil || !st.Deleted || st.ID != store.IDDerived {

@@ -18,8 +18,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// desk is between a shard and those who compute for its runs, which are guests and attempts: it makes them, tells them what the
-// shard has for them, and takes what comes of them to the shard.
+// desk connects a shard with the guests and attempts of its runs: it starts them, passes the shard's orders to them, and passes
+// their events to the shard.
 type desk struct {
 	life     *life
 	writer   *writer.Writer
@@ -29,7 +29,7 @@ type desk struct {
 	ended    func(a handler.Attempt, took time.Duration, err error) // Events.Attempt
 }
 
-// Activate makes a guest.
+// Activate requests a guest for a run.
 func (d *desk) Activate(l *run.Lease, c partition.Class) {
 	class := guest.Woken
 	if c == partition.ClassStart {
@@ -39,13 +39,13 @@ func (d *desk) Activate(l *run.Lease, c partition.Class) {
 	d.guests.Activate(l, class, d, d.life.activity.Done)
 }
 
-// Order tells a guest what to do.
+// Order passes an order to a guest.
 func (d *desk) Order(l *run.Lease, o run.Order) { activation(l).Order(o) }
 
 // Yield asks a guest to yield.
 func (d *desk) Yield(l *run.Lease) { activation(l).Yield() }
 
-// Halt ends a guest.
+// Halt stops a guest.
 func (d *desk) Halt(l *run.Lease, cause error) { activation(l).Halt(cause) }
 
 func activation(l *run.Lease) *guest.Activation {
@@ -75,7 +75,7 @@ func (d *desk) Start(a *run.Attempt) {
 	})
 }
 
-// Tell tells an attempt that the workflow has cancelled it.
+// Tell cancels an attempt on behalf of its workflow.
 func (d *desk) Tell(a *run.Attempt) {
 	p := d.performance(a)
 	p.told.Store(true)
@@ -92,13 +92,13 @@ func (d *desk) Drop(a *run.Attempt) {
 	case p.drop != nil:
 		p.drop(run.ErrTerminal)
 	case !p.began.IsZero():
-		p.end(step.Outcome{Abandoned: true}) // whatever its handler does
+		p.end(step.Outcome{Abandoned: true}) // without waiting for the handler
 	}
 }
 
-// Guest takes an event of a guest to the shard.
+// Guest posts an event of a guest to the shard.
 func (d *desk) Guest(l *run.Lease, ev run.Event) {
-	d.writer.Post(func(s *partition.Shard, now int64) { // one that is closed has halted the guest
+	d.writer.Post(func(s *partition.Shard, now int64) { // a closed writer has halted the guest
 		if e, ok := ev.(run.BodyEnds); ok {
 			d.attemptEnded(e.Attempt, e.Outcome)
 		}
@@ -109,12 +109,12 @@ func (d *desk) Guest(l *run.Lease, ev run.Event) {
 	})
 }
 
-// Ready takes GuestReady to the shard, next.
+// Ready posts GuestReady to the shard, ahead of its mail.
 func (d *desk) Ready(l *run.Lease) {
 	d.writer.Next(func(s *partition.Shard, now int64) { s.Guest(now, l, run.GuestReady{Lease: l}) })
 }
 
-// Inside takes an event of a run to the shard.
+// Inside posts an event of a run to the shard.
 func (d *desk) Inside(key store.RunKey, ev run.Event) { d.inside(key, ev, nil) }
 
 func (d *desk) inside(key store.RunKey, ev run.Event, reply partition.Reply) {
@@ -128,10 +128,10 @@ func (d *desk) inside(key store.RunKey, ev run.Event, reply partition.Reply) {
 	}
 }
 
-// attemptEnded reports an attempt that has ended, wherever it was performed. It is called by the shard's goroutine.
+// attemptEnded calls Events.Attempt for an attempt that has ended. It runs on the shard's goroutine.
 func (d *desk) attemptEnded(a *run.Attempt, out step.Outcome) {
 	if !strings.HasPrefix(a.Target, abi.HandlerPrefix) {
-		d.performance(a).cancel(nil) // a handler's ends with its call
+		d.performance(a).cancel(nil) // a handler's context ends with its call
 	}
 	if d.ended == nil || out.Abandoned {
 		return
@@ -144,17 +144,17 @@ func (d *desk) attemptEnded(a *run.Attempt, out step.Outcome) {
 	d.ended(p.info(), budgetClock.Now().Sub(p.began), err)
 }
 
-// performance is an attempt that is performed. It is made by the shard's goroutine, by the first of Start, Tell and Drop.
+// performance is an attempt in progress. The first of Start, Tell and Drop creates it, on the shard's goroutine.
 type performance struct {
 	desk  *desk
 	a     *run.Attempt
 	began time.Time
 	told  atomic.Bool   // the workflow has cancelled it
-	pulse handler.Pulse // over: its outcome is known, or nobody waits for it
+	pulse handler.Pulse // ended when the outcome is known or no longer needed
 
-	ctx    context.Context //nolint:containedctx // of a handler; ends when it is told, too
+	ctx    context.Context //nolint:containedctx // of a handler; Tell and Drop cancel it
 	cancel context.CancelCauseFunc
-	drop   context.CancelCauseFunc // of a guest, which cannot be told anything; nil while there is none
+	drop   context.CancelCauseFunc // stops a guest, which has no ctx; nil unless a guest performs the attempt
 }
 
 func (d *desk) performance(a *run.Attempt) *performance {
@@ -167,10 +167,10 @@ func (d *desk) performance(a *run.Attempt) *performance {
 	return p
 }
 
-// end takes the outcome of an attempt to its run, the first time that it or endWith is called.
+// end passes the outcome of an attempt to its run. Only the first call of end or endWith has an effect.
 func (p *performance) end(out step.Outcome) { p.endWith(out, nil) }
 
-// endWith is end that replies when it is durable that the outcome is recorded, or will not be.
+// endWith is like end and calls r, unless it is nil, when the outcome is durable or is known not to be recorded.
 func (p *performance) endWith(out step.Outcome, r handler.Reply) {
 	var reply partition.Reply
 	if r != nil {
@@ -180,7 +180,7 @@ func (p *performance) endWith(out step.Outcome, r handler.Reply) {
 		actor.Mail{Reply: reply}.Refuse(nil)
 		return
 	}
-	if out.Err != nil && p.desk.life.ctx.Err() != nil { // it was told to stop, and is made again after the next start
+	if out.Err != nil && p.desk.life.ctx.Err() != nil { // stopped by the host; the attempt is repeated after the next start
 		actor.Mail{Reply: reply}.Refuse(ErrClosed)
 	} else {
 		p.desk.inside(p.a.Run.Run, run.AttemptEnds{Attempt: p.a, Outcome: out}, reply)
@@ -188,7 +188,7 @@ func (p *performance) endWith(out step.Outcome, r handler.Reply) {
 	p.desk.life.activity.Done()
 }
 
-// busy says whether the attempt goes on, or waits for its limits. Meanwhile its run keeps no instance.
+// busy sets whether the attempt is running or waits for its limits. When it begins to wait, the run's instance is evicted.
 func (p *performance) busy(busy bool) {
 	if !busy {
 		p.desk.inside(p.a.Run.Run, run.Evict{}, nil)

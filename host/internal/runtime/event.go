@@ -15,43 +15,42 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Events are functions that are told what happens; each may be nil. They must not block: what comes next for many runs
-// waits for them.
+// Events are callbacks; each may be nil. They must not block, because they delay many runs.
 type Events struct {
 	// Committed is called with each commit of a run that has become durable.
 	Committed func(c *store.RunCommit)
-	// Batch is called with each group commit: how many runs it had, the bytes of its entries, how long it took, and its error.
+	// Batch is called with each group commit: the number of its runs, its approximate bytes, its duration, and its error.
 	Batch func(runs, bytes int, took time.Duration, err error)
-	// Waits sees the memory of every instance whose workflow waits. Tests compare hashes with it.
+	// Waits is called when a workflow waits, with a function that hashes its instance's memory. Tests compare these hashes.
 	Waits func(run store.RunKey, iteration uint32, consumed uint64, hash func() [32]byte)
-	// Replay returns where each replay that begins is to say what it comes to.
+	// Replay is called when a replay begins, and returns the report that the replay fills in.
 	Replay func() *report.Replay
-	// Wake is called with each run that is woken by its timer, and by how much that is late.
+	// Wake is called with each run that is woken by its timer, and how late that is.
 	Wake func(run store.RunKey, lateMs int64)
 	// Activation is called with each activation that has ended.
 	Activation func(report.Activation)
 	// Attempt is called with each attempt of a step that has ended.
 	Attempt func(a handler.Attempt, took time.Duration, err error)
-	// Stuck is called when it is durable that a run was left to a person.
+	// Stuck is called when it is durable that a run is stuck.
 	Stuck func(st *store.RunState)
 	// Fault is called when an activation has failed in the host.
 	Fault func(run store.RunKey, workflow string, cause error)
-	// Lost and Acquired are called with partitions that were lost, and acquired. The cause is nil for one that was released.
+	// Lost and Acquired are called when a partition is lost or acquired. The cause is nil if the host released the partition.
 	Lost     func(p store.PartitionID, cause error)
 	Acquired func(p store.PartitionID)
 	// StoreFailed is called once, when the store has failed.
 	StoreFailed func(cause error)
 }
 
-// reporter says what happens: to the log, to Events, and to those that watch runs.
+// reporter reports to the log, to Events, and to the watchers of runs.
 type reporter struct {
 	life       *life
 	logger     *slog.Logger
 	events     Events
 	watchers   *watch.Watchers
 	partitions *Partitions
-	unreadable *sync.Map     // why runs of a newer release cannot be read, by key: nothing of it is durable
-	commits    atomic.Uint64 // of runs, that became durable
+	unreadable *sync.Map     // why runs of a newer release cannot be read, by key; not durable
+	commits    atomic.Uint64 // durable commits of runs
 }
 
 // batch reports a group commit.

@@ -10,25 +10,26 @@ import (
 	"github.com/wfhost/wfhost/host/internal/writer"
 )
 
-// ErrClosed says that the runtime is closing; nothing is accepted any more.
+// ErrClosed: the runtime is closing and accepts no more work.
 var ErrClosed = guest.ErrClosed
 
-// budgetClock measures how long things take. It is the machine's clock even where the host runs in virtual time.
+// budgetClock measures durations. It is the machine's clock even if the host runs in virtual time.
 var budgetClock = clock.System()
 
-// life is how far a runtime has come: it is usable until it is closed, or until the store has failed.
+// life is the lifecycle of a runtime, which is usable until it is closed or the store fails. It also tracks the runtime's
+// goroutines.
 type life struct {
 	activity writer.Activity
 	ctx      context.Context //nolint:containedctx // it ends when the runtime is closed
 	cancel   context.CancelCauseFunc
-	wg       sync.WaitGroup // of what reads and writes, and of attempts
-	reads    *errand.Pool   // of runs
-	starts   *errand.Pool   // of children
+	wg       sync.WaitGroup // goroutines for I/O and attempts; Close waits for it
+	reads    *errand.Pool   // reads of runs
+	starts   *errand.Pool   // starts of children
 	running  chan struct{}  // closed when Run has begun
 	failing  chan struct{}  // closed when the store has failed
-	seeking  sync.Mutex     // held while one partition is sought through at the beginning; see port.Ahead
+	seeking  sync.Mutex     // held by port.Ahead, so that it searches one partition at a time after a start
 
-	mu     sync.Mutex // guards what follows; nothing is called, and nothing else is locked, while it is held
+	mu     sync.Mutex // guards the fields below; while it is held, no other lock is taken and no callback is called
 	closed bool
 	failed error
 }
@@ -40,14 +41,14 @@ func newLife(ctx context.Context) *life {
 	return l
 }
 
-// usable returns why nothing may be accepted, nil if it may.
+// usable returns why the runtime accepts no work, nil if it does.
 func (l *life) usable() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refusal()
 }
 
-// refusal is usable for those who hold mu.
+// refusal is usable for callers that hold mu.
 func (l *life) refusal() error {
 	if l.closed {
 		return ErrClosed
@@ -55,7 +56,7 @@ func (l *life) refusal() error {
 	return l.failed
 }
 
-// run says that Run has begun, if the runtime is usable.
+// run records that Run has begun, or returns why the runtime is not usable.
 func (l *life) run() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +71,7 @@ func (l *life) run() error {
 	return nil
 }
 
-// fail says that the store has failed. It reports whether that is news.
+// fail records that the store has failed. It returns false if the runtime is closed or has failed before.
 func (l *life) fail(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,14 +83,14 @@ func (l *life) fail(err error) bool {
 	return true
 }
 
-// failure returns how the store has failed, nil if it has not.
+// failure returns the error with which the store has failed, nil if it has not.
 func (l *life) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failed
 }
 
-// end says that the runtime is closed. It reports whether that is news.
+// end records that the runtime is closed. It returns false if it was closed before.
 func (l *life) end() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +99,7 @@ func (l *life) end() bool {
 	return first
 }
 
-// begin counts something that Close waits for until end is called.
+// begin makes Close wait until end is called.
 func (l *life) begin() (end func()) {
 	l.activity.Begin()
 	l.wg.Add(1)
@@ -108,7 +109,7 @@ func (l *life) begin() (end func()) {
 	}
 }
 
-// background does something in a goroutine that Close waits for.
+// background calls f in a goroutine that Close waits for.
 func (l *life) background(f func()) {
 	end := l.begin()
 	go func() {

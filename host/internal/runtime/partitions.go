@@ -15,23 +15,23 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Partitions are those that this host owns.
+// Partitions holds the partitions that this host owns.
 type Partitions struct {
 	life    *life
 	store   store.Store
 	writers writer.Set
 	logger  *slog.Logger
 	owner   string       // name of this host, for people
-	count   atomic.Int32 // how many it owns
+	count   atomic.Int32 // number of owned partitions
 
-	// acquiring is held while a partition is acquired or released, so that the newest epoch is that of the partition that
-	// stays. Nobody who holds another lock waits for one of these.
+	// acquiring is held while a partition is acquired or released, so that the shard ends up with the newest epoch. It must not
+	// be locked while another lock is held.
 	acquiring [store.Partitions]sync.Mutex
-	released  [store.Partitions]bool // since it was acquired; guarded by acquiring
+	released  [store.Partitions]bool // Release was called after the last Acquire; guarded by acquiring
 }
 
-// Acquire makes this host the owner of partitions, whoever owned them before. It acquires them all at a time, since their
-// new epochs share fsyncs. With an error some of them may be this host's, and the others are not.
+// Acquire makes this host the owner of partitions, taking them from their previous owners. It acquires them concurrently, so
+// that their new epochs share fsyncs. After an error the host may own some of them.
 func (ps *Partitions) Acquire(ctx context.Context, ids ...store.PartitionID) error {
 	for _, id := range ids {
 		if id >= store.Partitions {
@@ -47,7 +47,7 @@ func (ps *Partitions) Acquire(ctx context.Context, ids ...store.PartitionID) err
 	return errors.Join(errs...)
 }
 
-// acquire acquires a partition; again, unless it was released meanwhile.
+// acquire acquires a partition. If again is true, it does nothing if the partition was released meanwhile.
 func (ps *Partitions) acquire(ctx context.Context, id store.PartitionID, again bool) error {
 	ps.acquiring[id].Lock()
 	defer ps.acquiring[id].Unlock()
@@ -64,7 +64,7 @@ func (ps *Partitions) acquire(ctx context.Context, id store.PartitionID, again b
 	}
 	if !ps.writers.Of(id).Do(func(s *partition.Shard, _ int64) {
 		if p := s.Partition(id); p != nil {
-			s.Lose(p, store.ErrFenced) // by ourselves
+			s.Lose(p, store.ErrFenced) // fenced by our own new epoch
 		}
 		s.Acquired(id, owned)
 	}) {
@@ -73,10 +73,10 @@ func (ps *Partitions) acquire(ctx context.Context, id store.PartitionID, again b
 	return nil
 }
 
-// acquireAgain is how long a host waits before it tries again to acquire a partition.
+// acquireAgain is the delay before regain retries.
 const acquireAgain = time.Second
 
-// regain acquires a partition that was lost, until it succeeds or the host stops.
+// regain acquires a lost partition again. It retries until it succeeds or the host stops.
 func (ps *Partitions) regain(id store.PartitionID) {
 	for ps.life.usable() == nil {
 		err := ps.acquire(ps.life.ctx, id, true)
@@ -94,7 +94,7 @@ func (ps *Partitions) regain(id store.PartitionID) {
 	}
 }
 
-// Release gives partitions up. What is not durable of them is dropped; who waits for it is told.
+// Release gives partitions up and drops their changes that are not durable. The callers waiting for them get ErrReleased.
 func (ps *Partitions) Release(ctx context.Context, ids ...store.PartitionID) error {
 	var errs []error
 	for _, id := range ids {
@@ -119,11 +119,10 @@ func (ps *Partitions) Release(ctx context.Context, ids ...store.PartitionID) err
 	return errors.Join(errs...)
 }
 
-// ErrReleased is what callers are told whose event was not durable when its partition was released.
+// ErrReleased: the partition was released before the caller's event was durable.
 var ErrReleased = errors.New("this host has released the partition")
 
-// Arm has a schedule or a queue looked at when it is due: see partition.Partition.Arm. With store.ErrFenced its partition is
-// lost.
+// Arm sets the timer of a schedule or queue: see partition.Partition.Arm. With store.ErrFenced the host loses the partition.
 func (ps *Partitions) Arm(k wake.Key, wakeMs int64, err error) {
 	id := k.Run.Partition()
 	ps.writers.Of(id).Post(func(s *partition.Shard, now int64) {
@@ -135,9 +134,9 @@ func (ps *Partitions) Arm(k wake.Key, wakeMs int64, err error) {
 	})
 }
 
-// Get returns a partition as the store has given it, nil if this host does not own it.
+// Get returns the store's handle of a partition, nil if this host does not own the partition.
 func (ps *Partitions) Get(id store.PartitionID) (owned store.Partition) {
-	ps.writers.Of(id).Do(func(s *partition.Shard, _ int64) { // a closed one owns none
+	ps.writers.Of(id).Do(func(s *partition.Shard, _ int64) { // not called if the writer is closed
 		if p := s.Partition(id); p != nil {
 			owned = p.Owned
 		}
@@ -145,7 +144,7 @@ func (ps *Partitions) Get(id store.PartitionID) (owned store.Partition) {
 	return owned
 }
 
-// Kick has the inbox of a partition read in which there may be a command.
+// Kick reads the inbox of a partition, which may have new commands.
 func (ps *Partitions) Kick(id store.PartitionID) { ps.writers.Kick(id) }
 
 // CheckOwned returns partition.ErrNotOwned if this host does not own the partition of a run.
@@ -159,12 +158,12 @@ func (ps *Partitions) CheckOwned(key store.RunKey) error {
 	return nil
 }
 
-// inboxEvery is how often a host that shares its store looks into its inboxes.
+// inboxEvery is the interval at which a host that shares its store reads its inboxes.
 const inboxEvery = time.Second
 
-// watchInboxes has the inboxes read every now and then while other hosts own partitions: a command that another host sends is
-// durable in the inbox of its receiver, and nobody says so here. When this host has come to own all partitions, they are read
-// once more: what another host sent was durable before its last partition was acquired. It ends when the runtime is closed.
+// watchInboxes polls the inboxes while other hosts own partitions, because this host is not notified when another host commits
+// a command to one of its inboxes. When this host has come to own all partitions, it polls once more: the commands of the other
+// hosts were durable before their last partition was acquired. It returns when the runtime is closed.
 func (ps *Partitions) watchInboxes() {
 	for shared := true; ; {
 		t := budgetClock.NewTimer(inboxEvery)
@@ -187,7 +186,7 @@ func (ps *Partitions) watchInboxes() {
 
 // Owned returns the partitions that this host owns, ascending within each writer.
 func (ps *Partitions) Owned() (ids []store.PartitionID) {
-	ps.writers.Do(func(s *partition.Shard, _ int64) { // a closed one owns none
+	ps.writers.Do(func(s *partition.Shard, _ int64) { // not called for closed writers
 		for _, p := range s.Partitions() {
 			ids = append(ids, p.ID)
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// port is what a shard reaches the world by.
+// port implements partition.Port.
 type port struct {
 	*desk     // guests and attempts
-	*reporter // what people may want to know
+	*reporter // logs and events
 
 	life       *life
 	store      store.Store
@@ -26,12 +26,12 @@ type port struct {
 	partitions *Partitions
 	courier    *courier
 	writer     *writer.Writer         // of the shard
-	handled    func(name string) bool // whether a handler is registered
+	handled    func(name string) bool // reports whether a handler is registered
 	journals   *room.Budget
 	clocks     *leap.Clocks
 }
 
-// Load reads a run. What the store remembers needs no goroutine.
+// Load reads a run. If the store remembers that the id is unused, Load needs no goroutine.
 func (p *port) Load(of *partition.Partition, key store.RunKey) {
 	if s, ok := p.store.(store.Remembering); ok && s.Absent(key) {
 		p.writer.Next(func(s *partition.Shard, now int64) { s.Loaded(now, of, key, nil, nil, store.ErrNotFound) })
@@ -50,7 +50,7 @@ func (p *port) Load(of *partition.Partition, key store.RunKey) {
 		}
 		var r *run.Run
 		if err == nil {
-			r, err = run.Load(state, entries, run.Config{Handled: p.handled, Clock: p.clocks.Now}) // the shard says whether it is active
+			r, err = run.Load(state, entries, run.Config{Handled: p.handled, Clock: p.clocks.Now}) // the shard calls SetActive
 		}
 		var known *store.RunState
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -62,7 +62,7 @@ func (p *port) Load(of *partition.Partition, key store.RunKey) {
 	})
 }
 
-// Forgot says that a run is no longer in memory.
+// Forgot frees the run's part of the journal budget.
 func (p *port) Forgot(key store.RunKey) { p.journals.Forget(key) }
 
 // Due reads wakes.
@@ -73,9 +73,9 @@ func (p *port) Due(of *partition.Partition, after store.WakeKey, until int64, li
 	})
 }
 
-// Ahead seeks runs that began to wait while the clock showed more than it does. It reads as many states as there are wakes, which
-// takes some seconds for a million of them. Unless it is known that the clock was set back, other partitions are not sought
-// through meanwhile: a host that is opened has other things to do.
+// Ahead seeks runs that began to wait while the clock showed more than now. It reads one state per wake, which takes some
+// seconds for a million wakes. Unless the clock was set back just now, it searches one partition at a time, to leave the disk
+// to a host that is starting.
 func (p *port) Ahead(of *partition.Partition, unixMs int64, wasSet bool) {
 	p.life.background(func() {
 		if !wasSet {
@@ -100,7 +100,7 @@ func (p *port) Inbox(of *partition.Partition, after store.CommandSeq, limit int)
 	})
 }
 
-// Carry carries a command out.
+// Carry executes a command. Starts of children use the pool life.starts.
 func (p *port) Carry(of *partition.Partition, cmd store.Command, m run.Message) {
 	carry := func(e *errand.Errand) {
 		start, free, err := p.courier.carry(p.life.ctx, of.Owned, cmd, m)
@@ -115,11 +115,11 @@ func (p *port) Carry(of *partition.Partition, cmd store.Command, m run.Message) 
 	if cmd.Kind == store.CommandChildStart {
 		p.life.starts.Go(uint32(cmd.To.Namespace), carry)
 	} else {
-		p.life.background(func() { carry(nil) }) // it may wait for others
+		p.life.background(func() { carry(nil) }) // may block, so it takes no slot of a pool
 	}
 }
 
-// Refuse answers a command that no run takes.
+// Refuse removes a command that no run takes from the inbox, and answers it.
 func (p *port) Refuse(of *partition.Partition, cmd store.Command, answer *store.Command) {
 	p.life.background(func() {
 		err := p.courier.answerAndDiscard(p.life.ctx, of.Owned, cmd, answer)
@@ -127,7 +127,7 @@ func (p *port) Refuse(of *partition.Partition, cmd store.Command, answer *store.
 	})
 }
 
-// Ring has a schedule or a queue looked at.
+// Ring processes a schedule or queue.
 func (p *port) Ring(k wake.Key) {
 	p.life.activity.Begin()
 	p.courier.keepers.Due(k, p.life.activity.Done)
@@ -141,12 +141,12 @@ func (p *port) Acquire(lost *partition.Partition) {
 	p.life.background(func() { p.partitions.regain(lost.ID) })
 }
 
-// After calls f when time has passed.
+// After calls f on the shard's goroutine after d of real time.
 func (p *port) After(d time.Duration, f func(now int64)) (stop func()) {
 	return clock.AfterFunc(budgetClock, d, func() {
-		p.writer.Post(func(_ *partition.Shard, now int64) { f(now) }) // nobody waits for it
+		p.writer.Post(func(_ *partition.Shard, now int64) { f(now) }) // a closed writer drops it
 	})
 }
 
-// Kick has the inbox of a partition read.
+// Kick reads the inbox of a partition.
 func (p *port) Kick(to store.PartitionID) { p.writers.Kick(to) }

@@ -10,23 +10,23 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// RestartRequest says what of a run a new run repeats.
+// RestartRequest selects the part of a run that a new run repeats.
 type RestartRequest struct {
 	Of         store.RunKey
-	From       string         // name of the first call that is made again; empty: all are
-	Iteration  *uint32        // nil: the newest one that has From, or the first one
-	Version    *store.Version // under which the new run goes on; nil: that of what it repeats
-	KeepUndone bool           // keeps what was undone later, and children that were cancelled
+	From       string         // name of the first call that is made again; empty: all calls are
+	Iteration  *uint32        // nil: the newest iteration with the call From, or the first iteration if From is empty
+	Version    *store.Version // the new run's version; nil: the version of the repeated iteration
+	KeepUndone bool           // keeps results that were undone later, and children that were cancelled
 }
 
-// Restart is a restart that was planned.
+// Restart is a planned restart.
 type Restart struct {
 	run.Restart
-	Refused error // why it is refused; nil if it is not
+	Refused error // why the restart is refused, nil if it is not
 }
 
-// PlanRestart plans a restart. An error says that there is nothing to be planned: no such run, iteration or call. What the new
-// run would have to repeat, or could not have, is in Refused, which is of run.ErrIllegal.
+// PlanRestart plans a restart. It returns an error if there is no such run, iteration, call or version. If the journal can be
+// repeated but undone, outcomes or tokens refuses the restart, it sets Refused, an error of run.ErrIllegal.
 func (r *Runs) PlanRestart(ctx context.Context, q RestartRequest) (x Restart, err error) {
 	j, err := r.repeated(ctx, &q)
 	if err != nil {
@@ -34,7 +34,7 @@ func (r *Runs) PlanRestart(ctx context.Context, q RestartRequest) (x Restart, er
 	}
 	err = r.Look(ctx, q.Of, func(of *run.Run) (err error) {
 		x.Restart, err = of.Restart(j, q.From)
-		if j == nil { // entries are never changed
+		if j == nil { // entries are immutable
 			j = of.Journal().Snapshot()
 		}
 		return err
@@ -61,10 +61,10 @@ func (r *Runs) PlanRestart(ctx context.Context, q RestartRequest) (x Restart, er
 	return x, x.Finish()
 }
 
-// Restart starts the run of a restart that was planned and is not refused.
+// Restart starts the run of a planned restart that is not refused.
 func (r *Runs) Restart(ctx context.Context, x *Restart, to store.RunKey) (st store.RunState, err error) {
 	err = r.take(ctx, to, x.Plan.Hooks, func() error {
-		if err := r.tokens(ctx, to.Namespace, x.Plan.Hooks); err != nil { // taken since it was planned
+		if err := r.tokens(ctx, to.Namespace, x.Plan.Hooks); err != nil { // claimed since the restart was planned
 			return fmt.Errorf("run %q: %w", x.Plan.Copy.Started.RunID, err)
 		}
 		return nil
@@ -79,7 +79,7 @@ func (r *Runs) startCopy(ctx context.Context, x *Restart, to store.RunKey) (st s
 	n := x.New
 	n.Key = to
 	free := r.versions.Hold()
-	if _, err := r.store.Modules().Version(ctx, to.Namespace, n.Workflow, n.Version); err != nil { // it was deleted since
+	if _, err := r.store.Modules().Version(ctx, to.Namespace, n.Workflow, n.Version); err != nil { // deleted since the plan
 		free()
 		return st, err
 	}
@@ -90,7 +90,7 @@ func (r *Runs) startCopy(ctx context.Context, x *Restart, to store.RunKey) (st s
 	return *a.State, nil
 }
 
-// repeated returns the journal of the iteration that is repeated, nil for the newest one.
+// repeated returns the journal of the iteration to repeat, nil for the newest iteration.
 func (r *Runs) repeated(ctx context.Context, q *RestartRequest) (*journal.Journal, error) {
 	var newest, first uint32
 	here := false
@@ -117,13 +117,13 @@ func (r *Runs) repeated(ctx context.Context, q *RestartRequest) (*journal.Journa
 	for i := newest; i > first; i-- {
 		j, err := r.earlier(ctx, q.Of, i-1)
 		if errors.Is(err, store.ErrNotFound) {
-			break // those before it are gone, too
+			break // earlier journals are gone, too
 		}
 		if err != nil || run.Has(j, q.From) {
 			return j, err
 		}
 	}
-	return nil, nil // which says that there is none
+	return nil, nil // PlanRestart then fails because the newest iteration has no such call
 }
 
 // earlier reads the journal of an earlier iteration.
@@ -144,7 +144,7 @@ func (r *Runs) earlier(ctx context.Context, key store.RunKey, iteration uint32) 
 	return j, nil
 }
 
-// versionOf sets the version under which the new run goes on.
+// versionOf sets the new run's version.
 func (r *Runs) versionOf(ctx context.Context, q *RestartRequest, x *Restart) error {
 	n := &x.New
 	if v := q.Version; v != nil {
@@ -162,7 +162,7 @@ func (r *Runs) versionOf(ctx context.Context, q *RestartRequest, x *Restart) err
 	return err
 }
 
-// undone refuses a restart that keeps what was undone.
+// undone refuses a restart that keeps results which were undone, unless KeepUndone is set.
 func undone(q *RestartRequest, p *run.Plan) error {
 	if len(p.Undone) == 0 || q.KeepUndone {
 		return nil
@@ -175,12 +175,13 @@ func undone(q *RestartRequest, p *run.Plan) error {
 		q.From, p.Undone[0].By)
 }
 
-// outcomes gives children that were open when the run ended the outcomes that they have had since.
+// outcomes adds to a plan the outcomes of children that were open when the run ended. It refuses the restart if a child still
+// runs, is gone, or, unless KeepUndone is set, was cancelled or terminated.
 func (r *Runs) outcomes(ctx context.Context, q *RestartRequest, j *journal.Journal, p *run.Plan) error {
 	by := r.senderOf(j)
 	for i := range p.Open {
 		o := &p.Open[i]
-		if o.Kind == store.KindSignalSend { // its command is in the commit of its call
+		if o.Kind == store.KindSignalSend { // sent: the signal's command is in the same commit as the call
 			p.Resolve(o, store.Entry{Kind: store.KindSignalSent}, "it was sent")
 			continue
 		}
@@ -205,8 +206,8 @@ func (r *Runs) outcomes(ctx context.Context, q *RestartRequest, j *journal.Journ
 	return nil
 }
 
-// NoteChildren notes in a plan which children the new run cannot start again, since the ids that its workflow has chosen for them
-// are taken: the first ones are there, or were deleted not long ago.
+// NoteChildren notes in a plan which children the new run cannot start again because the ids that the workflow chose for them
+// are taken: the original children exist, or their ids are not free yet after a deletion.
 func (r *Runs) NoteChildren(ctx context.Context, ns store.NamespaceID, p *run.Plan, now int64) error {
 	for i := range p.Repeated {
 		c := &p.Repeated[i]
@@ -231,7 +232,7 @@ func (r *Runs) NoteChildren(ctx context.Context, ns store.NamespaceID, p *run.Pl
 	return nil
 }
 
-// senderOf returns the message by which a child knows the iteration that has started it.
+// senderOf returns the sender fields that a child has recorded of the iteration that started it.
 func (r *Runs) senderOf(j *journal.Journal) run.Message {
 	s := j.Started()
 	m := run.Message{Iteration: s.Iteration}
@@ -241,7 +242,7 @@ func (r *Runs) senderOf(j *journal.Journal) run.Message {
 	return m
 }
 
-// childEnd returns the entry with which a child has ended, the zero Entry if it lives.
+// childEnd returns the last entry of a child that has ended, the zero Entry if the child is live.
 func (r *Runs) childEnd(ctx context.Context, key store.RunKey, by run.Message, handle int64) (end store.Entry, err error) {
 	by.Handle = handle
 	err = r.Look(ctx, key, func(of *run.Run) error {
@@ -257,7 +258,7 @@ func (r *Runs) childEnd(ctx context.Context, key store.RunKey, by run.Message, h
 	return end, err
 }
 
-// tokens refuses a restart if another run has a token that the new one claims.
+// tokens refuses a restart if another run holds a token that the new run claims.
 func (r *Runs) tokens(ctx context.Context, ns store.NamespaceID, hooks []journal.Handle) error {
 	for _, h := range hooks {
 		id, held, err := r.holder(ctx, ns, h.Token)
@@ -275,9 +276,9 @@ func (r *Runs) tokens(ctx context.Context, ns store.NamespaceID, hooks []journal
 	return nil
 }
 
-// hooksOfEnded returns the hooks whose tokens a run that has ended held. A live run holds them itself.
+// hooksOfEnded returns the hooks whose tokens an ended run held, and nil for a live run, which still holds its tokens.
 func (r *Runs) hooksOfEnded(ctx context.Context, key store.RunKey) (hooks []journal.Handle) {
-	_ = r.Look(ctx, key, func(of *run.Run) error { // without it, the retry itself says what is wrong with the run
+	_ = r.Look(ctx, key, func(of *run.Run) error { // on an error the retry itself fails and reports it
 		j := of.Journal()
 		for id := int64(1); j.Ended() != store.KindInvalid && j.Handle(id) != nil; id++ {
 			if h := j.Handle(id); h.Kind == store.KindHook && h.Resolved && !h.Refused && !h.Withdrawn {
@@ -289,7 +290,7 @@ func (r *Runs) hooksOfEnded(ctx context.Context, key store.RunKey) (hooks []jour
 	return hooks
 }
 
-// takenOver refuses a retry if another run has taken over a token of this one, as one that repeats it does.
+// takenOver refuses a retry if another run, such as a restart, has taken over a token of the run.
 func (r *Runs) takenOver(ctx context.Context, key store.RunKey, hooks []journal.Handle) error {
 	for _, h := range hooks {
 		id, held, err := r.holder(ctx, key.Namespace, h.Token)
@@ -303,11 +304,11 @@ func (r *Runs) takenOver(ctx context.Context, key store.RunKey, hooks []journal.
 	return nil
 }
 
-// holder returns the live run that has claimed a token, or is about to.
+// holder returns the live run that has claimed a token or is taking it over.
 func (r *Runs) holder(ctx context.Context, ns store.NamespaceID, token string) (id string, held bool, err error) {
 	h, held, err := r.store.Hook(ctx, ns, token)
 	if held && err == nil {
-		held, err = r.lives(ctx, h) // else its end gives the token up, which is in the store already
+		held, err = r.lives(ctx, h) // if not, the release of the token is already a command in the store
 	}
 	if id, taken := r.taker(ctx, ns, token); !held && err == nil && taken {
 		return id, true, nil
@@ -315,7 +316,7 @@ func (r *Runs) holder(ctx context.Context, ns store.NamespaceID, token string) (
 	return h.Run.ID, held, err
 }
 
-// lives reports whether the run that holds a token is in the iteration that has claimed it.
+// lives reports whether the run that holds a token is live and still in the iteration that claimed the token.
 func (r *Runs) lives(ctx context.Context, h store.HookHolder) (lives bool, err error) {
 	err = r.Look(ctx, h.Run, func(of *run.Run) error {
 		j := of.Journal()
@@ -328,7 +329,7 @@ func (r *Runs) lives(ctx context.Context, h store.HookHolder) (lives bool, err e
 	return lives, err
 }
 
-// ownToken returns the run that holds a token which was made for it.
+// ownToken returns the run that holds a generated token, which names its run.
 func (r *Runs) ownToken(ctx context.Context, ns store.NamespaceID, text string) (id string, held bool, err error) {
 	id, ok := run.RunOfToken(text)
 	if !ok {

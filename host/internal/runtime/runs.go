@@ -16,7 +16,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Runs is what can be asked of runs. What changes a run is an event that is delivered to it, by the writer of its partition.
+// Runs reads and changes runs. Every change is an event that the writer of the run's partition delivers.
 type Runs struct {
 	life   *life
 	Clocks leap.Clocks // of runs whose sleeps are skipped
@@ -34,13 +34,13 @@ type Runs struct {
 	unreadable sync.Map // why runs of a newer release cannot be read, by key; see reporter.Note
 }
 
-// call lets an event happen to a run, and returns when what came of it is durable, or with an error. If ctx ends before
-// that, the event may happen all the same.
+// call delivers an event to a run and blocks until its effect is durable, or returns an error. If ctx ends first, the event may
+// still happen.
 func (r *Runs) call(ctx context.Context, key store.RunKey, ev run.Event) (run.Answer, error) {
 	return r.callHeld(ctx, key, ev, func() {})
 }
 
-// callHeld calls free when there is an answer, though nobody may wait for that any more.
+// callHeld is like call and calls free once, when there is an answer or an error, even if ctx has ended before.
 func (r *Runs) callHeld(ctx context.Context, key store.RunKey, ev run.Event, free func()) (run.Answer, error) {
 	c, answer := make(chan error, 1), new(run.Answer)
 	told := sync.OnceFunc(free)
@@ -66,8 +66,9 @@ func (r *Runs) callHeld(ctx context.Context, key store.RunKey, ev run.Event, fre
 	}
 }
 
-// Start starts a run: durable when it returns. A run of that id with the same workflow and input is returned as
-// it is, with created false; with others it is store.ErrExists. Seed and incarnation are filled in. free lets go of its version.
+// Start starts a run, which is durable when Start returns. If the id has a run with the same workflow and input, Start returns
+// that run and created is false; if workflow or input differ, it returns store.ErrExists. Start fills in seed and incarnation.
+// free, which Start calls once, releases the run's version.
 func (r *Runs) Start(ctx context.Context, n run.NewRun, free func()) (st store.RunState, created bool, err error) {
 	a, err := r.begin(ctx, n, free)
 	if err != nil {
@@ -76,7 +77,7 @@ func (r *Runs) Start(ctx context.Context, n run.NewRun, free func()) (st store.R
 	return *a.State, a.Created, nil
 }
 
-// begin starts a run.
+// begin starts a run and calls free once.
 func (r *Runs) begin(ctx context.Context, n run.NewRun, free func()) (a run.Answer, err error) {
 	n.Draw(r.random)
 	n.IDsMs, err = r.ids(ctx, n.Key.Namespace)
@@ -90,32 +91,32 @@ func (r *Runs) begin(ctx context.Context, n run.NewRun, free func()) (a run.Answ
 	return r.callHeld(ctx, n.Key, run.Start{New: n}, free)
 }
 
-// Look calls f with a run, which f does not change.
+// Look calls f with a run. f must not change it.
 func (r *Runs) Look(ctx context.Context, key store.RunKey, f func(*run.Run) error) error {
 	_, err := r.call(ctx, key, run.Look{Func: f})
 	return err
 }
 
-// Signal gives a signal to a run; durable when it returns. It reports whether it is a new one: one with a known
-// idempotency key and the same payload is not.
+// Signal sends a signal to a run. The signal is durable when Signal returns. fresh is false if the run already has a signal with
+// this idempotency key and the same payload.
 func (r *Runs) Signal(ctx context.Context, key store.RunKey, s run.Signal) (fresh bool, err error) {
 	a, err := r.call(ctx, key, s)
 	return a.Changed, err
 }
 
-// Change lets an event happen to a run, and reports whether that changed anything.
+// Change delivers an event to a run and reports whether the event changed the run.
 func (r *Runs) Change(ctx context.Context, key store.RunKey, ev run.Event) (changed bool, err error) {
 	a, err := r.call(ctx, key, ev)
 	return a.Changed, err
 }
 
-// Wake resolves sleeps of a run before their time, and returns their number.
+// Wake ends sleeps of a run early and returns their number.
 func (r *Runs) Wake(ctx context.Context, key store.RunKey, name string) (n int, err error) {
 	a, err := r.call(ctx, key, run.Wake{Name: name})
 	return a.Count, err
 }
 
-// Retry lets a failed or stuck run go on, under another version if one is given. free is as of Start.
+// Retry resumes a failed or stuck run, under version unless it is nil. free is as in Start.
 func (r *Runs) Retry(ctx context.Context, key store.RunKey, version *store.Version, free func()) error {
 	hooks, again := r.hooksOfEnded(ctx, key), false
 	err := r.take(ctx, key, hooks, func() error { return r.takenOver(ctx, key, hooks) }, func() error {
@@ -129,13 +130,13 @@ func (r *Runs) Retry(ctx context.Context, key store.RunKey, version *store.Versi
 	return err
 }
 
-// Reread lets a run go on that an earlier release has left to a person because it could not read it.
+// Reread resumes a run that is stuck because an earlier release could not read it.
 func (r *Runs) Reread(ctx context.Context, key store.RunKey) error {
 	_, err := r.call(ctx, key, run.Reread{})
 	return err
 }
 
-// Unreadable returns why this release cannot read a run, empty if it can, or has not tried.
+// Unreadable returns why this release cannot read a run, empty if it can or has not tried to.
 func (r *Runs) Unreadable(key store.RunKey) string {
 	if cause, found := r.unreadable.Load(key); found {
 		return cause.(string) //nolint:forcetypeassert // of reporter.Note
@@ -143,7 +144,7 @@ func (r *Runs) Unreadable(key store.RunKey) string {
 	return ""
 }
 
-// Migrate lets a live run go on under another version. free is as of Start.
+// Migrate moves a live run to another version. free is as in Start.
 func (r *Runs) Migrate(ctx context.Context, key store.RunKey, m run.Migrate, free func()) (run.Answer, error) {
 	return r.callHeld(ctx, key, m, free)
 }
@@ -157,13 +158,13 @@ func (r *Runs) Durable(ctx context.Context, key store.RunKey) (store.RunState, e
 	return st, err
 }
 
-// State returns a run's durable state; a run with which something goes on is shown as running.
+// State returns a run's durable state, with status Running if a guest or an attempt of the run is in flight.
 func (r *Runs) State(ctx context.Context, key store.RunKey) (store.RunState, error) {
 	st, err := r.Durable(ctx, key)
 	if err != nil || st.Status.Terminal() || st.Status.Attention() {
 		return st, err
 	}
-	r.writers.Of(key.Partition()).Do(func(s *partition.Shard, _ int64) { // one that is closed runs nothing
+	r.writers.Of(key.Partition()).Do(func(s *partition.Shard, _ int64) { // not called if the writer is closed
 		if s.Running(key) {
 			st.Status, st.Reason = store.Running, ""
 		}
@@ -171,7 +172,7 @@ func (r *Runs) State(ctx context.Context, key store.RunKey) (store.RunState, err
 	return st, nil
 }
 
-// Query asks a run a question. st is the run as it was asked.
+// Query sends a query to a run. st is the run's state at that time.
 func (r *Runs) Query(ctx context.Context, key store.RunKey, name string, input []byte) (_ []byte, st store.RunState, err error) {
 	if err := r.life.usable(); err != nil {
 		return nil, st, err
@@ -179,16 +180,16 @@ func (r *Runs) Query(ctx context.Context, key store.RunKey, name string, input [
 	return r.guests.Query(ctx, key, name, input)
 }
 
-// Hook is where a token delivers to.
+// Hook is the destination of a token's deliveries.
 type Hook struct {
 	Run     store.RunKey
-	Name    string // of the signal that a delivery becomes
+	Name    string // signal name of the deliveries
 	Options abi.HookOptions
 }
 
-// HookOf returns the hook of the run that holds a token; store.ErrNotFound if none does, whatever the reason.
+// HookOf returns the hook of the run that holds a token. It returns store.ErrNotFound if no run holds it, whatever the reason.
 func (r *Runs) HookOf(ctx context.Context, ns store.NamespaceID, text string) (h Hook, err error) {
-	if id, ok := run.RunOfToken(text); ok { // or it was chosen, and its run is another one
+	if id, ok := run.RunOfToken(text); ok { // a token that the workflow chose may look like this, too, and belong to another run
 		h, err = r.hookOf(ctx, store.RunKey{Namespace: ns, ID: id}, text)
 		if !errors.Is(err, store.ErrNotFound) {
 			return h, err

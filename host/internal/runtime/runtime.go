@@ -1,6 +1,6 @@
-// Package runtime runs the partitions that a host owns. It makes the writers of their shards, and does for these what they need
-// done: it reads and writes the store, has guests and handlers compute, and carries commands from one run to another.
-// Everything that the host does to runs goes through it.
+// Package runtime runs the partitions that a host owns. It creates the writers of their shards and implements the shards' port:
+// it reads and writes the store, runs guests and handlers, and carries commands between runs. Every operation of the host on
+// runs goes through it.
 //
 //	Runs, Partitions, Watchers   what package host calls
 //	          |
@@ -10,8 +10,8 @@
 //	          v
 //	  partition.Shard  ->  port: desk (guests and attempts), courier (commands), reporter (events, logs), the store
 //
-// A shard is touched by its writer's goroutine alone, and a run by its shard, or by the guest to which it is lent. All else is
-// locked by whoever has it, for a few instructions; what is held longer says so.
+// Only its writer's goroutine uses a shard. A run is used by its shard, or by the guest to which it is lent. All other shared
+// state has its own locks, which are held for a few instructions unless their comment says otherwise.
 package runtime
 
 import (
@@ -30,25 +30,25 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Limits of all shards together, unless they say otherwise.
+// Limits of all shards together, unless a comment says otherwise.
 const (
-	// maxShards bounds the writers: one decides about far more runs than a processor computes.
+	// maxShards is the maximum of writers. One writer can serve far more runs than one processor can compute.
 	maxShards = 16
-	// busyRuns is how many runs each writer has woken at a time. While some wait for the disk the others compute, and two
-	// commits of one millisecond each leave time for some ten wakes; with more, caches and instances are shared by too many.
+	// busyRuns is the maximum of woken runs per writer. Some of them compute while others wait for the disk. Two commits of one
+	// millisecond each leave time for some ten wakes. With a higher limit, too many runs compete for caches and instances.
 	busyRuns = 32
-	// maxStarts is how many new runs wait for a place with all of their state.
+	// maxStarts is the maximum of new runs that wait for a place with their state in memory.
 	maxStarts = 4096
-	// startBytes bounds the journals of these: some dozens of the largest inputs.
+	// startBytes bounds the journals of these runs. It has room for some dozens of the largest inputs.
 	startBytes = 64 << 20
-	// keptBytes bounds the runs that are kept though nothing happens to them: some ten thousand short journals, which
-	// need not be read again when their runs wake.
+	// keptBytes bounds the runs kept in memory at rest, which need not be read again when they wake. It has room for some ten
+	// thousand short journals.
 	keptBytes = 32 << 20
-	// loadedTimers is how many timers are loaded ahead, of some 120 bytes each.
+	// loadedTimers is the limit of timers in memory, at some 120 bytes each.
 	loadedTimers = 1 << 17
-	// maxCommits is how many group commits of a writer are on their way at a time.
+	// maxCommits is the maximum of group commits in flight per writer.
 	maxCommits = 4
-	// duePortion bounds the wakes of one read of the index.
+	// duePortion is the maximum number of wakes per read of the index.
 	duePortion = 1024
 )
 
@@ -68,7 +68,7 @@ type Runtime struct {
 	reporter *reporter
 }
 
-// New acquires partitions and recovers. It starts nothing before Run.
+// New acquires the partitions of cfg and recovers their runs. No guest or attempt starts before Run.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects, cfg.Limiter, cfg.Shared)
 	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
@@ -105,12 +105,12 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	return rt, nil
 }
 
-// owes reports whether no run of a namespace may go on, because they have written too much.
+// owes reports whether the runs of a namespace must wait because they have written more than their quota allows.
 func (rt *Runtime) owes(of store.NamespaceID) bool {
 	return rt.cfg.Spaces.OwesMs(uint32(of), rt.cfg.Clock.Now().UnixMilli()) > 0
 }
 
-// QuotasChanged has the runs looked at that wait for their quotas.
+// QuotasChanged makes each writer check again which runs its quotas hold back.
 func (rt *Runtime) QuotasChanged() { rt.writers.Post(func(*partition.Shard, int64) {}) }
 
 // startWriters gives each writer a shard, and the shard a port.
@@ -138,19 +138,20 @@ func (rt *Runtime) Handle(name string, f handler.Func) {
 	rt.wakeMissing(name)
 }
 
-// HandleRemote is Handle for a handler whose attempts are performed elsewhere.
+// HandleRemote is Handle for a handler outside the process.
 func (rt *Runtime) HandleRemote(name string, m handler.Remote) {
 	rt.handlers.HandleRemote(name, m)
 	rt.wakeMissing(name)
 }
 
 func (rt *Runtime) wakeMissing(name string) {
-	rt.writers.Post(func(s *partition.Shard, now int64) { s.Handled(now, name) }) // a closed one wakes nobody
+	rt.writers.Post(func(s *partition.Shard, now int64) { s.Handled(now, name) }) // a closed writer drops it
 }
 
-// Run fires timers and activates runs until ctx is done. Then it makes no new guests and attempts, waits until those that
-// compute have come to their next wait, and, for as long as Config.Drain, until the attempts that are going on have ended;
-// what came of them is durable when it returns. An error means that the store has failed.
+// Run fires timers and activates runs until ctx is done. Then it drains: it starts no new guests and attempts, and waits, for at
+// most Config.Drain (10 ms if that is less), until the computing guests have come to their next wait and the running attempts
+// have ended. Their outcomes are durable when it returns. It returns an error if the store has failed, or if the runtime was
+// closed before Run.
 func (rt *Runtime) Run(ctx context.Context) error {
 	l := rt.life
 	l.activity.Begin() // until all shards are active
@@ -174,12 +175,12 @@ func (rt *Runtime) Run(ctx context.Context) error {
 }
 
 func (rt *Runtime) setActive(active bool) {
-	rt.writers.Do(func(s *partition.Shard, now int64) { s.SetActive(now, active) }) // a closed one is not active
+	rt.writers.Do(func(s *partition.Shard, now int64) { s.SetActive(now, active) }) // not called for closed writers
 }
 
-const leastDrain = 10 * time.Millisecond // what is about to end does so, and the log speaks of no attempts where none go on
+const leastDrain = 10 * time.Millisecond // lets attempts that are about to end do so, and avoids a false warning
 
-// drain lets what goes on come to rest.
+// drain stops new work and waits for the work in flight, for at most Config.Drain.
 func (rt *Runtime) drain() {
 	rt.setActive(false)
 	rt.handlers.SetDraining(true)
@@ -187,21 +188,21 @@ func (rt *Runtime) drain() {
 	rt.guests.EvictAll()
 	ctx, cancel := context.WithTimeout(rt.life.ctx, max(rt.cfg.Drain, leastDrain))
 	defer cancel()
-	_, _, _ = rt.WaitIdle(ctx) // what has not ended by then is made again after the next start
+	_, _, _ = rt.WaitIdle(ctx) // attempts that have not ended by then are repeated after the next start
 	if ctx.Err() == nil || rt.life.ctx.Err() != nil {
 		return
 	}
 	rt.cfg.Logger.Warn("attempts of steps are still running; they are made again after the next start")
 }
 
-// Close stops everything: guests end at their next call, attempts are told to stop. What was acknowledged is durable; the
-// rest happens again after the next start. It waits for every guest, and for no handler.
+// Close stops the runtime: guests end at their next call, and attempts are cancelled. What was acknowledged is durable; the
+// rest happens again after the next start. Close waits for all guests, but not for handlers.
 func (rt *Runtime) Close() {
 	if !rt.life.end() {
 		return
 	}
 	rt.life.cancel(ErrClosed)
-	rt.writers.Do(func(s *partition.Shard, _ int64) { loseAll(s, ErrClosed) }) // one that is closed has none
+	rt.writers.Do(func(s *partition.Shard, _ int64) { loseAll(s, ErrClosed) }) // not called for closed writers
 	rt.guests.Close()
 	rt.life.wg.Wait()
 	rt.writers.Close()
@@ -226,7 +227,7 @@ func (rt *Runtime) commit(b *partition.Batch) error {
 	return err
 }
 
-// Fail stops everything after the store has failed.
+// Fail records that the store has failed, reports it, and drops all partitions. Only the first call has an effect.
 func (rt *Runtime) Fail(err error) {
 	if !rt.life.fail(err) {
 		return
@@ -236,12 +237,12 @@ func (rt *Runtime) Fail(err error) {
 	rt.Watchers.ChangedAll()
 }
 
-// WaitIdle waits until nothing happens any more unless time passes, and returns the instant of the next wake as of then,
-// false if there is none.
+// WaitIdle blocks until no work is left that can go on before the clock advances. It returns the instant of the next wake, and
+// ok false if there is none.
 func (rt *Runtime) WaitIdle(ctx context.Context) (nextUnixMs int64, ok bool, err error) {
 	unusable := func() bool { return rt.life.usable() != nil }
 	for _, w := range rt.writers {
-		w.Post(func(*partition.Shard, int64) {}) // which sees whether the clock was set
+		w.Post(func(*partition.Shard, int64) {}) // makes the shard check whether the clock was set
 	}
 	for {
 		begun, err := rt.life.activity.Wait(ctx, unusable)
@@ -252,7 +253,7 @@ func (rt *Runtime) WaitIdle(ctx context.Context) (nextUnixMs int64, ok bool, err
 		if at, has := rt.cfg.Limiter.Next(); has && (!ok || at < nextUnixMs) {
 			nextUnixMs, ok = at, true
 		}
-		if rt.life.activity.Begun() != begun && !unusable() { // a timer has fired meanwhile
+		if rt.life.activity.Begun() != begun && !unusable() { // work began meanwhile
 			continue
 		}
 		if ok && rt.waitsForRun(ctx, nextUnixMs) {
@@ -262,7 +263,7 @@ func (rt *Runtime) WaitIdle(ctx context.Context) (nextUnixMs int64, ok bool, err
 	}
 }
 
-// waitsForRun waits until Run begins, if something is due that it would do. It reports whether it has waited for that.
+// waitsForRun blocks until Run begins if a wake is already due that Run would fire. It reports whether it has seen Run begin.
 func (rt *Runtime) waitsForRun(ctx context.Context, dueUnixMs int64) bool {
 	select {
 	case <-rt.life.running:
@@ -277,26 +278,26 @@ func (rt *Runtime) waitsForRun(ctx context.Context, dueUnixMs int64) bool {
 		return true
 	case <-ctx.Done():
 	case <-rt.life.ctx.Done():
-	case <-rt.life.failing: // Run only says so then
+	case <-rt.life.failing: // Run returns the failure at once
 	}
 	return false
 }
 
-// Stats is what the runtime holds at the moment.
+// Stats are the gauges of a runtime.
 type Stats struct {
 	partition.Stats        // of all shards
 	Instances       int    // live instances
 	Waiting         int    // guests that wait for a place
-	Partitions      int    // that this host owns
-	GuestBytes      int64  // as they count
-	Commits         uint64 // of runs, since New
+	Partitions      int    // owned partitions
+	GuestBytes      int64  // memory charged for guests
+	Commits         uint64 // durable commits of runs since New
 }
 
-// Stats returns the numbers.
+// Stats returns the runtime's gauges.
 func (rt *Runtime) Stats() Stats {
 	n := Stats{Commits: rt.reporter.commits.Load(), Partitions: int(rt.Partitions.count.Load())}
 	n.Instances, n.Waiting, n.GuestBytes = rt.guests.Held()
-	rt.writers.Do(func(s *partition.Shard, now int64) { // a closed one holds nothing
+	rt.writers.Do(func(s *partition.Shard, now int64) { // not called for closed writers
 		x := s.Stats(now)
 		n.Runs, n.Timers, n.Queued, n.Commands = n.Runs+x.Runs, n.Timers+x.Timers, n.Queued+x.Queued, n.Commands+x.Commands
 		n.OverdueMs = max(n.OverdueMs, x.OverdueMs)

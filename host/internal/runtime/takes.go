@@ -8,10 +8,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// takes has the tokens of hooks that restarted and retried runs claim, until the store has the claims: these are carried out
-// after the commits that make the runs go on. Of two restarts at once, the second one finds here what the first one takes.
+// takes holds the tokens that restarted and retried runs are taking over, until the store has their claims. The claims are
+// carried out after the commit that starts or resumes the run. Of two concurrent restarts, the second finds the first one's
+// tokens here.
 type takes struct {
-	mu sync.Mutex // held while a run takes over tokens
+	mu sync.Mutex // held while a run takes over tokens, including the check before and the commit
 	by sync.Map   // takenToken to taking
 }
 
@@ -20,14 +21,15 @@ type takenToken struct {
 	token string
 }
 
-// taking is the run that takes a token over.
+// taking identifies the run that takes a token over.
 type taking struct {
 	run         store.RunKey
 	incarnation store.Incarnation
 }
 
-// take calls check, which looks whether another run has the tokens of hooks, and then goOn, with which a run takes them over.
-// No other restart or retry takes tokens over in between.
+// take calls check, which returns an error if another run has the tokens of hooks, and then goOn, which starts or resumes the
+// run at key that takes them over. It holds takes.mu meanwhile, so no other restart or retry takes tokens in between. Without
+// hooks it calls only goOn.
 func (r *Runs) take(ctx context.Context, key store.RunKey, hooks []journal.Handle, check, goOn func() error) error {
 	if len(hooks) == 0 {
 		return goOn()
@@ -40,14 +42,14 @@ func (r *Runs) take(ctx context.Context, key store.RunKey, hooks []journal.Handl
 	if err := goOn(); err != nil {
 		return err
 	}
-	r.takes.by.Range(func(token, by any) bool { // what the store knows by now
+	r.takes.by.Range(func(token, by any) bool { // remove the claims that the store has by now, and those of ended runs
 		t, of := token.(takenToken), by.(taking) //nolint:forcetypeassert // nothing else is stored
 		if h, held, err := r.store.Hook(ctx, t.ns, t.token); err == nil && held && h.Run == of.run || !r.goesOn(ctx, of) {
 			r.takes.by.Delete(token)
 		}
 		return true
 	})
-	if st, err := r.Durable(ctx, key); err == nil { // else it is gone by now
+	if st, err := r.Durable(ctx, key); err == nil { // an error means that the run is gone
 		for _, h := range hooks {
 			r.takes.by.Store(takenToken{key.Namespace, h.Token}, taking{key, st.Incarnation})
 		}
@@ -55,7 +57,7 @@ func (r *Runs) take(ctx context.Context, key store.RunKey, hooks []journal.Handl
 	return nil
 }
 
-// taker returns the live run that takes a token over.
+// taker returns the live run that is taking a token over.
 func (r *Runs) taker(ctx context.Context, ns store.NamespaceID, token string) (id string, taken bool) {
 	by, taken := r.takes.by.Load(takenToken{ns, token})
 	if !taken {
@@ -65,7 +67,7 @@ func (r *Runs) taker(ctx context.Context, ns store.NamespaceID, token string) (i
 	return of.run.ID, r.goesOn(ctx, of)
 }
 
-// goesOn reports whether a run has not ended, as far as that can be read.
+// goesOn reports whether a run is live; false if its state cannot be read.
 func (r *Runs) goesOn(ctx context.Context, of taking) bool {
 	st, err := r.Durable(ctx, of.run)
 	return err == nil && st.Incarnation == of.incarnation && !st.Status.Terminal()

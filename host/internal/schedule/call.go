@@ -8,13 +8,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Stored is a schedule as it is durable.
+// Stored is a schedule with its key, as the store has it.
 type Stored struct {
 	Key store.RunKey
 	State
 }
 
-// Create makes a schedule, durable on return. store.ErrExists if there is one of the id.
+// Create creates a schedule, durable on return. It returns store.ErrExists if the id is taken.
 func (k *Keeper) Create(ctx context.Context, key store.RunKey, d Definition, note string, paused bool) (*Stored, error) {
 	if err := k.life.Wait(ctx); err != nil {
 		return nil, err
@@ -55,9 +55,10 @@ func (s *State) define(d Definition, now int64) error {
 	return nil
 }
 
-// Update replaces the definition of a schedule, durable on return. Nothing that was due by then, and is not by the former
-// definition, is started. An instant of the former one that jitter delays is missed. With a revision it replaces that one alone:
-// abi.Conflict if there is a newer one.
+// Update replaces the definition of a schedule, durable on return. If the rule, the zone or the start has changed, the
+// schedule continues from now: it does not start instants of the new rule that have passed, and an instant of the old
+// rule that jitter still delays is missed. A revision other than 0 must be the current one, otherwise Update returns
+// abi.Conflict.
 func (k *Keeper) Update(ctx context.Context, key store.RunKey, revision uint64, f func(d *Definition) error) (*Stored, error) {
 	return k.call(ctx, key, func(s *State) error {
 		if revision != 0 && revision != s.Revision {
@@ -79,7 +80,7 @@ func (k *Keeper) Update(ctx context.Context, key store.RunKey, revision uint64, 
 	})
 }
 
-// call changes a schedule for a caller, and returns it as it is durable then.
+// call changes a schedule for a caller and returns its new durable state.
 func (k *Keeper) call(ctx context.Context, key store.RunKey, f func(*State) error) (*Stored, error) {
 	return detached(ctx, k, func(ctx context.Context) (*Stored, error) {
 		var after *State
@@ -94,8 +95,8 @@ func (k *Keeper) call(ctx context.Context, key store.RunKey, f func(*State) erro
 	})
 }
 
-// detached returns what f returns. It is done to its end also if the caller goes away meanwhile, whose error is that of ctx then:
-// otherwise a schedule would not know of a run that is being started.
+// detached runs f to its end even if ctx ends first; then it returns the cause of ctx. Otherwise a schedule could lose
+// track of a run that is being started.
 func detached[T any](ctx context.Context, k *Keeper, f func(context.Context) (T, error)) (out T, err error) {
 	if err := k.life.Wait(ctx); err != nil {
 		return out, err
@@ -120,7 +121,7 @@ func detached[T any](ctx context.Context, k *Keeper, f func(context.Context) (T,
 	}
 }
 
-// Pause stops a schedule: nothing is started by itself until Resume, and what is due meanwhile is left out.
+// Pause pauses a schedule until Resume. Instants that are due in the meantime are skipped.
 func (k *Keeper) Pause(ctx context.Context, key store.RunKey, note string) (*Stored, error) {
 	if len(note) > MaxNoteBytes {
 		return nil, abi.Errorf(abi.InvalidArgument, "the note has %d bytes, the limit is %d", len(note), MaxNoteBytes)
@@ -132,8 +133,8 @@ func (k *Keeper) Pause(ctx context.Context, key store.RunKey, note string) (*Sto
 	})
 }
 
-// Resume lets a paused schedule go on with what is due from now on: also where it had come further, by a clock that was wrong. An
-// instant that has passed, and whose start jitter delays, is still due.
+// Resume resumes a paused schedule from now on, even if a wrong clock had moved its cursor into the future. An instant
+// that has passed and whose start jitter still delays remains due.
 func (k *Keeper) Resume(ctx context.Context, key store.RunKey, note string) (*Stored, error) {
 	if len(note) > MaxNoteBytes {
 		return nil, abi.Errorf(abi.InvalidArgument, "the note has %d bytes, the limit is %d", len(note), MaxNoteBytes)
@@ -149,8 +150,8 @@ func (k *Keeper) Resume(ctx context.Context, key store.RunKey, note string) (*St
 	})
 }
 
-// Trigger starts a run now, for this instant, by the schedule's policy or another one. It returns the id of the run, empty if it
-// waits for the end of another one. store.ErrConflict if the policy skips it.
+// Trigger starts a run for the current instant, under the given overlap policy or, if empty, the schedule's. It returns the
+// id of the run, empty if the start waits for another run to end. It returns store.ErrConflict if the policy skips the start.
 func (k *Keeper) Trigger(ctx context.Context, key store.RunKey, policy Overlap) (run string, err error) {
 	return detached(ctx, k, func(ctx context.Context) (string, error) {
 		defer k.lock(key)()
@@ -168,7 +169,7 @@ func (k *Keeper) Trigger(ctx context.Context, key store.RunKey, policy Overlap) 
 		}
 		run, refusal, err := t.ask(ctx, &rec, do)
 		if err != nil {
-			k.host.Arm(key, 0, err) // what is durable is tried again
+			k.host.Arm(key, 0, err) // retries what is durable
 			return "", err
 		}
 		if err := k.advance(ctx, &rec, s); err != nil {
@@ -181,8 +182,8 @@ func (k *Keeper) Trigger(ctx context.Context, key store.RunKey, policy Overlap) 
 	})
 }
 
-// Backfill has the instants of a range started, the first of them after one instant and the last of them not after another one.
-// all starts them beside each other, otherwise one after the other. Those that have a run already are left out.
+// Backfill starts the instants after afterMs and up to toMs: all of them concurrently if all is set, otherwise one after
+// the other. Instants that already have a run are skipped.
 func (k *Keeper) Backfill(ctx context.Context, key store.RunKey, afterMs, toMs int64, all bool) (*Stored, error) {
 	now := k.cfg.Now()
 	if toMs > now || afterMs >= toMs {
@@ -201,7 +202,7 @@ func (k *Keeper) Backfill(ctx context.Context, key store.RunKey, afterMs, toMs i
 	})
 }
 
-// Delete removes a schedule, durable on return. Its runs go on.
+// Delete deletes a schedule, durable on return. Its runs continue.
 func (k *Keeper) Delete(ctx context.Context, key store.RunKey) error {
 	if err := k.life.Wait(ctx); err != nil {
 		return err
@@ -219,7 +220,7 @@ func (k *Keeper) Delete(ctx context.Context, key store.RunKey) error {
 	return nil
 }
 
-// Get returns a schedule. store.ErrNotFound if there is none.
+// Get returns a schedule, or store.ErrNotFound.
 func (k *Keeper) Get(ctx context.Context, key store.RunKey) (*Stored, error) {
 	_, s, err := k.read(ctx, key)
 	if err != nil {
@@ -228,7 +229,7 @@ func (k *Keeper) Get(ctx context.Context, key store.RunKey) (*Stored, error) {
 	return &Stored{key, *s}, nil
 }
 
-// List returns at most limit schedules of a namespace in the order of their ids, behind one.
+// List returns at most limit schedules of a namespace, ordered by id, starting behind the id after.
 func (k *Keeper) List(ctx context.Context, ns store.NamespaceID, after string, limit int) (list []*Stored, err error) {
 	page, err := k.cfg.Store.Schedules(ctx, store.ScheduleQuery{Namespace: ns, After: after, Limit: limit})
 	if err != nil {

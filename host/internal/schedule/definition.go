@@ -1,16 +1,16 @@
-// Package schedule decides when a schedule starts runs, and has it done.
+// Package schedule decides when schedules start runs, and starts them.
 //
-// A State is what is durable of one schedule: its definition, and how far it has come. Its methods are pure: given the time and
-// the runs that have not ended, Next says what is to be done. A Keeper reads and writes states, and starts the runs.
+// A State is the durable part of one schedule: its definition and its progress. Its methods are pure: Next decides the
+// next action from the time and the runs that have not ended. A Keeper reads and writes states and starts the runs.
 //
-//	timer of the shard  ->  Keeper.Due  ->  State.Next  ->  a run is started, durably
-//	                                    ->  the state is committed, with the instant of its next wake
-//	run has ended       ->  Keeper.Ended (a command)  ->  what waits for it is started
+//	timer of the shard  ->  Keeper.Due  ->  State.Next  ->  the run is started, durably
+//	                                    ->  the state is committed, with its next wake
+//	run has ended       ->  Keeper.Changed (a command)  ->  the waiting start begins
 //
-// A start and the commit of the state are two commits. Between them a crash may come: then the start is made again, for the same
-// instant, under the same id. The run that is there says that it is of this schedule and instant, and counts as started; that
-// holds for an instant that is not made up for any more, too. So one instant has one run, whatever crashes, and none is left out.
-// A trigger, whose instant follows from no rule, is committed before its start.
+// A start and the commit of the state are two commits. After a crash between them, the start is repeated for the same
+// instant, under the same id. It finds the existing run, which names its schedule and instant, and counts it as started.
+// That also works for instants past the catch-up window. So each instant has exactly one run, whatever crashes. The
+// instant of a trigger follows from no rule, so it is committed before its start.
 package schedule
 
 import (
@@ -24,50 +24,50 @@ import (
 )
 
 const (
-	// MaxIDBytes bounds the id of a schedule. That of a run is made of it, and has at most 128 bytes.
+	// MaxIDBytes bounds the id of a schedule. The ids of its runs contain it and have at most 128 bytes.
 	MaxIDBytes = 96
-	// MaxInputBytes bounds the input: it is written again with each firing.
+	// MaxInputBytes bounds the input, which each firing writes again.
 	MaxInputBytes = 64 << 10
 	// MaxNoteBytes bounds the note of a pause.
 	MaxNoteBytes = 1024
-	// MaxBuffered bounds the instants that wait for the end of a run: those beyond it are missed.
+	// MaxBuffered bounds the instants that wait for a run to end. Further instants are missed.
 	MaxBuffered = 1000
-	// MaxBackfills bounds the ranges that are being filled at a time.
+	// MaxBackfills bounds the backfills in progress of one schedule.
 	MaxBackfills = 10
-	// MaxFill bounds the instants of a range that is filled, which two months of minutes have not. A wrong year would start
+	// MaxFill bounds the instants of one backfill: more than two months of minutes have. A mistyped year would otherwise start
 	// millions of runs.
 	MaxFill = 100_000
-	// MinCatchUp is the shortest time for which an instant is made up for: a host that starts needs a moment.
+	// MinCatchUp is the shortest catch-up window: a host needs a moment to start.
 	MinCatchUp = 10 * time.Second
-	// DefaultCatchUp is the time for which an instant is made up for, unless a schedule says otherwise: after a weekend nobody
-	// wants three nightly reports, but last night's.
+	// DefaultCatchUp is the default catch-up window: an instant is started up to this long after it was due. After a weekend,
+	// users want last night's report, not three of them.
 	DefaultCatchUp = 24 * time.Hour
-	// maxRunning is how many runs that have not ended are remembered, the newest ones.
+	// maxRunning bounds the list of runs that have not ended. The newest are kept.
 	maxRunning = 100
-	// maxRecent and maxMissed are how many runs and misses a schedule lists, the newest ones.
+	// maxRecent and maxMissed bound the lists of recent runs and of misses. The newest are kept.
 	maxRecent = 10
 	maxMissed = 20
-	// maxErrorBytes bounds the text of an error that is kept.
+	// maxErrorBytes bounds the text of a stored error.
 	maxErrorBytes = 500
 )
 
-// Overlap says what becomes of an instant when a run of the schedule has not ended.
+// Overlap says what happens to an instant while another run of the schedule has not ended.
 type Overlap string
 
-// The policies.
+// The overlap policies.
 const (
-	Skip           Overlap = "skip"            // nothing is started
-	BufferOne      Overlap = "buffer-one"      // one start waits for the end of the run, others are skipped
-	BufferAll      Overlap = "buffer-all"      // all starts wait, one after the other
-	AllowAll       Overlap = "allow"           // it is started beside the others
-	CancelOther    Overlap = "cancel-other"    // the run is cancelled, and the start waits for its end
-	TerminateOther Overlap = "terminate-other" // the run is terminated
+	Skip           Overlap = "skip"            // the instant is skipped
+	BufferOne      Overlap = "buffer-one"      // one start waits for the run to end; further instants are skipped
+	BufferAll      Overlap = "buffer-all"      // all starts wait and begin one after the other
+	AllowAll       Overlap = "allow"           // the run starts concurrently
+	CancelOther    Overlap = "cancel-other"    // the run is cancelled, and the start waits for it to end
+	TerminateOther Overlap = "terminate-other" // the run is terminated, and the start begins
 )
 
-// Overlaps are all policies.
+// Overlaps lists all policies.
 var Overlaps = []Overlap{Skip, BufferOne, BufferAll, AllowAll, CancelOther, TerminateOther}
 
-// Definition is what somebody has said about a schedule.
+// Definition is the part of a schedule that users set.
 type Definition struct {
 	Workflow   string            `json:"workflow"`
 	Version    uint32            `json:"version,omitempty"` // 0 = the latest at the start of each run
@@ -81,14 +81,14 @@ type Definition struct {
 	Overlap    Overlap           `json:"overlap"`
 	CatchUpMs  int64             `json:"catch_up"`
 	FromMs     int64             `json:"from,omitempty"`     // nothing is due before
-	UntilMs    int64             `json:"until,omitempty"`    // nothing is due after; 0 = for ever
-	Runs       int64             `json:"runs,omitempty"`     // so many instants are started; 0 = any number
-	Priority   int               `json:"priority,omitempty"` // of each run among those that wait for a slot
+	UntilMs    int64             `json:"until,omitempty"`    // nothing is due after; 0 = no end
+	Runs       int64             `json:"runs,omitempty"`     // the number of instants to start; 0 = no limit
+	Priority   int               `json:"priority,omitempty"` // of each run, in the queue for a slot
 
 	times *cron.Times // of When and Zone, in a State
 }
 
-// CheckID returns what is wrong with the id of a schedule.
+// CheckID returns an error if the id of a schedule is invalid.
 func CheckID(id string) error {
 	if len(id) > MaxIDBytes {
 		return abi.Errorf(abi.InvalidArgument, "the id of a schedule has at most %d bytes, got %d", MaxIDBytes, len(id))
@@ -99,7 +99,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Check fills in what is left out, and returns what is wrong with a definition, as an *abi.Error.
+// Check fills in defaults and returns an *abi.Error if the definition is invalid.
 func (d *Definition) Check() error {
 	bad := func(format string, args ...any) error { return abi.Errorf(abi.InvalidArgument, format, args...) }
 	if d.Overlap == "" {
@@ -151,7 +151,7 @@ func (d *Definition) Check() error {
 	return nil
 }
 
-// CheckOverlap returns what is wrong with a policy.
+// CheckOverlap returns an error if a policy is unknown.
 func CheckOverlap(o Overlap) error {
 	var names []string
 	for _, x := range Overlaps {
@@ -163,12 +163,12 @@ func CheckOverlap(o Overlap) error {
 	return abi.Errorf(abi.InvalidArgument, "the overlap policy must be one of %s, got %q", strings.Join(names, ", "), o)
 }
 
-// instant writes an instant as people and requests give it.
+// instant formats an instant as RFC 3339, as requests have it.
 func instant(unixMs int64) string { return abi.TimeOf(unixMs).Format(time.RFC3339Nano) }
 
 func milliseconds(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
 
-// encode returns the data of a schedule.
+// encode returns the schedule as stored.
 func (s *State) encode() []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *State) encode() []byte {
 	return b
 }
 
-// decode reads the data of a schedule.
+// decode reads what encode wrote.
 func decode(data []byte) (*State, error) {
 	s := &State{}
 	err := json.Unmarshal(data, s)

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// turn is one look at a schedule, whose lock is held.
+// turn processes one schedule while holding its lock.
 type turn struct {
 	k   *Keeper
 	key store.RunKey
@@ -20,9 +20,9 @@ type turn struct {
 // run returns the key of a run of the schedule.
 func (t *turn) run(id string) store.RunKey { return store.RunKey{Namespace: t.key.Namespace, ID: id} }
 
-// decide does what is due.
+// decide performs the actions that are due, at most maxStarts starts.
 func (t *turn) decide(ctx context.Context) error {
-	for done := 0; done < maxStarts; { // the rest is due at once
+	for done := 0; done < maxStarts; { // the timer is due at once for the rest
 		if err := t.refresh(ctx); err != nil {
 			return err
 		}
@@ -33,15 +33,15 @@ func (t *turn) decide(ctx context.Context) error {
 		if err := t.do(ctx, do); err != nil {
 			return err
 		}
-		if do.Find == nil { // State bounds what is looked for
+		if do.Find == nil { // State bounds the searches
 			done++
 		}
 	}
 	return nil
 }
 
-// refresh forgets the runs that have ended. Their ends are told, too, but that may be on its way. A run whose record is damaged
-// does not go on: it is not counted, so that the schedule does.
+// refresh removes the ended runs from Running. Their ends are also reported by commands, which may still be under way. A
+// run whose record is damaged cannot continue, so refresh removes it too: otherwise it would block the schedule.
 func (t *turn) refresh(ctx context.Context) error {
 	for _, run := range slices.Clone(t.s.Running) {
 		live, err := t.k.host.Live(ctx, t.run(run))
@@ -58,7 +58,7 @@ func (t *turn) refresh(ctx context.Context) error {
 	return nil
 }
 
-// instant returns the one that something is done for.
+// instant returns the instant of an action.
 func (do *Do) instant() Instant {
 	switch {
 	case do.Find != nil:
@@ -69,13 +69,13 @@ func (do *Do) instant() Instant {
 	return *do.Start
 }
 
-// do does what a state has decided.
+// do performs an action and reports its outcome to the state.
 func (t *turn) do(ctx context.Context, do Do) error {
 	in, s := do.instant(), t.s
 	run := RunID(t.key, in)
 	found, err := t.k.host.Find(ctx, t.key, run)
 	switch {
-	case err != nil && !errors.Is(err, store.ErrCorrupt): // StartRun says that it is
+	case err != nil && !errors.Is(err, store.ErrCorrupt): // StartRun reports a corrupt record
 		return err
 	case found != nil && found.AtMs == in.AtMs:
 		s.Found(in, run, found, t.k.cfg.Now())
@@ -104,11 +104,12 @@ func (t *turn) do(ctx context.Context, do Do) error {
 	return nil
 }
 
-// ask does what a trigger asks for, and returns the run that it has started, or why it has started none. With err nobody knows
-// that. A start is made durable as one to be made before it is made: so the schedule knows its run, whatever crashes.
+// ask performs the action of a trigger. It returns the id of the run, or in refusal why none was started. With err it is
+// unknown whether a run was started. The trigger is durable in Asked before its start, so the schedule knows the run
+// whatever crashes.
 func (t *turn) ask(ctx context.Context, rec *store.Schedule, do Do) (run string, refusal, err error) {
 	if do.Start == nil && do.Wait == nil {
-		return "", nil, nil // it waits
+		return "", nil, nil // the start waits
 	}
 	if do.Start != nil {
 		if err := t.k.commit(ctx, rec, t.s); err != nil {
@@ -118,7 +119,7 @@ func (t *turn) ask(ctx context.Context, rec *store.Schedule, do Do) (run string,
 	in := do.instant()
 	live, err := t.start(ctx, do)
 	switch {
-	case errors.Is(err, ErrLater), errors.Is(err, ErrNever): // it is not tried again: its caller knows
+	case errors.Is(err, ErrLater), errors.Is(err, ErrNever): // no retry: the caller sees the refusal
 		t.s.advance(in)
 		return "", err, nil
 	case err != nil:
@@ -132,8 +133,9 @@ func (t *turn) ask(ctx context.Context, rec *store.Schedule, do Do) (run string,
 	return run, nil, nil
 }
 
-// start ends the runs that are to make room, and starts the run. No run is ended for one that can never be started. The newest
-// run is ended first: it may wait for the place of an older one, which it would have as soon as that has ended.
+// start cancels or terminates the runs that are in the way and starts the run. It ends no run for a start that could never
+// succeed. It ends the newest run first: that run may wait for the slot of an older one, and would get it as soon as the
+// older one ends.
 func (t *turn) start(ctx context.Context, do Do) (live bool, err error) {
 	host := t.k.host
 	if len(do.Cancel)+len(do.Terminate) > 0 {
@@ -158,8 +160,9 @@ func (t *turn) start(ctx context.Context, do Do) (live bool, err error) {
 	return host.StartRun(ctx, t.key, &t.s.Definition, RunID(t.key, *do.Start), *do.Start)
 }
 
-// notEnded returns the error of a start whose way a run is in that could not be ended. It is tried again like one that is refused
-// for now, and missed in the end: the run may be damaged. A host that stops, or has lost the partition, is no such thing.
+// notEnded returns the error of a start whose predecessor run could not be ended, perhaps because that run is damaged. The
+// start is retried as ErrLater and finally missed. If the host is stopping or has lost the partition, err is returned as
+// it is.
 func notEnded(ctx context.Context, what, run string, err error) error {
 	if ctx.Err() != nil || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrFailed) {
 		return err

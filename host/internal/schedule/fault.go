@@ -2,7 +2,7 @@ package schedule
 
 import "slices"
 
-// Fault is a start that was refused, and is tried again.
+// Fault is a start that was refused and will be retried.
 type Fault struct {
 	Instant
 	SinceMs int64 `json:"since"`
@@ -10,14 +10,14 @@ type Fault struct {
 	RetryMs int64 `json:"retry"`
 }
 
-// The back-off of starts that are refused for now.
+// Backoff of starts that were refused for now.
 const (
 	firstRetryMs = 1000
 	maxRetryMs   = 60_000
 )
 
-// retryMs returns the instant before which nothing is started, since a start was refused; 0 if there is none. One that is further
-// away than a back-off was noted before the clock was set back.
+// retryMs returns the earliest instant of the next start, 0 if no backoff applies. A value further away than maxRetryMs
+// comes from a clock that has been set back since, and is ignored.
 func (f *Fault) retryMs(now int64) int64 {
 	if f == nil || f.RetryMs > now+maxRetryMs {
 		return 0
@@ -25,8 +25,9 @@ func (f *Fault) retryMs(now int64) int64 {
 	return f.RetryMs
 }
 
-// Refused notes that an instant cannot be started now. It is tried again with a back-off, and missed when that has gone on for
-// longer than the catch-up window: for a regular instant, Next sees how long ago it was due.
+// Refused notes that an instant cannot be started now. The start is retried with backoff, and missed once the refusals have
+// lasted longer than the catch-up window. Regular instants that are not buffered are missed by Next, by the time since
+// they were due.
 func (s *State) Refused(in Instant, reason string, now int64) {
 	f := s.Fault
 	if f == nil || f.Instant != in || f.SinceMs > now {
@@ -40,7 +41,7 @@ func (s *State) Refused(in Instant, reason string, now int64) {
 	s.Fault = &Fault{in, f.SinceMs, f.Count + 1, now + int64(min(firstRetryMs<<min(f.Count, 10), maxRetryMs))}
 }
 
-// Failed notes that an instant cannot be started: it is missed.
+// Failed notes that an instant can never be started, and lists it as missed.
 func (s *State) Failed(in Instant, reason string) {
 	s.advance(in)
 	s.Fault, s.Error = nil, clip(reason)

@@ -13,81 +13,81 @@ import (
 )
 
 const (
-	// maxWorkers bounds the schedules that start something at a time: as many starts share an fsync.
+	// maxWorkers bounds the schedules that are processed concurrently. Their starts share fsyncs.
 	maxWorkers = 64
-	// maxStarts bounds the runs that a schedule starts before its state is committed: so many starts are repeated after a crash,
+	// maxStarts bounds the starts of a schedule between two commits of its state. After a crash at most this many are repeated,
 	// and find their runs.
 	maxStarts = 32
-	// stripes is the number of locks of schedules.
+	// stripes is the number of locks that the schedules share.
 	stripes = 1024
-	// growth is what may come to a definition: instants that wait, runs, misses and errors.
+	// growth is room for what is added to a definition: waiting instants, runs, misses and errors.
 	growth = 128 << 10
 )
 
-// What Config.Start returns, to be tested with errors.Is. With another error nobody knows whether the run was started, and it is
-// tried again.
+// Errors of Host.StartRun and Host.Startable, to be tested with errors.Is. With any other error of StartRun it is unknown
+// whether the run was started, and the start is retried.
 var (
-	// ErrLater: the start is refused for now: a quota, or the disk is full.
+	// ErrLater: the start is refused for now, by a quota or because the disk is full.
 	ErrLater = errors.New("refused for now")
-	// ErrNever: the start is refused for good: there is no such workflow, or the id is taken by another run.
+	// ErrNever: the start is refused for good: the workflow does not exist, or another run has the id.
 	ErrNever = errors.New("refused")
 )
 
-// errNotOwned is that of a schedule of another host.
+// errNotOwned is returned for a schedule whose partition another host owns.
 var errNotOwned = fmt.Errorf("the schedule's partition is not owned by this host: %w", store.ErrFenced)
 
-// Config is what a Keeper is made from. All fields are required.
+// Config configures a Keeper. All fields are required.
 type Config struct {
 	Store  store.Store
 	Logger *slog.Logger
 	Now    func() int64 // Unix milliseconds
 }
 
-// Host is what a Keeper needs of the host. Its methods may be called concurrently.
+// Host is the part of the host that a Keeper uses. Its methods may be called concurrently.
 type Host interface {
-	// StartRun starts a run, durably, and reports whether it has not ended. One that was started before for this instant is as
-	// good as a new one.
+	// StartRun starts a run, durably, and reports whether the run has not ended. If the run of this instant was started
+	// before, StartRun returns as if it had started it.
 	StartRun(ctx context.Context, schedule store.RunKey, d *Definition, run string, in Instant) (live bool, err error)
-	// Startable returns why no run of a definition could be started, whatever room there is: ErrNever if it is for good.
+	// Startable returns why no run of the definition could start even with room for it: ErrNever if for good.
 	Startable(ctx context.Context, schedule store.RunKey, d *Definition) error
-	// Find returns a run of a schedule, nil if there is none of this id that the schedule has started.
+	// Find returns a run that the schedule has started under this id, nil if there is none.
 	Find(ctx context.Context, schedule store.RunKey, run string) (*Found, error)
-	// Live reports whether a run is there that has not ended.
+	// Live reports whether a run exists and has not ended.
 	Live(ctx context.Context, run store.RunKey) (bool, error)
-	// Cancel cancels a run, and Terminate terminates one, unless it has ended.
+	// CancelRun cancels and TerminateRun terminates a run that has not ended.
 	CancelRun(ctx context.Context, run store.RunKey) error
 	TerminateRun(ctx context.Context, run store.RunKey) error
 	// Owned returns a partition, nil if this host does not own it.
 	Owned(p store.PartitionID) store.Partition
-	// Arm has Due called at an instant, store.NoWake for never. With an error it is called again after a while.
+	// Arm sets the instant of the next call of Due, store.NoWake for none. With an error, Due is called again after a delay.
 	Arm(schedule store.RunKey, wakeMs int64, err error)
-	// StoreFailed says that the store has failed.
+	// StoreFailed reports that the store has failed.
 	StoreFailed(err error)
 }
 
-// Found is a run that a schedule has started.
+// Found is an existing run of a schedule.
 type Found struct {
 	AtMs      int64 // its nominal instant
 	CreatedMs int64
-	Live      bool // it has not ended
+	Live      bool // the run has not ended
 }
 
-// Keeper keeps the schedules of a host. Its methods may be called concurrently.
+// Keeper runs the schedules of a host. Its methods may be called concurrently.
 type Keeper struct {
 	cfg  Config
 	host Host // set by Begin
 	life *lifecycle.Life
 
-	// locks are held while a schedule is looked at: so nobody else changes it. Starts, cancels and commits are waited for meanwhile.
-	// They are taken before any other lock.
+	// locks guard the schedules, by a hash of their keys. A lock is held while a schedule is processed, including its starts,
+	// cancels and commits, and is taken before any other lock.
 	locks [stripes]sync.Mutex
 
-	mu      sync.Mutex // guards what follows; while it is held, only that of life is taken
+	mu      sync.Mutex // guards queue and workers; only the lock of life may be taken while it is held
 	queue   []due
 	workers int
 }
 
-// due is a schedule whose timer has rung.
+// due is a schedule whose timer fired.
 type due struct {
 	key  store.RunKey
 	done func()
@@ -98,16 +98,16 @@ func New(cfg Config) *Keeper {
 	return &Keeper{cfg: cfg, life: lifecycle.NewLife()}
 }
 
-// Begin tells the Keeper its host. It is called once.
+// Begin sets the Host and starts work. It is called once.
 func (k *Keeper) Begin(h Host) {
 	k.host = h
 	k.life.Begin()
 }
 
-// Close waits until nothing is being started, and starts nothing any more.
+// Close waits until no start is in progress. Afterwards nothing is started.
 func (k *Keeper) Close() { k.life.Close() }
 
-// Due has a schedule looked at whose timer has rung, and returns at once. done is called when that is over.
+// Due queues a schedule whose timer fired. It does not block. done is called when the schedule has been processed.
 func (k *Keeper) Due(key store.RunKey, done func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -121,7 +121,7 @@ func (k *Keeper) Due(key store.RunKey, done func()) {
 	k.queue = append(k.queue, due{key, done})
 }
 
-// work looks at schedules until there is none.
+// work processes the queue until it is empty.
 func (k *Keeper) work(ctx context.Context) {
 	for {
 		k.mu.Lock()
@@ -139,7 +139,7 @@ func (k *Keeper) work(ctx context.Context) {
 	}
 }
 
-// look does what is due of a schedule.
+// look processes one schedule and logs errors.
 func (k *Keeper) look(ctx context.Context, key store.RunKey) {
 	if k.life.Wait(ctx) != nil {
 		return
@@ -153,7 +153,7 @@ func (k *Keeper) look(ctx context.Context, key store.RunKey) {
 	}
 }
 
-// lock locks a schedule.
+// lock locks a schedule and returns the function that unlocks it.
 func (k *Keeper) lock(key store.RunKey) (unlock func()) {
 	h := uint32(key.Namespace)
 	for i := range len(key.ID) {
@@ -164,8 +164,8 @@ func (k *Keeper) lock(key store.RunKey) (unlock func()) {
 	return l.Unlock
 }
 
-// Changed says that a run of a schedule has ended, or goes on after its end, since somebody has retried it. It returns when what
-// follows from that is durable.
+// Changed updates a schedule one of whose runs has ended, or lives again after a retry. It returns when the new state is
+// durable.
 func (k *Keeper) Changed(ctx context.Context, key store.RunKey, run string) error {
 	if err := k.life.Wait(ctx); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (k *Keeper) Changed(ctx context.Context, key store.RunKey, run string) erro
 	return k.commit(ctx, &rec, s)
 }
 
-// read reads a schedule.
+// read reads a schedule from the store.
 func (k *Keeper) read(ctx context.Context, key store.RunKey) (store.Schedule, *State, error) {
 	rec, err := k.cfg.Store.Schedule(ctx, key)
 	if err != nil {
@@ -201,8 +201,8 @@ func (k *Keeper) read(ctx context.Context, key store.RunKey) (store.Schedule, *S
 	return rec, s, nil
 }
 
-// commit makes the state of a schedule durable, if it has changed, and arms its timer. rec is the record that is there, and then
-// the new one.
+// commit makes the state of a schedule durable, if it has changed, and arms its timer. rec is the stored record; commit
+// replaces it with the new one.
 func (k *Keeper) commit(ctx context.Context, rec *store.Schedule, s *State) error {
 	now := k.cfg.Now()
 	data, wake := s.encode(), s.Wake(rec.Key.ID, now)
@@ -235,8 +235,8 @@ func (k *Keeper) set(ctx context.Context, x store.ScheduleSet) error {
 	return err
 }
 
-// change lets f change a schedule, does what is due, and commits the state. The state is committed as far as it came also with an
-// error of a start that says nothing of the run.
+// change calls f with the state of a schedule, performs what is due, and commits. Progress is committed even if a start
+// returned an error that leaves its outcome unknown.
 func (k *Keeper) change(ctx context.Context, key store.RunKey, f func(*State) error) error {
 	defer k.lock(key)()
 	rec, s, err := k.open(ctx, key)
@@ -249,7 +249,7 @@ func (k *Keeper) change(ctx context.Context, key store.RunKey, f func(*State) er
 	return k.advance(ctx, &rec, s)
 }
 
-// open reads a schedule that is to be changed. Its lock is held.
+// open reads a schedule to change it. The caller holds its lock.
 func (k *Keeper) open(ctx context.Context, key store.RunKey) (store.Schedule, *State, error) {
 	rec, s, err := k.read(ctx, key)
 	if err == nil && k.host.Owned(key.Partition()) == nil {
@@ -258,7 +258,7 @@ func (k *Keeper) open(ctx context.Context, key store.RunKey) (store.Schedule, *S
 	return rec, s, err
 }
 
-// advance does what is due, and commits the state as far as it came.
+// advance performs what is due and commits the progress, also after an error.
 func (k *Keeper) advance(ctx context.Context, rec *store.Schedule, s *State) error {
 	err := (&turn{k, rec.Key, s}).decide(ctx)
 	return errors.Join(k.commit(ctx, rec, s), err)

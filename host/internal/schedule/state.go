@@ -10,44 +10,45 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// State is what is durable of a schedule.
+// State is the durable part of a schedule.
 type State struct {
 	Definition
 	CreatedMs int64  `json:"created"`
-	UpdatedMs int64  `json:"updated"`  // the definition
-	Revision  uint64 `json:"revision"` // of the definition: 1 is the first one
+	UpdatedMs int64  `json:"updated"`  // when the definition was set
+	Revision  uint64 `json:"revision"` // of the definition, from 1
 	Paused    bool   `json:"paused,omitempty"`
 	Note      string `json:"note,omitempty"` // of the pause
-	// CursorMs is the instant up to which everything is decided: started, skipped, buffered or missed.
+	// CursorMs is the instant up to which every instant is decided: started, skipped, buffered or missed.
 	CursorMs  int64      `json:"cursor"`
-	Counted   int64      `json:"counted,omitempty"` // instants that were started, for Definition.Runs
-	Started   int64      `json:"started,omitempty"` // runs, also of triggers and backfills
+	Counted   int64      `json:"counted,omitempty"` // regular instants that were started, for Definition.Runs
+	Started   int64      `json:"started,omitempty"` // runs, including those of triggers and backfills
 	Skipped   int64      `json:"skipped,omitempty"`
-	Lost      int64      `json:"lost,omitempty"`    // instants that were missed
-	Running   []string   `json:"running,omitempty"` // runs that have not ended, as far as is known
+	Lost      int64      `json:"lost,omitempty"`    // missed instants
+	Running   []string   `json:"running,omitempty"` // runs that are not known to have ended
 	Buffer    []Instant  `json:"buffer,omitempty"`
 	Backfills []Backfill `json:"backfills,omitempty"`
 	Recent    []Fired    `json:"recent,omitempty"`
 	Missed    []Miss     `json:"missed,omitempty"`
-	// Asked are triggers whose runs are started before everything else. They are durable before the starts.
+	// Asked are triggers, durable before their starts. They start before everything else.
 	Asked     []Asked `json:"asked,omitempty"`
 	TriggerMs int64   `json:"trigger,omitempty"` // the instant of the newest trigger
-	Fault     *Fault  `json:"refused,omitempty"` // of a start that was refused and is tried again
+	Fault     *Fault  `json:"refused,omitempty"` // the refused start that is being retried
 	Error     string  `json:"error,omitempty"`   // of the newest start that failed
 
-	// Runs of overdue instants that were looked for since the state was read, and the newest instant without one.
+	// sought counts the searches for runs of overdue instants since the state was read. absentMs is the newest overdue
+	// instant without a run.
 	sought   int
 	absentMs int64
 }
 
-// Instant is one for which a run is started.
+// Instant is an instant for which the schedule starts a run.
 type Instant struct {
 	AtMs int64 `json:"at"`
-	// Kind is where it comes from.
+	// Kind is the origin of the instant.
 	Kind Kind `json:"kind,omitempty"`
 }
 
-// Kind is where an instant comes from.
+// Kind is the origin of an instant.
 type Kind string
 
 // The kinds.
@@ -57,13 +58,13 @@ const (
 	Filled    Kind = "backfill"
 )
 
-// Backfill is a range that is being filled: the instants after AfterMs, up to ToMs.
+// Backfill is a backfill in progress: the instants after AfterMs, up to ToMs.
 type Backfill struct {
 	AfterMs int64 `json:"after"`
 	ToMs    int64 `json:"to"`
-	// All starts them beside each other, otherwise one after the other.
+	// All starts the instants concurrently instead of one after the other.
 	All bool `json:"all,omitempty"`
-	// AskedMs is when somebody asked for it: runs that were created earlier are none of its.
+	// AskedMs is when the backfill was requested. Runs that were created earlier do not belong to it.
 	AskedMs int64 `json:"asked,omitempty"`
 }
 
@@ -79,16 +80,15 @@ type Miss struct {
 	AtMs   int64  `json:"at"`
 	LastMs int64  `json:"last"`
 	Count  int64  `json:"count"`
-	More   bool   `json:"more,omitempty"` // there were more between them than were counted
+	More   bool   `json:"more,omitempty"` // there were more instants between AtMs and LastMs than Count
 	Reason string `json:"reason"`
-	Skip   bool   `json:"skip,omitempty"` // by the overlap policy
+	Skip   bool   `json:"skip,omitempty"` // skipped by the overlap policy
 }
 
-// RunID returns the id of the run of an instant. It belongs to the partition of the schedule, so that the host that owns the
-// schedule owns its runs.
+// RunID returns the id of the run of an instant. The id is in the partition of the schedule, so one host owns both.
 func RunID(key store.RunKey, in Instant) string {
 	mark := ""
-	if in.Kind == Triggered { // so that it is not that of a regular one
+	if in.Kind == Triggered { // keeps it apart from a regular instant
 		mark = "t"
 	}
 	at := time.UnixMilli(in.AtMs).UTC().Format("2006-01-02T15:04:05.999Z")
@@ -101,8 +101,8 @@ func RunID(key store.RunKey, in Instant) string {
 	}
 }
 
-// Upcoming returns at most n regular instants that come next, as they are and as they are started. Of a paused schedule they are
-// those that would come next if it were resumed now.
+// Upcoming returns at most n of the next regular instants, each with the instant of its start, which includes jitter. For
+// a paused schedule it returns the instants as if the schedule were resumed now.
 func (s *State) Upcoming(id string, now int64, n int) (list [][2]int64) {
 	after := s.CursorMs
 	if s.Paused {
@@ -119,7 +119,7 @@ func (s *State) Upcoming(id string, now int64, n int) (list [][2]int64) {
 	return list
 }
 
-// left returns how many instants may be started still.
+// left returns how many more instants may start.
 func (s *State) left() int64 {
 	if s.Runs == 0 {
 		return 1 << 62
@@ -133,14 +133,14 @@ func (s *State) left() int64 {
 	return s.Runs - s.Counted - waiting
 }
 
-// Ended reports whether the schedule will start nothing any more by itself.
+// Ended reports whether the schedule will start nothing more by itself.
 func (s *State) Ended() bool {
 	_, ok := s.after(s.CursorMs)
 	return (!ok || s.left() <= 0) && len(s.Buffer)+len(s.Asked) == 0
 }
 
-// waiting returns how many starts wait for the end of a run. Those of regular instants do not count while the schedule is paused:
-// they wait for its end, too.
+// waiting returns how many starts wait for a run to end. While the schedule is paused, regular instants are not counted,
+// because they also wait for Resume.
 func (s *State) waiting() (n int) {
 	for _, in := range s.Buffer {
 		if !s.held(in) {
@@ -150,10 +150,10 @@ func (s *State) waiting() (n int) {
 	return n
 }
 
-// held reports whether an instant that waits does so for the end of a pause.
+// held reports whether a buffered instant waits for Resume.
 func (s *State) held(in Instant) bool { return s.Paused && in.Kind == Regular }
 
-// Wake returns the instant at which there is something to do, store.NoWake if only an event can bring that.
+// Wake returns the instant of the next action, store.NoWake if only an event can cause one.
 func (s *State) Wake(id string, now int64) int64 {
 	wake := store.NoWake
 	retry := s.Fault.retryMs(now)
@@ -176,18 +176,18 @@ func (s *State) Wake(id string, now int64) int64 {
 	return wake
 }
 
-// Do is what is to be done next.
+// Do is the next action.
 type Do struct {
-	// Find is an instant that is overdue: State.Fired or Absent says whether it has a run. A host that crashed may have started it
-	// and not have committed that.
+	// Find is an overdue instant whose run must be looked up: a crashed host may have started it without committing that. The
+	// caller reports the result with State.Found or State.Absent.
 	Find  *Instant
-	Start *Instant // it is started, and then State.Fired, Failed or Refused says what came of it
-	Wait  *Instant // it waits for the end of the runs that are cancelled: State.Replace, or Failed or Refused
-	// The runs that are cancelled, or terminated before the start.
+	Start *Instant // to start; the caller reports with State.Fired, Failed or Refused
+	Wait  *Instant // to buffer until the cancelled runs have ended; reported with State.Replace, Failed or Refused
+	// Cancel and Terminate are runs to end before that.
 	Cancel, Terminate []string
 }
 
-// Next decides what is to be done, false if nothing is. Running are runs that have not ended, as of now.
+// Next decides the next action, false if there is none. s.Running must be current.
 func (s *State) Next(id string, now int64) (do Do, ok bool) {
 	if s.Fault.retryMs(now) > now {
 		return do, false
@@ -231,20 +231,20 @@ func (s *State) Absent(in Instant) {
 	s.absentMs = in.AtMs
 }
 
-// maxCounted is how many instants that were missed in a row are counted: those of some hours, one a second.
+// maxCounted bounds the count of instants missed in a row: a few hours at one a second.
 const maxCounted = 10_000
 
-// catchUp misses the instants that were due too long ago, the first one of which is given.
+// catchUp marks instants that were due too long ago as missed, beginning with at.
 func (s *State) catchUp(id string, at, now int64) {
 	m := Miss{AtMs: at, Reason: fmt.Sprintf("the host was not there within %s", milliseconds(s.CatchUpMs))}
 	for {
 		m.LastMs, m.Count, s.CursorMs = at, m.Count+1, at
 		next, ok := s.after(at)
-		if !ok || now-s.fire(id, next) <= s.CatchUpMs || s.sought < maxStarts { // one by one, while they may have runs
+		if !ok || now-s.fire(id, next) <= s.CatchUpMs || s.sought < maxStarts { // one at a time while they may have runs
 			break
 		}
 		at = next
-		if m.Count == maxCounted { // go on behind those that nobody counts
+		if m.Count == maxCounted { // continue behind the uncounted instants
 			m.More, s.CursorMs = true, max(at, now-s.CatchUpMs-s.JitterMs-1)
 			m.LastMs = s.CursorMs
 			break
@@ -253,7 +253,7 @@ func (s *State) catchUp(id string, at, now int64) {
 	s.miss(m)
 }
 
-// overlap decides about an instant by a policy. It reports false if it is decided without anything to do.
+// overlap applies an overlap policy to an instant. It reports false if no action follows.
 func (s *State) overlap(in Instant, policy Overlap) (do Do, ok bool) {
 	if len(s.Running) == 0 && s.waiting() == 0 || policy == AllowAll {
 		return Do{Start: &in}, true
@@ -277,7 +277,7 @@ func (s *State) overlap(in Instant, policy Overlap) (do Do, ok bool) {
 	return do, false
 }
 
-// Replace has an instant wait in place of those that waited: the runs that go on were asked to end.
+// Replace buffers an instant in place of those that wait, which are skipped. The live runs were asked to end.
 func (s *State) Replace(in Instant) {
 	for _, before := range slices.Clone(s.Buffer) {
 		if !s.held(before) {
@@ -289,7 +289,7 @@ func (s *State) Replace(in Instant) {
 	s.buffer(in)
 }
 
-// unbuffer takes an instant out of those that wait, and reports whether it was there.
+// unbuffer removes an instant from the buffer and reports whether it was there.
 func (s *State) unbuffer(in Instant) bool {
 	i := slices.Index(s.Buffer, in)
 	if i >= 0 {
@@ -311,7 +311,7 @@ func (s *State) advance(in Instant) {
 	}
 }
 
-// buffer has an instant wait for the end of a run.
+// buffer makes an instant wait for a run to end.
 func (s *State) buffer(in Instant) {
 	if len(s.Buffer)+len(s.Asked) >= MaxBuffered {
 		s.advance(in)
@@ -322,7 +322,7 @@ func (s *State) buffer(in Instant) {
 	s.Buffer = append(s.Buffer, in)
 }
 
-// skip leaves an instant out by the overlap policy.
+// skip records that the overlap policy skips an instant.
 func (s *State) skip(in Instant) {
 	m := one(in, "a run had not ended")
 	if len(s.Running) > 0 {
@@ -339,7 +339,7 @@ func one(in Instant, reason string) Miss {
 	return Miss{AtMs: in.AtMs, LastMs: in.AtMs, Count: 1, Reason: clip(reason)}
 }
 
-// miss lists instants that are not started.
+// miss lists instants that are not started. It merges them with the newest entry if the reason is the same.
 func (s *State) miss(m Miss) {
 	if m.Skip {
 		s.Skipped += m.Count
@@ -355,8 +355,8 @@ func (s *State) miss(m Miss) {
 	s.Missed = s.Missed[max(len(s.Missed)-maxMissed, 0):]
 }
 
-// Fired notes that the run of an instant is durable. live says that it has not ended. A run that is listed already is not counted
-// again: the clock was set back.
+// Fired notes that the run of an instant is durable; live reports that it has not ended. A run that is in Recent is not
+// counted again: the clock was set back.
 func (s *State) Fired(in Instant, run string, live bool, now int64) {
 	s.advance(in)
 	s.Fault, s.Error = nil, ""
@@ -372,7 +372,7 @@ func (s *State) Fired(in Instant, run string, live bool, now int64) {
 	s.Recent = s.Recent[max(len(s.Recent)-maxRecent, 0):]
 }
 
-// RunLives notes whether a run has not ended, and reports whether that is news.
+// RunLives notes whether a run lives, and reports whether that is a change.
 func (s *State) RunLives(run string, live bool) bool {
 	known := slices.Contains(s.Running, run)
 	switch {
@@ -385,7 +385,7 @@ func (s *State) RunLives(run string, live bool) bool {
 	return live != known
 }
 
-// clip cuts the text of an error that is kept.
+// clip shortens an error text to maxErrorBytes.
 func clip(text string) string {
 	if len(text) <= maxErrorBytes {
 		return text

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// after returns the first regular instant after another one, false if there is none. What it returns is later, whatever a rule
-// has between two milliseconds: nothing that goes from instant to instant does so for ever.
+// after returns the first regular instant after ms, false if there is none. The result is always later than ms, even if a
+// rule has several instants within a millisecond, so loops over instants end.
 func (d *Definition) after(ms int64) (int64, bool) {
 	if d.FromMs != 0 {
 		ms = max(ms, d.FromMs-1)
@@ -22,8 +22,8 @@ func (d *Definition) after(ms int64) (int64, bool) {
 	return t.UnixMilli(), true
 }
 
-// fire returns when the run of an instant is started: later by the jitter, which depends on the schedule and the instant
-// alone, and comes before the next instant.
+// fire returns when the run of an instant starts: delayed by the jitter, which is a hash of the schedule's id and the
+// instant, and always before the next instant.
 func (d *Definition) fire(id string, at int64) int64 {
 	if d.JitterMs == 0 {
 		return at
@@ -36,8 +36,8 @@ func (d *Definition) fire(id string, at int64) int64 {
 	return at + int64(binary.BigEndian.Uint64(sum[:])%uint64(span))
 }
 
-// late returns the instant that has passed, and is still to be started since the jitter delays it. There is at most one: each is
-// started before the next one comes.
+// late returns the instant that has passed and whose start jitter still delays. There is at most one, since each start
+// comes before the next instant.
 func (d *Definition) late(id string, now int64) (int64, bool) {
 	for back := min(int64(1000), d.JitterMs); back > 0; back = min(2*back, d.JitterMs) {
 		last := now - back - 1
@@ -55,8 +55,8 @@ func (d *Definition) late(id string, now int64) (int64, bool) {
 	return 0, false
 }
 
-// due returns the instant up to which everything was due by now: what is later has not been started yet. That may be an instant
-// that has passed, and is late by the jitter.
+// due returns the instant up to which everything has been started by now. It lies before an instant that has passed and is
+// still delayed by jitter.
 func (d *Definition) due(id string, now int64) int64 {
 	if at, ok := d.late(id, now); ok {
 		return at - 1

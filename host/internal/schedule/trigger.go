@@ -6,17 +6,17 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// maxAsked bounds the triggers whose starts are not known to be durable: there are some only after a crash, or while a start is
-// refused that was asked for before it.
+// maxAsked bounds the triggers whose starts are not known to be durable. They accumulate only after crashes, or while an
+// earlier trigger is refused.
 const maxAsked = 100
 
-// Asked is a trigger whose run is started at once.
+// Asked is a trigger whose run must start at once.
 type Asked struct {
 	Instant
-	Terminate bool `json:"terminate,omitempty"` // the runs that have not ended are terminated first
+	Terminate bool `json:"terminate,omitempty"` // terminate the runs that have not ended first
 }
 
-// asked returns what is to be done for a trigger.
+// asked returns the action for a trigger.
 func asked(a Asked, running []string) Do {
 	do := Do{Start: &a.Instant}
 	if a.Terminate {
@@ -25,8 +25,8 @@ func asked(a Asked, running []string) Do {
 	return do
 }
 
-// triggered returns the instant of a trigger: now, or one that is later than that of the newest trigger if there was one in this
-// millisecond. Each trigger has a run of its own.
+// triggered returns the instant of a trigger: now, or 1 ms after the newest trigger if that is not earlier. So each trigger
+// has a run of its own.
 func triggered(newest, now int64) Instant {
 	if ahead := newest - now; ahead >= 0 && ahead < maxRetryMs { // otherwise the clock was set back
 		now = newest + 1
@@ -34,9 +34,9 @@ func triggered(newest, now int64) Instant {
 	return Instant{AtMs: now, Kind: Triggered}
 }
 
-// Trigger decides about an instant that somebody asks for, under a policy. The error is that of a policy that starts nothing:
-// then the state is not to be committed. With Do.Start the instant is in Asked, to be committed before the start; otherwise it
-// waits, once the runs of Do.Cancel were cancelled.
+// Trigger decides about a trigger, under a policy. If the policy starts nothing, it returns an error, and the state must not
+// be committed. With Do.Start, the instant is in Asked, which must be committed before the start. Otherwise the instant is
+// buffered once the runs in Do.Cancel have been cancelled.
 func (s *State) Trigger(id string, policy Overlap, now int64) (do Do, err error) {
 	if policy == "" {
 		policy = s.Overlap
@@ -61,7 +61,7 @@ func (s *State) Trigger(id string, policy Overlap, now int64) (do Do, err error)
 	return do, nil
 }
 
-// fill decides about the first range that is being filled.
+// fill decides about the first backfill.
 func (s *State) fill(idle bool) (do Do, ok bool) {
 	for len(s.Backfills) > 0 {
 		b := &s.Backfills[0]
@@ -76,7 +76,7 @@ func (s *State) fill(idle bool) (do Do, ok bool) {
 	return do, false
 }
 
-// checkFill refuses a range that has too many instants.
+// checkFill refuses a backfill with more than MaxFill instants.
 func (s *State) checkFill(afterMs, toMs int64) error {
 	last := afterMs
 	for range MaxFill {
@@ -93,8 +93,8 @@ func (s *State) checkFill(afterMs, toMs int64) error {
 		"in parts, the first of them to %s", MaxFill, instant(afterMs+1), instant(toMs), instant(last))
 }
 
-// Found notes that an instant has a run already: that of a start whose commit a crash has prevented, or one that was there before
-// a backfill was asked for.
+// Found notes that an instant already has a run. Either a crash prevented the commit after its start, or the run is older
+// than the backfill.
 func (s *State) Found(in Instant, run string, f *Found, now int64) {
 	if in.Kind == Filled && len(s.Backfills) > 0 && f.CreatedMs < s.Backfills[0].AskedMs {
 		s.advance(in)

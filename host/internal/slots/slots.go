@@ -1,4 +1,4 @@
-// Package slots lets a few do something at a time, and bounds what waits for it: uploads, which compile and start modules.
+// Package slots limits how many uploads, which compile and start modules, run at a time, and how many bytes wait.
 package slots
 
 import (
@@ -7,32 +7,33 @@ import (
 	"sync"
 )
 
-// ErrFull says that too much waits already.
+// ErrFull: too many bytes wait already.
 var ErrFull = errors.New("too much waits already")
 
-// Slots lets a few in at a time, in no order, and bounds what waits. Its methods may be called concurrently.
+// Slots is a semaphore that also bounds the bytes of its waiting callers. Callers enter in no particular order. Its methods
+// may be called concurrently.
 type Slots struct {
 	free chan struct{}
-	most int64 // bytes that may wait
+	most int64 // maximum of waiting
 
 	mu      sync.Mutex // guards the fields below
 	waiting int64      // bytes
 	taken   int
 }
 
-// leastBytes is what something small counts for while it waits: a goroutine, and a connection.
+// leastBytes is the minimum charged for a waiting caller, for its goroutine and connection.
 const leastBytes = 64 << 10
 
-// Uploads returns the slots of uploads. They are not those of guests, so that no upload keeps a run waiting: its start-up
-// computes for a second, and may hold as much memory as any instance. A compiler that needs longer is another process. Sixteen
-// modules of Go may wait.
+// Uploads returns the slots of uploads: two at a time, with 64 MiB waiting, enough for sixteen Go modules. They are separate
+// from the places of guests, so that no upload delays a run: the start-up of a module computes for a second and may hold as
+// much memory as any instance. Long compilations run in another process.
 func Uploads() *Slots { return New(2, 64<<20) }
 
-// New returns n slots, for which no more than so many bytes may wait.
+// New returns n slots. The waiting callers may have at most most bytes together.
 func New(n int, most int64) *Slots { return &Slots{free: make(chan struct{}, n), most: most} }
 
-// Take waits for a slot until ctx is done, whose cause is the error then. leave gives the slot back. The error is ErrFull, at
-// once, if no slot is free and what waits already has, with these bytes, more than may wait.
+// Take blocks until a slot is free. leave returns the slot. If ctx ends first, the error is the cause of ctx. If no slot is
+// free and the waiting bytes, with these, would exceed the maximum, the error is ErrFull at once.
 func (s *Slots) Take(ctx context.Context, bytes int64) (leave func(), err error) {
 	select {
 	case s.free <- struct{}{}:
@@ -74,7 +75,7 @@ func (s *Slots) count(by int) {
 	s.mu.Unlock()
 }
 
-// Taken returns how many slots are taken.
+// Taken returns the number of taken slots.
 func (s *Slots) Taken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,26 +10,26 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// grains is into how many parts a window is divided at least: attempts that begin within one part share a mark, which counts as
-// long as the last of them does. So a counter has at most some grains marks, however great its rate is, and an attempt waits
-// for at most one part longer than it would with exact instants.
+// grains is the minimum number of parts of a window. Attempts that begin within one part share a mark, which counts until
+// the last of them leaves the window. So a counter has about grains marks at most, whatever its rate, and an attempt waits
+// at most one part longer than with exact instants.
 const grains = 128
 
-// mark counts attempts that have begun from first to last, in Unix milliseconds.
+// mark counts attempts that began between first and last, in Unix milliseconds.
 type mark struct {
 	first, last int64
 	n           int
 }
 
-// counter counts the attempts of one rule, or of one key of it.
+// counter counts the attempts of one rule, or of one key of a rule.
 type counter struct {
 	rule    limit.Rule
 	name    string  // of its cell
 	held    int     // attempts that hold a slot
-	marks   []mark  // attempts that have begun within the window, oldest first
-	loaded  bool    // marks are those of the store; always, without a window
-	lanes   int     // that count by it
-	blocked []*lane // that wait for it, in the order in which they have come to
+	marks   []mark  // attempts that began within the window, oldest first
+	loaded  bool    // marks were read from the store; always true without a window
+	lanes   int     // number of lanes that use the counter
+	blocked []*lane // lanes that wait for the counter, first come first
 }
 
 func newCounter(r limit.Rule, key string) *counter {
@@ -37,11 +37,10 @@ func newCounter(r limit.Rule, key string) *counter {
 	return &counter{rule: r, name: markPart + string(sum[:16]), loaded: r.WindowMs == 0}
 }
 
-// ruleName names what a rule counts, whatever its number is.
+// ruleName identifies what a rule counts, whatever its maximum.
 func ruleName(r *limit.Rule) string { return strconv.FormatInt(r.WindowMs, 10) + " " + r.Per }
 
-// trim forgets the marks that are not within the window any more. One in the future, because the clock was set back, counts
-// as now.
+// trim drops the marks that have left the window. A mark in the future counts as now: the clock was set back.
 func (c *counter) trim(now int64) {
 	old := 0
 	for i := range c.marks {
@@ -54,7 +53,7 @@ func (c *counter) trim(now int64) {
 	c.marks = c.marks[old:]
 }
 
-// full reports whether no other attempt may begin now. Of one that has to be read that is not known, and it is not full.
+// full reports whether no further attempt may begin now. It returns false for a counter that has not been read.
 func (c *counter) full(now int64) bool {
 	switch {
 	case c.rule.WindowMs == 0:
@@ -66,7 +65,7 @@ func (c *counter) full(now int64) bool {
 	return c.begun() >= c.rule.Max
 }
 
-// begun returns how many attempts the marks count.
+// begun returns the number of attempts in the marks.
 func (c *counter) begun() (n int) {
 	for _, m := range c.marks {
 		n += m.n
@@ -74,7 +73,7 @@ func (c *counter) begun() (n int) {
 	return n
 }
 
-// freeAt returns when a rate that is full lets another attempt begin.
+// freeAt returns when a full rate lets another attempt begin.
 func (c *counter) freeAt() int64 {
 	n, at := c.begun(), int64(0)
 	for _, m := range c.marks {
@@ -101,7 +100,7 @@ func (c *counter) take(now int64) {
 	c.marks = append(c.marks, mark{now, now, 1})
 }
 
-// cell returns the counter for the store: when its last mark is outdated, and the marks.
+// cell returns the counter as stored: the instant at which its last mark expires, and the marks.
 func (c *counter) cell() store.Cell {
 	end := int64(0)
 	if n := len(c.marks); n > 0 {
@@ -118,7 +117,7 @@ func (c *counter) cell() store.Cell {
 	return store.Cell{Key: []byte(c.name), Value: b}
 }
 
-// parseCell reads what cell has returned.
+// parseCell reads what cell wrote.
 func parseCell(b []byte) (endMs int64, marks []mark, err error) {
 	wrong := fmt.Errorf("%w: the instants of a handler's attempts", store.ErrCorrupt)
 	if len(b) < 8 {

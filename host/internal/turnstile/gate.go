@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Cells of the queue of a handler: its revision, which each change raises, and the counters of rates.
+// Cells of the queue of a handler: its revision, which every change increments, and the counters of rates.
 const (
 	revisionCell = "q"
 	markPart     = "m"
@@ -22,16 +22,16 @@ const (
 )
 
 const (
-	// maxBatch bounds the attempts that one commit lets begin: as many share an fsync.
+	// maxBatch bounds the attempts that one commit lets begin. They share an fsync.
 	maxBatch = 256
-	// sweepCells is how many cells each commit looks at for each one that it writes, to delete those that count nothing any more.
-	// It is more than one, so that cells are deleted faster than they are made.
+	// sweepCells is how many cells a commit examines per cell that it writes, in order to delete expired ones. It is more
+	// than one, so that cells are deleted faster than they are created.
 	sweepCells = 4
-	// retryMs is how long a gate waits after the store has refused a commit.
+	// retryMs is how long a gate waits after an error of the store.
 	retryMs = 1000
 )
 
-// gate is a handler with limits. All but commit and load is called while mu of the Turnstile is held.
+// gate is a handler with limits. Its methods, except commit and load, are called with mu of the Turnstile held.
 type gate struct {
 	t       *Turnstile
 	key     Handler
@@ -39,19 +39,19 @@ type gate struct {
 	totals  []*counter // of rules without a key
 	keyed   map[string]*counter
 	lanes   map[string]*lane
-	ring    []*lane // those with attempts that may begin as far as their keys are concerned
+	ring    []*lane // ready lanes, in the order of their turns
 	held    map[*entry]bool
 	waiting int
-	due     timers.Set[*counter] // rates that are full, and for which attempts wait
+	due     timers.Set[*counter] // full rates that block attempts
 
-	read       bool   // the store was read: revision is of it
-	reads      int    // how often everything had to be read anew
-	revision   []byte // cell q; nil = there is none
-	sweep      []byte // the cell at which the next commit looks
+	read       bool   // revision was read from the store
+	reads      int    // how often the cached state was discarded
+	revision   []byte // cell q; nil = it does not exist
+	sweep      []byte // the cell where the next sweep starts
 	committing bool
-	over       bool  // other limits have taken its place
-	retryAt    int64 // the store has refused a commit: nothing begins before
-	refused    int   // how often it has since the last one that it took
+	over       bool  // the gate was replaced because the limits changed
+	retryAt    int64 // nothing begins before, because of an error of the store
+	refused    int   // errors of the store since its last success
 }
 
 func newGate(t *Turnstile, key Handler, rules limit.Rules) *gate {
@@ -64,7 +64,7 @@ func newGate(t *Turnstile, key Handler, rules limit.Rules) *gate {
 	return g
 }
 
-// enter has an attempt wait for its turn.
+// enter queues an attempt.
 func (g *gate) enter(e *entry, front bool) {
 	e.gate = g
 	keys := keysOf(g.rules, e.call.Input)
@@ -84,7 +84,7 @@ func (g *gate) enter(e *entry, front bool) {
 	g.queue(l, front)
 }
 
-// countersOf returns the counters of the rules with a key.
+// countersOf returns the counters of the rules with a key. It creates missing ones.
 func (g *gate) countersOf(keys []string) (list []*counter) {
 	for _, r := range g.rules {
 		if r.Per == "" {
@@ -100,7 +100,7 @@ func (g *gate) countersOf(keys []string) (list []*counter) {
 	return list
 }
 
-// queue puts a lane into the ring if it is not there, and nothing is in its way. Its counters are read first.
+// queue adds a lane to the ring, unless it is there, blocked or empty. If its counters have not been read, it loads them first.
 func (g *gate) queue(l *lane, front bool) {
 	if l.ring || l.loading || l.blocked != nil || l.waiting == 0 {
 		return
@@ -121,19 +121,19 @@ func (g *gate) queue(l *lane, front bool) {
 	}
 }
 
-// unread reports whether a lane needs something of the store.
+// unread reports whether a counter of a lane must be read from the store.
 func (g *gate) unread(l *lane) bool {
 	isUnread := func(c *counter) bool { return !c.loaded }
 	return slices.ContainsFunc(g.totals, isUnread) || slices.ContainsFunc(l.counters, isUnread)
 }
 
-// queueKey is the key of the cells of the gate.
+// queueKey returns the queue whose cells belong to the gate.
 func (g *gate) queueKey() store.RunKey {
 	return store.RunKey{Namespace: g.key.Namespace, ID: QueuePrefix + g.key.Name}
 }
 
-// load reads the counters of a lane. One that cannot be read is read again after a while. What was read before a commit was
-// refused is dropped, and read again: with the revision of afterwards it would pass for what another host has stored.
+// load reads the counters of a lane. After an error it is retried later. State that was read before a refused commit is
+// discarded and read again: combined with the revision after that commit, it would hide a change by another host.
 func (g *gate) load(ctx context.Context, l *lane) {
 	one := func(name string) ([]byte, error) {
 		q := store.CellQuery{Queue: g.queueKey(), From: []byte(name), To: []byte(name + "\x00"), Limit: 1}
@@ -155,7 +155,7 @@ func (g *gate) load(ctx context.Context, l *lane) {
 		}
 		return b
 	}
-	if !g.read { // before the counters, so that a change of another host in between is noticed
+	if !g.read { // before the counters, to detect a change by another host in between
 		if b := unlocked(revisionCell); err == nil && !g.read && g.reads == reads {
 			g.read, g.revision = true, b
 		}
@@ -187,8 +187,8 @@ func (g *gate) load(ctx context.Context, l *lane) {
 	g.tidy(l)
 }
 
-// refuse has nothing begin for a while. The first refusal is logged, the second one, the fourth, and so on: a disk may be full
-// for hours.
+// refuse stops attempts from beginning for retryMs. It logs the first, second, fourth, eighth error and so on, since a disk
+// may be full for hours.
 func (g *gate) refuse(err error) {
 	g.retryAt = g.t.now() + retryMs
 	g.refused++
@@ -197,7 +197,7 @@ func (g *gate) refuse(err error) {
 	}
 }
 
-// look has attempts begin that may, and sets the timer of the others.
+// look starts the attempts that may begin and sets the timer for the next ones.
 func (g *gate) look() {
 	if g.committing || g.over || g.t.closed {
 		return
@@ -209,7 +209,7 @@ func (g *gate) look() {
 	}
 	if g.retryAt > 0 {
 		g.retryAt = 0
-		for _, l := range g.lanes { // those that could not be read
+		for _, l := range g.lanes { // lanes whose counters could not be read
 			g.queue(l, false)
 		}
 	}
@@ -219,7 +219,7 @@ func (g *gate) look() {
 	for more := true; more; {
 		batch, rated := g.pick(now)
 		more = len(batch) == maxBatch && !rated
-		if rated { // the end of the commit looks again
+		if rated { // the end of the commit calls look again
 			g.committing = true
 			set := g.changes(batch)
 			g.t.background(func(ctx context.Context) { g.commit(ctx, batch, set) })
@@ -232,7 +232,7 @@ func (g *gate) look() {
 	g.arm()
 }
 
-// pick takes attempts that may begin, and reports whether a rate counts them.
+// pick takes out the attempts that may begin. It reports whether a rate counts one of them.
 func (g *gate) pick(now int64) (batch []*entry, rated bool) {
 	for len(g.ring) > 0 && len(batch) < maxBatch {
 		for _, c := range g.totals {
@@ -271,14 +271,14 @@ func (g *gate) pick(now int64) (batch []*entry, rated bool) {
 	return batch, rated
 }
 
-// wait has the gate look again when a rate lets another attempt begin.
+// wait schedules the next look for when a rate lets another attempt begin.
 func (g *gate) wait(c *counter) {
 	if c.rule.WindowMs > 0 {
 		g.due.Put(c, c.freeAt())
 	}
 }
 
-// unblock lets the lanes that wait for a counter try again, in the order in which they have come to wait.
+// unblock queues the lanes that wait for a counter again, longest waiting first.
 func (g *gate) unblock(c *counter) {
 	list := c.blocked
 	c.blocked = nil
@@ -288,7 +288,7 @@ func (g *gate) unblock(c *counter) {
 	}
 }
 
-// clockSet computes anew when rates let something begin.
+// clockSet queues blocked lanes again after the clock was set, so that their waiting times are recomputed.
 func (g *gate) clockSet(now int64) {
 	g.retryAt = min(g.retryAt, now+retryMs)
 	for c, _, ok := g.due.Pop(math.MaxInt64); ok; c, _, ok = g.due.Pop(math.MaxInt64) {
@@ -313,7 +313,7 @@ func (g *gate) leave(e *entry) {
 	e.counters = nil
 }
 
-// tidy forgets a lane in which nothing waits.
+// tidy removes a lane without waiting attempts.
 func (g *gate) tidy(l *lane) {
 	if l.waiting > 0 || l.loading || g.lanes[l.name] != l {
 		return
@@ -331,7 +331,7 @@ func (g *gate) tidy(l *lane) {
 	}
 }
 
-// forget forgets a counter with a key that nothing needs. What it has counted under a rate is in the store.
+// forget drops an unused counter with a key. Its marks are in the store.
 func (g *gate) forget(c *counter) {
 	if c.rule.Per != "" && c.lanes == 0 && c.held == 0 {
 		g.due.Remove(c)
@@ -339,7 +339,7 @@ func (g *gate) forget(c *counter) {
 	}
 }
 
-// rest says of the attempts of a lane that they wait for something else than the host.
+// rest reports that the attempts of a lane wait, so the host has no work for them.
 func (g *gate) rest(l *lane) {
 	if l.loading {
 		return
@@ -357,7 +357,7 @@ func (g *gate) restAll() {
 	}
 }
 
-// arm has the gate looked at when time alone lets something begin.
+// arm sets the timer of the gate to when time alone lets an attempt begin.
 func (g *gate) arm() {
 	at, ok := g.due.Next()
 	if g.retryAt > 0 {
@@ -371,7 +371,7 @@ func (g *gate) arm() {
 	g.t.arm()
 }
 
-// changes returns what has to be durable before attempts begin.
+// changes returns the change to make durable before a batch begins.
 func (g *gate) changes(batch []*entry) (set store.QueueSet) {
 	seen := map[*counter]bool{}
 	for _, e := range batch {
@@ -391,7 +391,7 @@ func (g *gate) changes(batch []*entry) (set store.QueueSet) {
 	return set
 }
 
-// commit makes the marks of attempts durable, and has these begin.
+// commit makes the marks of a batch durable and then starts its attempts.
 func (g *gate) commit(ctx context.Context, batch []*entry, set store.QueueSet) {
 	next := g.sweepInto(ctx, &set)
 	err := g.t.cfg.Store.SetCells(ctx, set)
@@ -421,7 +421,7 @@ func (g *gate) commit(ctx context.Context, batch []*entry, set store.QueueSet) {
 	g.look()
 }
 
-// undo has attempts wait again whose commit was refused: in most cases since another host has begun some.
+// undo queues a batch again whose commit was refused, in most cases because another host changed the counters.
 func (g *gate) undo(batch []*entry, err error) {
 	if !errors.Is(err, store.ErrConflict) {
 		g.refuse(err)
@@ -434,7 +434,7 @@ func (g *gate) undo(batch []*entry, err error) {
 	for _, c := range g.keyed {
 		c.loaded = c.rule.WindowMs == 0
 	}
-	for _, e := range batch { // what they would have counted holds up nobody
+	for _, e := range batch { // uncommitted marks must not block lanes
 		for _, c := range e.counters {
 			if e.gate == g && !c.loaded {
 				g.due.Remove(c)
@@ -444,7 +444,7 @@ func (g *gate) undo(batch []*entry, err error) {
 	}
 	for _, e := range slices.Backward(batch) {
 		e.gate.leave(e)
-		of := g.t.gates[g.key] // which is another one if the limits have changed
+		of := g.t.gates[g.key] // another gate if the limits have changed
 		switch {
 		case e.over():
 			e.giveUp()
@@ -461,7 +461,7 @@ func (g *gate) undo(batch []*entry, err error) {
 	}
 }
 
-// sweepInto adds the deletion of some cells that count nothing any more, and returns where the next sweep begins.
+// sweepInto adds the deletion of some expired cells to a commit and returns where the next sweep starts.
 func (g *gate) sweepInto(ctx context.Context, set *store.QueueSet) (next []byte) {
 	from := g.sweep
 	if from == nil {

@@ -7,25 +7,25 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// lane is the attempts that wait and have the same keys. Each run of a lane has its turn with one attempt.
+// lane is the queue of the attempts with the same keys. Its runs take turns, one attempt each.
 type lane struct {
 	name     string
-	counters []*counter // of its keys
+	counters []*counter // of the rules with a key
 	loading  bool       // its counters are being read
-	ring     bool       // it stands in the ring of its gate
-	blocked  *counter   // for which it waits
+	ring     bool       // it is in the ring of its gate
+	blocked  *counter   // the counter that it waits for
 	runs     []*line    // in the order of their turns
 	of       map[store.RunKey]*line
 	waiting  int
 }
 
-// line is the attempts of one run, in the order in which they came.
+// line is the attempts of one run in order of arrival.
 type line struct {
 	run     store.RunKey
 	entries []*entry
 }
 
-// put adds an attempt, behind the others of its run or before them.
+// put adds an attempt at the end or at the front of its run's line.
 func (l *lane) put(e *entry, front bool) {
 	x := l.of[e.run]
 	if x == nil {
@@ -46,7 +46,7 @@ func (l *lane) put(e *entry, front bool) {
 	l.waiting++
 }
 
-// next takes out the attempt whose turn it is.
+// next removes and returns the attempt whose turn it is.
 func (l *lane) next() *entry {
 	x := l.runs[0]
 	e := x.entries[0]
@@ -62,7 +62,7 @@ func (l *lane) next() *entry {
 	return e
 }
 
-// remove takes out an attempt that does not wait any more.
+// remove removes an attempt that no longer waits.
 func (l *lane) remove(e *entry) {
 	x := l.of[e.run]
 	x.entries = slices.DeleteFunc(x.entries, func(o *entry) bool { return o == e })
@@ -74,7 +74,7 @@ func (l *lane) remove(e *entry) {
 	l.waiting--
 }
 
-// all returns the attempts in the order of their turns.
+// all returns the waiting attempts in the order of their turns.
 func (l *lane) all() (list []*entry) {
 	for n := 0; len(list) < l.waiting; n++ {
 		for _, x := range l.runs {
@@ -86,7 +86,7 @@ func (l *lane) all() (list []*entry) {
 	return list
 }
 
-// full returns a counter of the lane that lets no attempt begin now, nil if there is none.
+// full returns a counter that blocks the lane now, nil if there is none.
 func (l *lane) full(now int64) *counter {
 	for _, c := range l.counters {
 		if c.full(now) {
@@ -96,7 +96,7 @@ func (l *lane) full(now int64) *counter {
 	return nil
 }
 
-// keysOf returns the key of each rule that has one, in the order of the rules.
+// keysOf returns the keys of an input for the rules that have one, in the order of the rules.
 func keysOf(rules limit.Rules, input []byte) (keys []string) {
 	of := rules.Of(input, 0)
 	for i := range rules {

@@ -10,18 +10,18 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Limits are those of one handler.
+// Limits are the limits of one handler.
 type Limits struct {
 	Handler string
 	Rules   limit.Rules
 }
 
-// directory is the queue whose cells are the limits of the handlers of a namespace, by their names.
+// directory returns the queue whose cells hold the limits of a namespace's handlers, keyed by handler name.
 func directory(ns store.NamespaceID) store.RunKey {
 	return store.RunKey{Namespace: ns, ID: QueuePrefix}
 }
 
-// Load reads the limits of the handlers of a namespace, the first time that it is called.
+// Load reads the limits of a namespace's handlers, unless they were read before.
 func (t *Turnstile) Load(ctx context.Context, ns store.NamespaceID) error {
 	t.mu.Lock()
 	s := t.spaces[ns]
@@ -48,7 +48,7 @@ func (t *Turnstile) Load(ctx context.Context, ns store.NamespaceID) error {
 	return nil
 }
 
-// All returns the limits of the handlers of a namespace, by their names.
+// All returns the limits of a namespace's handlers, ordered by name.
 func (t *Turnstile) All(ctx context.Context, ns store.NamespaceID) (list []Limits, err error) {
 	cells, err := t.cfg.Store.Cells(ctx, store.CellQuery{Queue: directory(ns), Limit: MaxHandlers + 1})
 	for _, c := range cells {
@@ -61,8 +61,8 @@ func (t *Turnstile) All(ctx context.Context, ns store.NamespaceID) (list []Limit
 	return list, err
 }
 
-// Set sets the limits of a handler; without any it has none. Durable on return, and then it holds on this host. It returns an
-// *abi.Error of code LIMIT if too many handlers have limits.
+// Set sets the limits of a handler, or removes them if rules is empty. On return they are durable and apply on this host.
+// Set returns an *abi.Error with code LIMIT if too many handlers have limits.
 func (t *Turnstile) Set(ctx context.Context, key Handler, rules limit.Rules) error {
 	if err := t.Load(ctx, key.Namespace); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (t *Turnstile) Set(ctx context.Context, key Handler, rules limit.Rules) err
 	t.mu.Lock()
 	s := t.spaces[key.Namespace]
 	t.mu.Unlock()
-	s.mu.Lock() // so that what holds is what is stored
+	s.mu.Lock() // keeps memory and store in step
 	defer s.mu.Unlock()
 	cells, err := t.cfg.Store.Cells(ctx, store.CellQuery{Queue: directory(key.Namespace), Limit: MaxHandlers + 1})
 	if err != nil {
@@ -96,7 +96,7 @@ func (t *Turnstile) Set(ctx context.Context, key Handler, rules limit.Rules) err
 	if len(rules) > 0 {
 		return nil
 	}
-	if err := t.purge(ctx, key); err != nil { // the limits are gone, which is what the caller has asked for
+	if err := t.purge(ctx, key); err != nil { // the limits are removed, as the caller asked
 		t.cfg.Logger.Warn("what was counted of a handler without limits is kept until it has some again", "handler", key.Name,
 			"cause", err)
 		if errors.Is(err, store.ErrFailed) {
@@ -106,10 +106,10 @@ func (t *Turnstile) Set(ctx context.Context, key Handler, rules limit.Rules) err
 	return nil
 }
 
-// purgeCells is how many cells are deleted at a time.
+// purgeCells is how many cells one commit deletes.
 const purgeCells = 1000
 
-// purge deletes what was counted of a handler that has no limits any more. What it leaves is deleted when there are some again.
+// purge deletes the counters of a handler without limits. Counters that remain are swept when the handler has limits again.
 func (t *Turnstile) purge(ctx context.Context, key Handler) error {
 	queue := store.RunKey{Namespace: key.Namespace, ID: QueuePrefix + key.Name}
 	for {
@@ -122,7 +122,7 @@ func (t *Turnstile) purge(ctx context.Context, key Handler) error {
 			set.Cells = append(set.Cells, store.Cell{Key: c.Key})
 		}
 		err = t.cfg.Store.SetCells(ctx, set)
-		if errors.Is(err, store.ErrConflict) { // a commit that was under way, or another host, goes on counting
+		if errors.Is(err, store.ErrConflict) { // another host or a commit in flight still counts
 			return nil
 		}
 		if err != nil {
@@ -131,7 +131,7 @@ func (t *Turnstile) purge(ctx context.Context, key Handler) error {
 	}
 }
 
-// Check returns what is wrong with the cells of a queue of this package.
+// Check returns the invalid cells of a queue of this package.
 func Check(name string, cells []store.Cell) (problems []string) {
 	for _, c := range cells {
 		var err error

@@ -1,10 +1,10 @@
-// Package turnstile lets the attempts of steps begin whose handlers have limits: how many of them go on at a time, and how
-// many begin within a window. An attempt that waits is an entry in memory, without a goroutine. Attempts have turns, by the
-// keys that the limits take from the inputs of steps, and among those with the same keys by their runs.
+// Package turnstile limits the attempts of handlers: how many are in progress at a time, and how many begin within a window.
+// A waiting attempt is an entry in memory, without a goroutine. The keys that the limits read from the inputs of steps take
+// turns, and so do the runs with the same keys.
 //
-// A slot is held from when an attempt begins to when its handler has returned, or to its outcome where another process performs
-// it. That is kept in memory, for the attempts of this host: those that it had when it died are made again, and ask again.
-// What has begun within the window of a rate is durable before the attempt begins, for all hosts that share a store:
+// An attempt holds a slot from its beginning until its handler returns, or until its outcome if another process performs it.
+// Slots are kept in memory, for the attempts of this host only: after a crash the attempts are made again and ask again.
+// For rates, the start of an attempt is durable before the attempt begins, and counts for all hosts that share a store:
 //
 //	Enter -> waiting -> counted -> durable -> begins -> Leave
 //	            ^                     |
@@ -26,19 +26,19 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// QueuePrefix is before the name of a handler in that of its queue. No workflow has such a name. The queue that is called
-// like the prefix alone has the limits of all handlers of a namespace.
+// QueuePrefix precedes the handler's name in the name of its queue. No workflow has such a name. The queue named by the
+// prefix alone holds the limits of all handlers of a namespace.
 const QueuePrefix = "host/"
 
 // MaxHandlers bounds the handlers of a namespace that have limits.
 const MaxHandlers = store.MaxLimitsOfOne
 
-// Config is what a Turnstile is made from. All fields are required.
+// Config configures a Turnstile. All fields are required.
 type Config struct {
 	Store  store.LimitStore
 	Clock  clock.Clock
 	Logger *slog.Logger
-	Failed func(err error) // the store has failed
+	Failed func(err error) // called when the store has failed
 }
 
 // Handler names a handler for the runs of a namespace.
@@ -47,26 +47,26 @@ type Handler struct {
 	Name      string
 }
 
-// Turnstile is the limits of all handlers of a host. Its methods may be called concurrently.
+// Turnstile enforces the limits of all handlers of a host. Its methods may be called concurrently.
 type Turnstile struct {
 	cfg    Config
 	ctx    context.Context //nolint:containedctx // it ends with Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	// mu guards what follows, and all gates. While it is held, clocks are read, timers are set, and attempts say whether they are
-	// busy; nothing is waited for.
+	// mu guards the fields below and all gates. While it is held, clocks are read, timers are set, and handler.Call.Busy is
+	// called; nothing that blocks is.
 	mu       sync.Mutex
 	spaces   map[store.NamespaceID]*space
 	gates    map[Handler]*gate
-	runs     map[store.RunKey]map[*entry]bool // that wait
+	runs     map[store.RunKey]map[*entry]bool // waiting attempts by run
 	due      timers.Set[*gate]
 	alarm    *clock.Alarm // nil until a handler has limits
 	draining bool
 	closed   bool
 }
 
-// space says whether the limits of a namespace were read.
+// space records whether the limits of a namespace were read.
 type space struct {
 	mu   sync.Mutex // held while they are read
 	read bool
@@ -82,8 +82,8 @@ type entry struct {
 	gate     *gate
 	lane     *lane // nil = it does not wait
 	counters []*counter
-	resting  bool        // the host has nothing to do for it
-	stop     func() bool // of the watch for the end of ctx
+	resting  bool        // the last call of Busy passed false
+	stop     func() bool // ends the watch on ctx
 }
 
 // New returns a Turnstile that has read no limits yet.
@@ -94,8 +94,8 @@ func New(cfg Config) *Turnstile {
 	return t
 }
 
-// Enter has begin called when an attempt may begin: by this call, or later in a goroutine of its own. An attempt that is not
-// wanted any more is given up instead.
+// Enter calls begin when an attempt may begin: before it returns, or later in a goroutine of its own. If ctx ends first, the
+// attempt is given up instead.
 func (t *Turnstile) Enter(ctx context.Context, c *handler.Call, begin func()) {
 	key := Handler{c.Attempt.Run.Namespace, c.Attempt.Handler}
 	if err := t.Load(ctx, key.Namespace); ctx.Err() != nil {
@@ -136,11 +136,11 @@ func (t *Turnstile) leave(e *entry) {
 	e.gate.look()
 }
 
-// drop gives up an attempt that waits and is not wanted any more.
+// drop gives up a waiting attempt whose ctx has ended.
 func (t *Turnstile) drop(e *entry) {
 	t.mu.Lock()
 	l := e.lane
-	if l == nil { // it has begun, or is about to
+	if l == nil { // it has begun or is about to
 		t.mu.Unlock()
 		return
 	}
@@ -149,7 +149,7 @@ func (t *Turnstile) drop(e *entry) {
 	e.call.GiveUp()
 }
 
-// unwait takes an attempt out of its lane. mu is held.
+// unwait removes an attempt from its lane. The caller holds mu.
 func (e *entry) unwait() {
 	l := e.lane
 	l.remove(e)
@@ -158,7 +158,7 @@ func (e *entry) unwait() {
 	e.gate.tidy(l)
 }
 
-// busy says whether the host has something to do for the attempt.
+// busy tells the call whether the host has work for the attempt.
 func (e *entry) busy(busy bool) {
 	if e.call.Busy != nil && e.resting == busy {
 		e.resting = !busy
@@ -166,15 +166,15 @@ func (e *entry) busy(busy bool) {
 	}
 }
 
-// over reports whether the attempt is not wanted any more.
+// over reports whether ctx of the attempt has ended.
 func (e *entry) over() bool { return e.ctx.Err() != nil }
 
 func (e *entry) giveUp() { go e.call.GiveUp() }
 
-// notBegun ends an attempt that has not begun when the host is about to stop.
+// notBegun ends an attempt that had not begun when the host began to stop.
 func (e *entry) notBegun() { e.call.End(handler.NotBegun(e.call.Attempt.AtMostOnce), nil) }
 
-// start has the attempt begin. mu is held.
+// start begins an attempt in a goroutine of its own. The caller holds mu.
 func (e *entry) start() {
 	e.stop()
 	go func() {
@@ -187,7 +187,7 @@ func (e *entry) start() {
 	}()
 }
 
-// noteRun notes whether an attempt waits. mu is held.
+// noteRun records whether an attempt waits. The caller holds mu.
 func (t *Turnstile) noteRun(e *entry, waits bool) {
 	of := t.runs[e.run]
 	switch {
@@ -205,14 +205,14 @@ func (t *Turnstile) noteRun(e *entry, waits bool) {
 
 func (t *Turnstile) now() int64 { return t.cfg.Clock.Now().UnixMilli() }
 
-// background does something that Close waits for. mu is held.
+// background runs f in a goroutine that Close waits for. The caller holds mu.
 func (t *Turnstile) background(f func(ctx context.Context)) {
 	if !t.closed {
 		t.wg.Go(func() { f(t.ctx) })
 	}
 }
 
-// SetDraining says whether the host is about to stop: then attempts that wait are given up.
+// SetDraining sets whether the host is about to stop. Then waiting attempts are ended without having begun.
 func (t *Turnstile) SetDraining(draining bool) {
 	t.mu.Lock()
 	t.draining = draining
@@ -234,14 +234,14 @@ func (t *Turnstile) SetDraining(draining bool) {
 	}
 }
 
-// Next returns when attempts that wait may begin by time alone, false if there are none.
+// Next returns when time alone may let a waiting attempt begin, false if there is none.
 func (t *Turnstile) Next() (unixMs int64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.due.Next()
 }
 
-// arm sets the alarm. mu is held.
+// arm sets the alarm to the next due gate. The caller holds mu.
 func (t *Turnstile) arm() {
 	at, ok := t.due.Next()
 	switch {
@@ -256,13 +256,13 @@ func (t *Turnstile) arm() {
 	}
 }
 
-// listen looks at gates when they are due.
+// listen processes gates when they are due.
 func (t *Turnstile) listen(ctx context.Context) {
 	for {
 		moved := false
 		select {
 		case <-t.alarm.C():
-		case <-t.alarm.Moved(): // a clock that was set back makes marks of the future those of now
+		case <-t.alarm.Moved(): // after the clock was set back, marks in the future count as now
 			moved = true
 		case <-ctx.Done():
 			return
@@ -281,7 +281,7 @@ func (t *Turnstile) listen(ctx context.Context) {
 	}
 }
 
-// Close stops all timers, and waits for commits. Nothing begins any more. A nil Turnstile has nothing to close.
+// Close stops all timers and waits for commits. No attempt begins afterwards. Close of a nil Turnstile does nothing.
 func (t *Turnstile) Close() {
 	if t == nil {
 		return
@@ -299,20 +299,20 @@ func (t *Turnstile) Close() {
 	}
 }
 
-// end stops a gate. mu is held.
+// end stops a gate. The caller holds mu.
 func (g *gate) end() {
 	g.over = true
 	g.arm()
 }
 
-// Waiting is for what an attempt waits.
+// Waiting describes what an attempt waits for.
 type Waiting struct {
 	Step, Handler string
-	Limit         string // that lets no other attempt begin
-	Others        int    // how many attempts of the handler wait beside it
+	Limit         string // the limit that blocks it
+	Others        int    // how many other attempts of the handler wait
 }
 
-// Waits returns for what an attempt of a run waits, false if none does.
+// Waits returns what a waiting attempt of a run waits for, false if none waits. Of several it takes the least step name.
 func (t *Turnstile) Waits(run store.RunKey) (w Waiting, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -329,7 +329,7 @@ func (t *Turnstile) Waits(run store.RunKey) (w Waiting, ok bool) {
 	return w, ok
 }
 
-// inTheWay returns the counter that lets no attempt of a lane begin, nil if there is none.
+// inTheWay returns the counter that blocks a lane, nil if there is none.
 func (g *gate) inTheWay(l *lane) *counter {
 	if l.blocked != nil {
 		return l.blocked
@@ -350,7 +350,7 @@ func (t *Turnstile) Waiting(run store.RunKey) bool {
 	return len(t.runs[run]) > 0
 }
 
-// Count returns how many attempts of a handler hold a slot on this host, and how many wait.
+// Count returns how many attempts of a handler hold a slot on this host and how many wait.
 func (t *Turnstile) Count(key Handler) (held, waiting int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -360,7 +360,7 @@ func (t *Turnstile) Count(key Handler) (held, waiting int) {
 	return 0, 0
 }
 
-// set has other limits hold for a handler, at once. mu is held.
+// set replaces the limits of a handler at once. The caller holds mu.
 func (t *Turnstile) set(key Handler, rules limit.Rules) {
 	old := t.gates[key]
 	if delete(t.gates, key); len(rules) > 0 {
@@ -396,7 +396,7 @@ func (t *Turnstile) set(key Handler, rules limit.Rules) {
 	g.restAll()
 }
 
-// adopt takes an attempt that holds a slot under other limits.
+// adopt moves an attempt that holds a slot to a gate with new limits.
 func (g *gate) adopt(e *entry) {
 	e.gate, e.counters = g, slices.Concat(g.totals, g.countersOf(keysOf(g.rules, e.call.Input)))
 	for _, c := range e.counters {

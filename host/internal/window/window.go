@@ -1,9 +1,9 @@
-// Package window puts the starts of a workflow together: with a debounce, the starts of a key within a while are one run, which
-// begins when no other one has come for some time; with a throttle, one start of a key within a window has a run, and others
-// are told which one.
+// Package window merges starts of a workflow. With a debounce, the starts of a key within a short time become one run, which
+// begins when no further start has come for the quiet time. With a throttle, the first start of a key within a window gets a
+// run, and later starts are told which run it is.
 //
-// What is durable of a key is which run its window has. It is stored before the run is, so that whatever crashes between, the
-// window of a run that was acknowledged is known. A window whose run is not there has none.
+// The durable record of a key says which run its window has. It is stored before the run, so the window of an acknowledged
+// run is known whatever crashes. A record whose run does not exist does not count.
 package window
 
 import (
@@ -21,26 +21,26 @@ import (
 )
 
 const (
-	// Prefix is before the name of a workflow in that of the queue of its windows. The queue that is called like the prefix
-	// alone has the policies of all workflows of a namespace.
+	// Prefix precedes the workflow's name in the name of the queue of its windows. The queue named by the prefix alone holds
+	// the policies of all workflows of a namespace.
 	Prefix = "start/"
-	// MaxPolicies bounds the workflows of a namespace whose starts are put together.
+	// MaxPolicies bounds the workflows of a namespace that have a policy.
 	MaxPolicies = store.MaxLimitsOfOne
-	// DefaultLongest is how many times the quiet time a debounce waits at most, unless it says otherwise.
+	// DefaultLongest times the quiet time is the default of the longest wait of a debounce.
 	DefaultLongest = 10
 
 	windowPart = 'w'
-	// sweepCells is how many windows are looked at with each new one, to delete those that have passed.
+	// sweepCells is how many windows are examined with each new one, in order to delete those that have passed.
 	sweepCells = 4
-	// locks is how many keys may be started at a time, about: a start holds the lock of its key until it is durable.
+	// locks is the number of locks that keys share. A start holds the lock of its key until it is durable.
 	locks = 256
 )
 
-// Policy says how the starts of a workflow are put together.
+// Policy says how the starts of a workflow are merged.
 type Policy struct {
 	Throttle  bool   `json:"throttle,omitempty"`
 	Ms        int64  `json:"ms"`                // the quiet time of a debounce, or the window of a throttle
-	LongestMs int64  `json:"longest,omitempty"` // of a debounce: from the first start to the beginning of the run, at most
+	LongestMs int64  `json:"longest,omitempty"` // of a debounce: the longest time from the first start to the beginning of the run
 	Per       string `json:"per,omitempty"`     // path of the key in the input; empty = all starts
 }
 
@@ -58,7 +58,7 @@ func Parse(throttle bool, text string) (p Policy, err error) {
 		if err == nil {
 			return p, nil
 		}
-		if r.WindowMs > 0 && r.WindowMs <= limit.MaxWindowMs { // then it is the key
+		if r.WindowMs > 0 && r.WindowMs <= limit.MaxWindowMs { // then the key is wrong
 			return p, err
 		}
 	}
@@ -66,7 +66,7 @@ func Parse(throttle bool, text string) (p Policy, err error) {
 		abi.FormatDuration(limit.MaxWindowMs), most, most+" per input.customer", text)
 }
 
-// String returns the policy as Parse reads it.
+// String returns the policy in the form that Parse reads.
 func (p *Policy) String() string {
 	text := abi.FormatDuration(p.Ms)
 	if p.Per != "" {
@@ -75,27 +75,27 @@ func (p *Policy) String() string {
 	return text
 }
 
-// key returns the name of the cell of an input's key.
+// key returns the name of the cell for the key in an input.
 func (p *Policy) key(input []byte) string {
 	keys := limit.Rules{{Max: 1, Per: p.Per}}.Of(input, 0).Keys
 	sum := sha256.Sum256([]byte(p.Per + "\x00" + keys[p.Per]))
 	return string(windowPart) + string(sum[:16])
 }
 
-// Window is which run the window of a key has.
+// Window is the window of a key: its run and its times.
 type Window struct {
 	Run     string `json:"run"`
-	FirstMs int64  `json:"first"` // when it began
-	EndMs   int64  `json:"end"`   // of a debounce: its run has begun then
+	FirstMs int64  `json:"first"` // when the window began
+	EndMs   int64  `json:"end"`   // of a debounce: by then its run has begun
 }
 
-// Windows are those of all workflows of a host. Its methods may be called concurrently.
+// Windows are the windows of all workflows of a host. Its methods may be called concurrently.
 type Windows struct {
 	store store.LimitStore
-	locks [locks]chan struct{} // by the name of a cell; a lock is held, while starts of the key are made, by what it has in it
+	locks [locks]chan struct{} // by cell name; a lock is held while its channel contains an element
 }
 
-// New returns the windows of a store.
+// New returns Windows that use a store.
 func New(s store.LimitStore) *Windows {
 	w := &Windows{store: s}
 	for i := range w.locks {
@@ -120,7 +120,7 @@ type Named struct {
 
 func directory(ns store.NamespaceID) store.RunKey { return store.RunKey{Namespace: ns, ID: Prefix} }
 
-// All returns the policies of a namespace by workflow.
+// All returns the policies of a namespace, ordered by workflow.
 func (w *Windows) All(ctx context.Context, ns store.NamespaceID) (list []Named, err error) {
 	cells, err := w.store.Cells(ctx, store.CellQuery{Queue: directory(ns), Limit: MaxPolicies + 1})
 	for _, c := range cells {
@@ -143,8 +143,8 @@ func (w *Windows) Of(ctx context.Context, ns store.NamespaceID, workflow string)
 	return p, decode(b, p)
 }
 
-// Set sets the policy of a workflow, nil for none. Durable on return. It returns an *abi.Error of code LIMIT if there are too
-// many, and store.ErrConflict if another host sets it at this moment.
+// Set sets the policy of a workflow, or removes it if p is nil. It is durable on return. Set returns an *abi.Error with code
+// LIMIT if too many workflows have policies, and store.ErrConflict if another host sets the policy at the same time.
 func (w *Windows) Set(ctx context.Context, ns store.NamespaceID, workflow string, p *Policy) error {
 	cells, err := w.store.Cells(ctx, store.CellQuery{Queue: directory(ns), Limit: MaxPolicies + 1})
 	if err != nil {
@@ -166,7 +166,7 @@ func (w *Windows) Set(ctx context.Context, ns store.NamespaceID, workflow string
 	return w.store.SetCells(ctx, store.QueueSet{Queue: directory(ns), Before: before, Cells: []store.Cell{now}})
 }
 
-// Key is the window of the key of a start, locked until Unlock.
+// Key is the window of a start's key, locked until Unlock.
 type Key struct {
 	w      *Windows
 	queue  store.RunKey
@@ -176,8 +176,8 @@ type Key struct {
 	Window Window // zero if there is none
 }
 
-// Lock reads the window of the key of a start. Other starts of this host with the same key wait until it is unlocked, or their
-// ctx ends.
+// Lock locks and reads the window of a start's key. Further starts with the same key on this host block until Unlock or the
+// end of their ctx.
 func (w *Windows) Lock(ctx context.Context, ns store.NamespaceID, workflow string, p *Policy, input []byte) (*Key, error) {
 	k := &Key{w: w, queue: store.RunKey{Namespace: ns, ID: Prefix + workflow}, name: p.key(input)}
 	l := w.locks[k.name[1]]
@@ -203,7 +203,7 @@ func (k *Key) read(ctx context.Context) (err error) {
 	return err
 }
 
-// Open begins a window, durable on return. It reports false, and reads the window again, if another host was quicker.
+// Open begins a window, durable on return. If another host changed the window first, Open reads it again and reports false.
 func (k *Key) Open(ctx context.Context, x Window) (ok bool, err error) {
 	value := encode(&x)
 	set := store.QueueSet{Queue: k.queue, Before: store.Cell{Key: []byte(k.name), Value: k.value},
@@ -212,7 +212,7 @@ func (k *Key) Open(ctx context.Context, x Window) (ok bool, err error) {
 	for _, c := range old {
 		var o Window
 		if json.Unmarshal(c.Value, &o) == nil && o.EndMs < x.FirstMs {
-			set.Expired = append(set.Expired, c) // its key may have a new window by now
+			set.Expired = append(set.Expired, c) // only if unchanged: its key may have a new window by now
 		}
 	}
 	if err == nil {
@@ -227,8 +227,8 @@ func (k *Key) Open(ctx context.Context, x Window) (ok bool, err error) {
 	return err == nil, err
 }
 
-// behind returns the next windows by name, and after the last name goes on with the first. Names are as good as random. Windows
-// with the first names would stay otherwise until there is a new one before them.
+// behind returns the windows with the next names, continuing with the first name after the last one. Names are hashes, so
+// every window is reached in time; without the wrap, the windows with the first names might stay.
 func (k *Key) behind(ctx context.Context) ([]store.Cell, error) {
 	list, err := k.w.store.Cells(ctx, store.CellQuery{Queue: k.queue, From: append([]byte(k.name), 0), Limit: sweepCells})
 	if left := sweepCells - len(list); left > 0 && err == nil {
@@ -239,7 +239,7 @@ func (k *Key) behind(ctx context.Context) ([]store.Cell, error) {
 	return list, err
 }
 
-// ClockSet has a window of the future, which is there since the clock was set back, begin now, durable on return.
+// ClockSet moves a window that begins in the future, because the clock was set back, to now. It is durable on return.
 func (k *Key) ClockSet(ctx context.Context, nowMs int64) error {
 	for x := k.Window; x.FirstMs > nowMs; x = k.Window {
 		x.FirstMs, x.EndMs = nowMs, x.EndMs-(x.FirstMs-nowMs)
@@ -250,7 +250,7 @@ func (k *Key) ClockSet(ctx context.Context, nowMs int64) error {
 	return nil
 }
 
-// Check returns what is wrong with the cells of a queue of this package.
+// Check returns the invalid cells of a queue of this package.
 func Check(name string, cells []store.Cell) (problems []string) {
 	for _, c := range cells {
 		var x any = &Policy{}

@@ -1,4 +1,4 @@
-// Package worker calls functions in goroutines that it uses again: a stack that has grown once is worth keeping.
+// Package worker calls functions in goroutines and reuses these, which saves growing their stacks again.
 package worker
 
 import (
@@ -9,22 +9,22 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// Pool is goroutines that wait a while for more to do when they have nothing. The zero value has none.
+// Pool is a pool of goroutines. An idle goroutine waits for spareFor before it ends. The zero Pool is empty.
 type Pool struct {
 	mu    sync.Mutex
 	spare []chan func()
 }
 
-// system is the machine's clock even where the host runs in virtual time: what waits here are goroutines, not runs.
+// system is the machine's clock even if the host runs in virtual time, because idle goroutines wait in real time.
 var system = clock.System()
 
-// spareFor is how long a goroutine without work stays.
+// spareFor is how long an idle goroutine stays.
 const spareFor = 100 * time.Millisecond
 
-// maxSpare is how many goroutines without work there are: as many as can do something at a time.
+// maxSpare returns the maximum of idle goroutines: as many as can run at a time.
 func maxSpare() int { return runtime.GOMAXPROCS(0) }
 
-// Go calls f in a goroutine.
+// Go calls f in a goroutine of the pool.
 func (p *Pool) Go(f func()) {
 	p.mu.Lock()
 	if last := len(p.spare) - 1; last >= 0 {
@@ -66,6 +66,6 @@ func (p *Pool) work(f func()) {
 			}
 		}
 		p.mu.Unlock()
-		f = <-c // it was called at the same time
+		f = <-c // Go took this goroutine at the same time
 	}
 }

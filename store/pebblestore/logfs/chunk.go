@@ -5,16 +5,17 @@ import (
 	"hash/crc32"
 )
 
-// A file of records, the log or the list of tables of a database, is a sequence of blocks, and a block one of chunks:
+// A file of records, which is the log or the list of tables of a database, is a sequence of blocks, and a block is a
+// sequence of chunks:
 //
 //	0         4         6     7            11                  19
 //	| CRC-32C | length  | kind| log number | durable offset    | bytes …
 //	| u32 le  | u16 le  | u8  | u32 le, of | u64 le, of kinds  |
 //	|         |         |     | kinds 5-12 | 9-12              |
 //
-// Kinds 1 to 4 are whole, first, middle and last of a record, and so are 5 to 8, and 9 to 12. A chunk of kinds 9 to 12 says how
-// much of the log was durable when it was made. An orderly end is a chunk of kind 5 without bytes and CRC, and with the next
-// number.
+// Kinds 1 to 4 are a whole record and the first, middle and last part of a record. Kinds 5 to 8 and 9 to 12 have the
+// same meanings. A chunk of kinds 9 to 12 records how much of the log was durable when it was made. An orderly end is a
+// chunk of kind 5 without bytes and CRC, and with the next number.
 const (
 	blockBytes   = 32 << 10
 	plainHeader  = 7
@@ -29,13 +30,13 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum is that of a chunk from its kind on, as Pebble masks it.
+// checksum returns the checksum of a chunk from its kind on, masked as Pebble does.
 func checksum(b []byte) uint32 {
 	c := crc32.Update(0, castagnoli, b)
 	return (c>>15 | c<<17) + 0xa282ead8
 }
 
-// chunk is what stands at the beginning of some bytes of a block.
+// chunk is a decoded chunk at the beginning of a byte slice.
 type chunk struct {
 	kind   byte
 	size   int // with its header
@@ -56,7 +57,7 @@ func headerBytes(kind byte) int {
 	return syncedHeader
 }
 
-// read reads a chunk, whose checksum has to be right unless it is an orderly end.
+// read reads a chunk, whose checksum must be right unless it is an orderly end.
 func read(b []byte) (c chunk, ok bool) {
 	if len(b) < plainHeader {
 		return c, false
@@ -85,14 +86,14 @@ func (c *chunk) isEnd(number uint32) bool {
 	return c.kind == endKind && c.size == numberHeader && c.number == number+1
 }
 
-// Damaged looks at a log, or at the list of tables, whose number is 0. It returns how far it can be read, and whether a chunk
-// behind that proves that more was durable. Pebble takes the end of what can be read for the end that a power cut leaves: in a
-// log it looks at later blocks only, in the list at nothing, and it opens the database without the rest.
+// Damaged checks a log, or the list of tables, whose number is 0. It returns how far it can be read, and whether a
+// later chunk proves that more was durable. Pebble takes the end of the readable part for the end that a power cut
+// leaves, and opens the database without the rest: in a log it checks only later blocks, in the list nothing.
 func Damaged(b []byte, number uint32) (end int, damaged bool) {
 	end = sound(b, number)
 	for from := end; from < len(b); from = (from/blockBytes + 1) * blockBytes {
 		block := b[from:min(len(b), (from/blockBytes+1)*blockBytes)]
-		if from == end { // nobody knows where the next chunk of this block begins
+		if from == end { // the next chunk of this block may begin anywhere
 			for i := 1; i < len(block); i++ {
 				if c, ok := read(block[i:]); ok && c.proves(number, end) && (number == 0 || c.agrees(block, from, i)) {
 					return end, true
@@ -114,8 +115,8 @@ func Damaged(b []byte, number uint32) (end int, damaged bool) {
 	return end, false
 }
 
-// proves reports whether a chunk shows that what stood at an offset before it was durable. Each record of a list is durable
-// before the next one is written.
+// proves reports whether a chunk shows that the bytes at an offset before it were durable. In the list of tables, each
+// record is durable before the next one is written.
 func (c *chunk) proves(number uint32, offset int) bool {
 	if number == 0 {
 		return (c.kind == 1 || c.kind == 2) && c.size > plainHeader
@@ -123,12 +124,12 @@ func (c *chunk) proves(number uint32, offset int) bool {
 	return c.kind > lastNumber && c.number == number && c.synced > uint64(offset)
 }
 
-// agrees reports whether a chunk that was found at i of a block, which begins at the offset from, can be genuine: the durable
-// offset that it names is not behind it, and another chunk of the log begins there. Payloads stand in the log unchanged. Without
-// this check, a payload that looks like chunks could have the store refused after a power cut. Whoever sends one knows neither
-// its offset nor the number of the log.
+// agrees reports whether a chunk found at i of a block can be genuine. The block begins at offset from. The durable
+// offset in the chunk must not be behind the chunk, and another chunk of the log must begin there. Payloads are in the
+// log unchanged: without this check, a payload that looks like chunks could make wfhost refuse the store after a power
+// cut. The sender of such a payload knows neither its offset nor the number of the log.
 func (c *chunk) agrees(block []byte, from, i int) bool {
-	at := int64(c.synced) - int64(from) // is not negative, since it proves something
+	at := int64(c.synced) - int64(from) // not negative, since proves has accepted it
 	if at < 0 || at > int64(i) {
 		return false
 	}
@@ -136,7 +137,7 @@ func (c *chunk) agrees(block []byte, from, i int) bool {
 	return ok && next.kind > lastNumber && next.number == c.number
 }
 
-// sound returns how far a file can be read: to its orderly end, or to what is no chunk of it.
+// sound returns how far a file can be read: to its orderly end, or to the first bytes that are not a chunk of it.
 func sound(b []byte, number uint32) (at int) {
 	for at < len(b) {
 		rest := b[at:min(len(b), (at/blockBytes+1)*blockBytes)]
@@ -149,7 +150,7 @@ func sound(b []byte, number uint32) (at int) {
 		case !ok:
 			return at
 		case number != 0 && c.isEnd(number):
-			return len(b) // what a file had before it was used for this log may stand behind it
+			return len(b) // bytes of the file's former use may follow
 		case c.kind > lastPlain && c.number != number:
 			return at
 		}
@@ -167,8 +168,9 @@ func isZero(b []byte) bool {
 	return true
 }
 
-// sayDurable sets the durable offset of whole chunks, which are about to be written at an offset of a log. Pebble's own is too
-// low: it counts only what it writes of blocks that are not full, and so misses damage behind the first large commit of a log.
+// sayDurable sets the durable offset in whole chunks that are about to be written at an offset of a log. Pebble's own
+// value is too low: it counts only its writes of partial blocks, and so misses damage behind the first large commit of
+// a log.
 func sayDurable(b []byte, offset, durable int64) {
 	for len(b) > 0 {
 		block := b[:min(int64(len(b)), blockBytes-offset%blockBytes)]

@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncer has the kernel sync a file while no thread of the process waits for it. To Go's scheduler, a thread in a system
-// call keeps its processor until a look at all of them, which is due every 20 µs and comes, as Linux rounds so short a time,
-// after 70 to 150; an fsync of a fast disk is over by then. So a program with two processors has one in the meantime.
+// syncer lets the kernel sync a file while no thread of the process waits for it. For Go's scheduler, a thread in a
+// system call keeps its processor until the next check of all threads. It is due every 20 µs, and comes after 70 to 150
+// because Linux rounds such short timers; an fsync of a fast disk has ended by then. So meanwhile a program with two
+// processors would have only one.
 //
-// It is asynchronous input and output as of io_submit(2), with the operation IOCB_CMD_FDSYNC (Linux 4.18), which unlike
-// io_uring is allowed in usual containers. The kernel adds 1 to an eventfd at the end, for which Go's poller waits.
-// The zero value is ready for use.
+// It uses asynchronous I/O of io_submit(2), with the operation IOCB_CMD_FDSYNC (Linux 4.18), which unlike io_uring is
+// allowed in usual containers. At the end, the kernel adds 1 to an eventfd, on which Go's poller waits. The zero value
+// is ready for use.
 type syncer struct {
 	mu      sync.Mutex // held while a file is synced
 	state   syncerState
@@ -32,14 +33,14 @@ const (
 	unusable
 )
 
-// Of linux/aio_abi.h.
+// Constants of linux/aio_abi.h.
 const (
 	commandDataSync = 3 // IOCB_CMD_FDSYNC
 	flagEventFd     = 1 // IOCB_FLAG_RESFD
 )
 
-// controlBlock is struct iocb of linux/aio_abi.h, on machines whose bytes come in the order of those that Go's wazero
-// compiler supports: the lower ones first.
+// controlBlock is struct iocb of linux/aio_abi.h, in its layout for little-endian machines. Go's wazero compiler
+// supports only these.
 type controlBlock struct {
 	data             uint64
 	key, rwFlags     uint32
@@ -57,7 +58,8 @@ type completion struct {
 	result, other int64
 }
 
-// dataSync makes the data of a file durable. It is not done if the kernel does not offer it, or is at another one.
+// dataSync makes the data of a file durable. done is false if the kernel does not support it, or is syncing another
+// file.
 func (s *syncer) dataSync(fd uintptr) (done bool, err error) {
 	if !s.mu.TryLock() {
 		return false, nil
@@ -72,7 +74,7 @@ func (s *syncer) dataSync(fd uintptr) (done bool, err error) {
 	block := &controlBlock{command: commandDataSync, fd: uint32(fd), flags: flagEventFd, eventFd: s.eventFd}
 	blocks := [1]*controlBlock{block}
 	if n, _, e := syscall.RawSyscall(unix.SYS_IO_SUBMIT, s.context, 1, uintptr(unsafe.Pointer(&blocks))); e != 0 || n != 1 {
-		if e != syscall.EAGAIN && e != syscall.ENOMEM { // the file system cannot, or somebody forbids it
+		if e != syscall.EAGAIN && e != syscall.ENOMEM { // not supported by the file system, or forbidden
 			s.state = unusable
 		}
 		return false, nil
@@ -84,7 +86,7 @@ func (s *syncer) dataSync(fd uintptr) (done bool, err error) {
 func (s *syncer) wait() error {
 	var count [8]byte
 	_, err := s.event.Read(count[:])
-	// If the poller fails, the kernel is asked all the same: an operation that has an end must not be left behind.
+	// If the poller fails, the kernel is still asked: an operation must not outlive this call.
 	var c completion
 	for {
 		n, _, e := syscall.Syscall6(unix.SYS_IO_GETEVENTS, s.context, 1, 1, uintptr(unsafe.Pointer(&c)), 0, 0)
@@ -103,7 +105,7 @@ func (s *syncer) wait() error {
 	return c.err()
 }
 
-// err returns how the operation ended.
+// err returns the error of the operation, nil if it succeeded.
 func (c *completion) err() error {
 	if c.result < 0 {
 		return &os.SyscallError{Syscall: "fdatasync", Err: syscall.Errno(-c.result)}
@@ -123,7 +125,7 @@ func (s *syncer) open() {
 	}
 	var none completion
 	if _, _, e := syscall.Syscall6(unix.SYS_IO_GETEVENTS, s.context, 0, 0, uintptr(unsafe.Pointer(&none)), 0, 0); e != 0 {
-		// What is submitted could not be asked for, and its error would be lost.
+		// The result of an operation could not be read, and its error would be lost.
 		_ = unix.Close(fd)
 		s.destroy()
 		return

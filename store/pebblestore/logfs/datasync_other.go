@@ -2,7 +2,7 @@
 
 package logfs
 
-// syncer is there on Linux only.
+// syncer works on Linux only.
 type syncer struct{}
 
 func (*syncer) dataSync(uintptr) (done bool, err error) { return false, nil }

@@ -1,13 +1,13 @@
-// Package logfs makes the write-ahead log of a Pebble database durable sooner. It is a file system around another one, and
-// changes these things about the files of the log:
+// Package logfs makes the write-ahead log of a Pebble database durable sooner. It is a file system around another one,
+// with these changes for the files of the log:
 //
-//   - They are written before they are used. An fsync of a file that grows has the file system's journal written, too, which
-//     is two writes of the disk, one after the other, where that of a file which keeps its blocks is one. Pebble knows this and
-//     uses its files again; but it begins with small ones, which grow again the next time.
-//   - While goroutines wait for a processor, an fsync does not keep one: see datasync_linux.go.
-//   - They say how much of them is durable, so that what was damaged since is told from what a power cut has left: see Damaged.
+//   - They are preallocated and filled with zeros. An fsync of a growing file also writes the file system's journal: two
+//     disk writes, one after the other. An fsync of a file that keeps its blocks is one write. Pebble knows this and
+//     reuses its files, but it begins with small ones, which grow again the next time.
+//   - While goroutines wait for a processor, an fsync does not occupy one: see datasync_linux.go.
+//   - They record how much of them is durable, which tells later damage from the traces of a power cut: see Damaged.
 //
-// A log that is read while it is written, for a backup, ends where it was durable when it was opened: see Open.
+// A log that is read while it is written, for a backup, ends at its durable offset when it was opened: see Open.
 package logfs
 
 import (
@@ -24,37 +24,38 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// category is what Pebble calls files of the log.
+// category is Pebble's category of log files.
 const category vfs.DiskWriteCategory = "pebble-wal"
 
-// prepareAfterBytes is how much of a log is written before another one is prepared: a store that writes less keeps no
+// prepareAfterBytes is how much of a log is written before the next file is prepared. A store that writes less has no
 // prepared file.
 const prepareAfterBytes = 64 << 10
 
-// spareName is what the prepared file is called. Pebble leaves files alone whose names are not like its own.
+// spareName is the name of the prepared file. Pebble ignores files whose names differ from its own patterns.
 const spareName = "prepared"
 
-// zeroBytes is how much of a file is prepared at a time.
+// zeroBytes is the size of a write while a file is prepared.
 const zeroBytes = 1 << 20
 
-// spareFree is how many times the size of a log must be free on the disk for one to be prepared: where space is scarce, it is
-// left to what has to be written.
+// spareFree is how many times the size of a log must be free on the disk before a file is prepared: scarce space is
+// left for necessary writes.
 const spareFree = 16
 
-// workPerProcessor is how many goroutines wait for each processor when an fsync should not keep one: a turn of a run takes
-// some ten microseconds, and an fsync some hundred. With less to do, the thread that waits for the disk itself is the
-// faster one: 16 runs on two processors made a sixth fewer steps in a second when it was 4 in place of 8, and 256 as many.
+// workPerProcessor is how many goroutines must wait for each processor before an fsync releases its processor. A turn
+// of a run takes some ten microseconds, and an fsync some hundred. With less work, a thread that waits for the disk
+// itself is faster: with 4 instead of 8, 16 runs on two processors made a sixth fewer steps per second, and 256 runs as
+// many as before.
 const workPerProcessor = 8
 
-// lateSync is how long an fsync of the kernel may take until it is noticed: some times what one of a slow disk takes. Some of
-// those that come after it are then waited for by a thread, and more of them each time.
+// lateSync is how long an fsync by the kernel may take until its end is noticed: several times the fsync of a slow
+// disk. After a late one, a thread waits for some of the next fsyncs, and for more of them each time.
 const (
 	lateSync      = 5 * time.Millisecond
 	leastByThread = 16
 	mostByThread  = 4096
 )
 
-// FS is the file system. Its zero value is not usable.
+// FS is the file system. The zero value is not usable.
 type FS struct {
 	vfs.FS
 	dir, spareName string
@@ -65,12 +66,12 @@ type FS struct {
 	preparing sync.WaitGroup
 	spare     spareState
 	closed    bool
-	live      map[string]*logFile // by name, those that were created and not closed; guarded by mu
+	live      map[string]*logFile // created and not closed, by name; guarded by mu
 }
 
 var errStopped = errors.New("the database is being closed")
 
-// spareState tells about the prepared file.
+// spareState is the state of the prepared file.
 type spareState uint8
 
 const (
@@ -79,12 +80,13 @@ const (
 	ready
 )
 
-// New returns a file system for a database in dir, whose logs hold about so many bytes each.
+// New returns a file system for a database in dir, whose logs hold about the given number of bytes each.
 func New(under vfs.FS, dir string, bytes int64) *FS {
 	return &FS{FS: under, dir: dir, spareName: under.PathJoin(dir, spareName), bytes: bytes}
 }
 
-// Clean removes what a process that was killed has left. The database is open, so that no other process has it.
+// Clean removes the prepared file that a killed process left. The database is open, so that no other process uses the
+// file.
 func (f *FS) Clean() error {
 	if err := f.FS.Remove(f.spareName); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -92,8 +94,8 @@ func (f *FS) Clean() error {
 	return nil
 }
 
-// Stop ends what is being prepared, and removes it. It is called while the folder is the caller's still: somebody else may
-// have a file of the same name afterwards.
+// Stop ends the preparation of a file, and removes the prepared file. It must be called while the caller still owns the
+// folder: another process may have a file of the same name afterwards.
 func (f *FS) Stop() error {
 	f.mu.Lock()
 	f.closed = true
@@ -108,13 +110,13 @@ func (f *FS) Stop() error {
 	return f.FS.Remove(f.spareName)
 }
 
-// Close releases the kernel's resources. It comes after Stop, when the database is closed.
+// Close releases the kernel's resources. It is called after Stop, when the database is closed.
 func (f *FS) Close() { f.syncer.close() }
 
 // Unwrap returns the wrapped file system.
 func (f *FS) Unwrap() vfs.FS { return f.FS }
 
-// Create implements vfs.FS: a log is the prepared file, if there is one.
+// Create implements vfs.FS. A log becomes the prepared file, if there is one.
 func (f *FS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if c != category {
 		return f.FS.Create(name, c)
@@ -126,14 +128,14 @@ func (f *FS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return f.wrap(name, file, err)
 }
 
-// ReuseForWrite implements vfs.FS: the prepared file takes the place of an old log that would grow.
+// ReuseForWrite implements vfs.FS. The prepared file replaces an old log that would grow.
 func (f *FS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if c != category {
 		return f.FS.ReuseForWrite(old, name, c)
 	}
 	if info, err := f.FS.Stat(old); err == nil && info.Size() < f.bytes {
 		if file, ok := f.take(name); ok {
-			_ = f.FS.Remove(old) // the database removes what it has no use for when it is opened
+			_ = f.FS.Remove(old) // the database removes unused files when it is opened
 			return f.wrap(name, file, nil)
 		}
 	}
@@ -155,8 +157,8 @@ func (f *FS) wrap(name string, file vfs.File, err error) (vfs.File, error) {
 	return l, nil
 }
 
-// Open implements vfs.FS. A log that is being written ends, for who reads it, where it was durable when it was opened: what
-// comes behind that may be there in part, with holes, and belongs to commits of which nobody was told.
+// Open implements vfs.FS. For a reader, a log that is being written ends at its durable offset at the time of Open:
+// later bytes may be there in part, with holes, and belong to commits that were not acknowledged.
 func (f *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	f.mu.Lock()
 	l := f.live[name]
@@ -200,7 +202,7 @@ func (f *FS) take(name string) (vfs.File, bool) {
 	return file, err == nil
 }
 
-// prepare makes sure that there is a prepared file soon.
+// prepare starts the preparation of a file unless there is one.
 func (f *FS) prepare() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,7 +212,7 @@ func (f *FS) prepare() {
 	f.spare = inPreparation
 	f.preparing.Go(func() {
 		err := f.writeSpare()
-		if err != nil { // logs grow, then; should the disk be full, what was written of the file is in the way
+		if err != nil { // then logs grow; if the disk is full, the partial file would use up space
 			_ = f.FS.Remove(f.spareName)
 		}
 		f.mu.Lock()
@@ -222,7 +224,7 @@ func (f *FS) prepare() {
 	})
 }
 
-// writeSpare writes the prepared file, and makes it durable. Zeros are what a log ends with.
+// writeSpare writes the prepared file and makes it durable. It is filled with zeros, as the end of a log is.
 func (f *FS) writeSpare() error {
 	if usage, err := f.GetDiskUsage(f.dir); err == nil && usage.AvailBytes < spareFree*uint64(f.bytes) {
 		return fmt.Errorf("%d bytes are free", usage.AvailBytes)
@@ -259,18 +261,18 @@ type logFile struct {
 	fs       *FS
 	name     string
 	written  int64
-	durable  atomic.Int64 // so many bytes from the beginning
-	prepared bool         // what comes after it
-	saying   []byte       // what is written, see sayDurable
+	durable  atomic.Int64 // number of durable bytes from the beginning
+	prepared bool         // prepare was called for the next log
+	saying   []byte       // the bytes to write, see sayDurable
 
 	runnable []metrics.Sample
-	byThread int // how many of the next fsyncs a thread waits for
-	backOff  int // what that was the last time
+	byThread int // number of next fsyncs for which a thread waits
+	backOff  int // the last value of byThread
 }
 
 // Write implements vfs.File.
 func (l *logFile) Write(p []byte) (int, error) {
-	l.saying = append(l.saying[:0], p...) // p is Pebble's
+	l.saying = append(l.saying[:0], p...) // p belongs to Pebble
 	sayDurable(l.saying, l.written, l.durable.Load())
 	n, err := l.File.Write(l.saying)
 	l.written += int64(n)
@@ -281,7 +283,7 @@ func (l *logFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Sync implements vfs.File. What a log needs besides its blocks is durable with its data.
+// Sync implements vfs.File. Syncing the data is enough for a log.
 func (l *logFile) Sync() error { return l.SyncData() }
 
 // SyncData implements vfs.File.
@@ -307,7 +309,7 @@ func (l *logFile) dataSync() error {
 	return l.File.SyncData()
 }
 
-// Close implements vfs.File. The log is whole from then on.
+// Close implements vfs.File. Afterwards, readers see the whole log.
 func (l *logFile) Close() error {
 	l.fs.mu.Lock()
 	if l.fs.live[l.name] == l {
@@ -317,8 +319,8 @@ func (l *logFile) Close() error {
 	return l.File.Close()
 }
 
-// noticed says how long it took until an fsync of the kernel was noticed. Where goroutines never stop computing, Go looks for
-// it after ten milliseconds and more, and the thread is the better choice for a while.
+// noticed records how long it took to notice the end of an fsync by the kernel. If goroutines never stop computing, Go
+// polls only after ten milliseconds or more, and a thread is the better choice for a while.
 func (l *logFile) noticed(took time.Duration) {
 	if took < lateSync {
 		l.backOff = 0
@@ -328,7 +330,7 @@ func (l *logFile) noticed(took time.Duration) {
 	l.byThread = l.backOff
 }
 
-// busy says whether goroutines wait for processors. Before Go 1.26, nothing tells.
+// busy reports whether goroutines wait for processors. Before Go 1.26, the metric does not exist, and busy is false.
 func (l *logFile) busy() bool {
 	metrics.Read(l.runnable)
 	v := l.runnable[0].Value

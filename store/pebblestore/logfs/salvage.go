@@ -1,8 +1,8 @@
 package logfs
 
-// Salvage looks at a log that can be read up to end, and returns the records behind that of which all chunks can be read.
-// cut is what can be read of the record that the end cuts, nil if it cuts none. Nothing that it returns may be taken for
-// true: it tells a person what is lost with the rest of the log.
+// Salvage scans a log that can be read up to end, and returns the records after it whose chunks can all be read. cut is
+// the readable part of the record that the end cuts, nil if it cuts none. The result cannot be trusted: it tells a
+// person what is lost with the rest of the log.
 func Salvage(b []byte, number uint32, end int) (cut []byte, records [][]byte) {
 	var r assembly
 	for at := 0; at < end; {
@@ -27,7 +27,7 @@ func Salvage(b []byte, number uint32, end int) (cut []byte, records [][]byte) {
 			at += c.size
 		case len(rest) < syncedHeader && isZero(rest):
 			at += len(rest)
-		default: // nobody knows where the next chunk begins, and the record that goes on here has a gap
+		default: // the next chunk may begin anywhere, and the current record has a gap
 			r.open = nil
 			at++
 		}
@@ -35,13 +35,13 @@ func Salvage(b []byte, number uint32, end int) (cut []byte, records [][]byte) {
 	return cut, r.whole
 }
 
-// assembly makes records of chunks.
+// assembly builds records from chunks.
 type assembly struct {
-	open  []byte // the record that has begun, nil if none has
+	open  []byte // the unfinished record, nil if there is none
 	whole [][]byte
 }
 
-// add adds a chunk, with which the bytes begin. Chunks of a record whose beginning is missing are left out.
+// add adds a chunk, given the bytes that begin with it. It ignores chunks of a record whose beginning is missing.
 func (r *assembly) add(c *chunk, b []byte) {
 	payload := b[headerBytes(c.kind):c.size]
 	switch (c.kind - 1) % 4 {
