@@ -15,43 +15,43 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// BackupFile is a file of a backup: its name, size and SHA-256, and when the store has written it.
+// BackupFile is a file of a backup: its name, size and SHA-256, and when the store wrote it.
 type BackupFile = backup.File
 
-// BackupInfo says where a backup is and what it has written:
+// BackupInfo describes a backup that was made:
 //
 //	Dir      string // of the backup
 //	Files    int
 //	Bytes    int64    // of all files
-//	NewFiles int      // that were not taken from the backup before
+//	NewFiles int      // files that are not shared with the previous backup
 //	NewBytes int64
-//	Notes    []string // what was wrong with the backup before, and was not taken from it for that reason
+//	Notes    []string // faults of the previous backup; the faulty files were not shared
 type BackupInfo = backup.Made
 
-// BackupOptions says how a backup is made. The zero value is usable.
+// BackupOptions are the options of a backup. The zero value is usable.
 type BackupOptions struct {
-	// BytesPerSecond bounds how fast files are read. 0 = DefaultBackupRate; negative = not at all.
+	// BytesPerSecond bounds how fast files are read. 0 = DefaultBackupRate; negative = no bound.
 	BytesPerSecond int64
-	// Full has Backup and BackupDir share nothing with the newest backup of the place. Otherwise the tables that are shared are
-	// compared with their SHA-256 in turn, an eighth of them each time; one that is damaged is not shared.
+	// Full makes Backup and BackupDir share no files with the newest backup of the place. Without it, each backup
+	// compares an eighth of the shared tables with their SHA-256, in turn; damaged tables are not shared.
 	Full bool
 	// Have are files of an earlier backup that WriteBackup leaves out of the stream, if the store still has them.
 	Have []BackupFile
 }
 
-// DefaultBackupRate is how many bytes a backup reads in a second. A disk does several times that, so that a host which
-// commits meanwhile has most of it.
+// DefaultBackupRate is how many bytes a backup reads per second. Disks are several times as fast, so most of the
+// disk's throughput is left for commits.
 const DefaultBackupRate = 64 << 20
 
-// checkpointer is a store that backups are made of.
+// checkpointer is a store that supports backups.
 type checkpointer interface {
 	Checkpoint() (dir string, remove func() error, err error)
 }
 
-// Backup makes a backup of everything that is durable when it is called, of all namespaces, in a place: a directory of
-// backups, which it creates if need be. Files that the newest backup of the place has are shared with it by hard links.
-// The backup is durable when it returns; after an error there is none. The host continues meanwhile. ErrLocked if
-// another backup is being made in the place.
+// Backup backs up everything that is durable when it is called, in all namespaces, to a place: a directory of
+// backups, which it creates if need be. Files that the newest backup of the place has are shared with it by hard
+// links. The backup is durable on return; after an error there is none. The host continues meanwhile. ErrLocked if
+// another backup to the place is in progress.
 func (h *Host) Backup(ctx context.Context, place string, opts BackupOptions) (*BackupInfo, error) {
 	made, err := backup.Create(ctx, place, opts.create(), func(ctx context.Context, have []backup.File, w io.Writer) error {
 		opts.Have = have
@@ -60,8 +60,8 @@ func (h *Host) Backup(ctx context.Context, place string, opts BackupOptions) (*B
 	return made, translate(err)
 }
 
-// WriteBackup writes a backup as a tar stream, the manifest last: a stream that ends without an error of WriteBackup is
-// whole. Restore reads it, unless files were left out of it. Tables that the store writes anew meanwhile need room on
+// WriteBackup writes a backup as a tar stream, the manifest last. The stream is complete if WriteBackup returns no
+// error. Restore reads it, unless Have left files out of it. Tables that the store rewrites meanwhile take space on
 // the disk until WriteBackup returns.
 func (h *Host) WriteBackup(ctx context.Context, w io.Writer, opts BackupOptions) error {
 	s, ok := h.below.(checkpointer)
@@ -91,7 +91,8 @@ func (o *BackupOptions) create() backup.CreateOptions {
 	return backup.CreateOptions{Full: o.Full, BytesPerSecond: o.rate()}
 }
 
-// BackupDir is Host.Backup of a data directory that no host has open, of which it changes nothing. cfg gives Dir and Clock.
+// BackupDir is Host.Backup for a data directory that no host has open. It does not change the directory. cfg gives
+// Dir and Clock.
 func BackupDir(ctx context.Context, cfg Config, place string, opts BackupOptions) (*BackupInfo, error) {
 	made, err := backup.Create(ctx, place, opts.create(), func(ctx context.Context, have []backup.File, w io.Writer) error {
 		opts.Have = have
@@ -100,7 +101,7 @@ func BackupDir(ctx context.Context, cfg Config, place string, opts BackupOptions
 	return made, translate(err)
 }
 
-// WriteBackupDir is Host.WriteBackup of a data directory that no host has open.
+// WriteBackupDir is Host.WriteBackup for a data directory that no host has open.
 func WriteBackupDir(ctx context.Context, cfg Config, w io.Writer, opts BackupOptions) error {
 	cfg = cfg.withDefaults()
 	dir := filepath.Join(cfg.Dir, storeName)
@@ -110,7 +111,7 @@ func WriteBackupDir(ctx context.Context, cfg Config, w io.Writer, opts BackupOpt
 	if err := pebblestore.CheckFormat(dir); err != nil {
 		return translate(err)
 	}
-	seen, err := pebblestore.Look(dir) // an earlier release can restore a backup of what it has left
+	seen, err := pebblestore.Look(dir) // so that an earlier release can restore a backup of its own data
 	if err != nil {
 		return translate(err)
 	}
@@ -123,18 +124,18 @@ func WriteBackupDir(ctx context.Context, cfg Config, w io.Writer, opts BackupOpt
 	return translate(errors.Join(err, lock.Close()))
 }
 
-// storeName is the folder of the store in a data directory.
+// storeName is the name of the store's folder in a data directory.
 const storeName = "store"
 
 func noData(dir string) error {
 	return &joined{fmt.Errorf("%s holds no data of wfhost", dir), ErrNotFound}
 }
 
-// RestoreOptions says how a backup is restored.
+// RestoreOptions are the options of a restore.
 type RestoreOptions struct {
-	// AsCopy makes the data a copy: a host that opens it answers what only reads, and refuses the rest with ErrCopy, until
-	// Host.ReleaseCopy. So two copies of one store never act at the same time by mistake: both would wake the same runs, and
-	// make the same attempts of steps under the same idempotency keys.
+	// AsCopy makes the data a copy: until Host.ReleaseCopy, a host that opens it answers reads and refuses everything
+	// else with ErrCopy. This prevents two copies of one store from acting at the same time: both would wake the same
+	// runs, and make the same attempts of steps under the same idempotency keys.
 	AsCopy bool
 }
 
@@ -142,13 +143,13 @@ type RestoreOptions struct {
 type RestoreInfo struct {
 	Backup  string    `json:"backup,omitempty"` // its path; empty for a stream
 	Time    time.Time `json:"time"`             // of the data
-	Release string    `json:"release"`          // of wfhost that made the backup
+	Release string    `json:"release"`          // the version of wfhost that made the backup
 }
 
-// Restore makes a backup the data of a directory, which must be empty or not be there; durable on return. from is a
-// backup, a place whose newest backup is taken, or a file that WriteBackup has written. The SHA-256 of each file is
-// checked. If it is cut, a host refuses the directory. The answer says which backup it was: the newest one of a place
-// is that with the last name.
+// Restore restores a backup into a directory, which must be empty or missing; durable on return. from is a backup, a
+// place, whose newest backup is taken, or a file that WriteBackup has written. Restore checks the SHA-256 of each
+// file. A host refuses the directory if Restore was interrupted. The result names the backup: the newest one of a
+// place is the one with the last name.
 func Restore(ctx context.Context, from, dir string, opts RestoreOptions) (*RestoreInfo, error) {
 	of, m, err := backup.Restore(ctx, from, dir, opts.AsCopy)
 	if err != nil {
@@ -157,7 +158,7 @@ func Restore(ctx context.Context, from, dir string, opts RestoreOptions) (*Resto
 	return &RestoreInfo{Backup: of, Time: m.Time, Release: m.Release}, nil
 }
 
-// RestoreFrom is Restore from a stream of WriteBackup.
+// RestoreFrom is Restore from a stream that WriteBackup has written.
 func RestoreFrom(ctx context.Context, r io.Reader, dir string, opts RestoreOptions) (*RestoreInfo, error) {
 	m, err := backup.RestoreStream(ctx, r, dir, opts.AsCopy)
 	if err != nil {
@@ -172,13 +173,13 @@ type copied interface {
 	ReleaseCopy() error
 }
 
-// IsCopy reports whether the data is a copy in which nothing happens yet.
+// IsCopy reports whether the data is a copy that was not released yet.
 func (h *Host) IsCopy() bool {
 	s, ok := h.below.(copied)
 	return ok && s.IsCopy()
 }
 
-// refuseCopy returns why nothing may happen to runs, nil if it may.
+// refuseCopy returns ErrCopy for a copy that was not released, and nil otherwise.
 func (h *Host) refuseCopy() error {
 	if h.IsCopy() {
 		return store.ErrCopy
@@ -186,9 +187,8 @@ func (h *Host) refuseCopy() error {
 	return nil
 }
 
-// ReleaseCopy lets a copy act: from then on it is data like any other, durable on return. If Run is in flight, runs
-// wake at once whose deadlines have passed. It does nothing to data that is no copy. See to it that the host of the
-// original has ended.
+// ReleaseCopy turns a copy into ordinary data that may act, durable on return. If Run is in flight, runs whose
+// deadlines have passed wake at once. It does nothing to data that is no copy. Stop the host of the original first.
 func (h *Host) ReleaseCopy(ctx context.Context) error {
 	s, ok := h.below.(copied)
 	if !ok || !h.copied {
@@ -207,9 +207,9 @@ func (h *Host) ReleaseCopy(ctx context.Context) error {
 	return h.AcquirePartitions(ctx, all...)
 }
 
-// UpgradeStore raises the database of a data directory that no host has open to the newest format of Pebble that this
-// release writes, and returns the format before and after. Nothing else does that, so that the release before can open
-// what this one has used, until then.
+// UpgradeStore raises the database of a data directory that no host has open to the newest Pebble format of this
+// release, and returns the format before and after. No other call does that. Until then, the previous release can
+// open data that this one has used.
 func UpgradeStore(dir string) (before, after int, err error) {
 	path := filepath.Join(dir, storeName)
 	if _, err := os.Stat(path); err != nil {
@@ -219,7 +219,7 @@ func UpgradeStore(dir string) (before, after int, err error) {
 	return before, after, translate(err)
 }
 
-// release is the version of this program, as Go knows it.
+// release returns the version of this program from its build info.
 func release() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

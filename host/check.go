@@ -18,54 +18,55 @@ import (
 	"github.com/wfhost/wfhost/store/seal"
 )
 
-// CheckOutcome says what came of the check, or the migration, of one run.
+// CheckOutcome is the outcome of the check, or the migration, of one run.
 type CheckOutcome string
 
 // The outcomes.
 const (
-	// CheckCompatible: the module does all that the run's journal records.
+	// CheckCompatible: the module makes the calls that the run's journal records.
 	CheckCompatible CheckOutcome = "compatible"
-	// CheckDiverges: it does something else, at an entry that is named.
+	// CheckDiverges: the workflow does not do what the journal records, from RunCheck.Entry on.
 	CheckDiverges CheckOutcome = "diverges"
-	// CheckNotChecked: the run could not be replayed to its end, for a reason that is given.
+	// CheckNotChecked: the run could not be replayed to its end; RunCheck.Reason says why.
 	CheckNotChecked CheckOutcome = "not_checked"
-	// CheckMigrated: the run continues under the other version. Only Migrate returns it, and the next one.
+	// CheckMigrated: the run continues under the other version. Only Migrate returns this outcome and CheckUnchanged.
 	CheckMigrated CheckOutcome = "migrated"
-	// CheckUnchanged: the run has the version already.
+	// CheckUnchanged: the run already has the version.
 	CheckUnchanged CheckOutcome = "unchanged"
 )
 
 // RunCheck is the report of one run.
 type RunCheck struct {
 	RunID     string       `json:"run"`
-	Version   uint32       `json:"version,omitempty"` // that the run had
+	Version   uint32       `json:"version,omitempty"` // the version before
 	Status    Status       `json:"status,omitempty"`
 	Iteration uint32       `json:"iteration,omitempty"`
-	Entries   uint64       `json:"entries"` // of the journal, when it was read: the run may have continued since
+	Entries   uint64       `json:"entries"` // length of the journal when it was read; the run may have continued since
 	Outcome   CheckOutcome `json:"outcome"`
-	// Entry is the seq of the entry at which the workflow diverges, Journal what is there, and Workflow what the workflow did.
+	// Entry is the seq at which the workflow diverges, Journal is the entry there, and Workflow what the workflow
+	// did.
 	Entry    *uint64 `json:"entry,omitempty"`
 	Journal  string  `json:"journal,omitempty"`
 	Workflow string  `json:"workflow,omitempty"`
 	// Reason is a sentence that says why the outcome is not compatible or migrated.
 	Reason string   `json:"reason,omitempty"`
-	Notes  []string `json:"notes,omitempty"` // what is worth knowing of a compatible run, such as changed inputs of steps
+	Notes  []string `json:"notes,omitempty"` // remarks on a compatible run, such as changed inputs of steps
 }
 
-// CheckSummary counts the reports.
+// CheckSummary counts reports by outcome.
 type CheckSummary struct {
 	Workflow   string `json:"workflow"`
-	Version    uint32 `json:"version,omitempty"` // to which runs were migrated
+	Version    uint32 `json:"version,omitempty"` // the version that runs were migrated to
 	Module     string `json:"module"`            // SHA-256 in hexadecimal
 	Runs       int64  `json:"runs"`
-	Compatible int64  `json:"compatible"` // those that were migrated are not among them
+	Compatible int64  `json:"compatible"` // without migrated runs
 	Diverging  int64  `json:"diverging"`
 	NotChecked int64  `json:"not_checked"`
 	Migrated   int64  `json:"migrated,omitempty"`
 	Unchanged  int64  `json:"unchanged,omitempty"`
 }
 
-// Fits reports whether no run diverges, or could not be checked.
+// Fits reports whether every run was checked and none diverges.
 func (s *CheckSummary) Fits() bool { return s.Diverging+s.NotChecked == 0 }
 
 func (s *CheckSummary) count(c *RunCheck) {
@@ -85,34 +86,35 @@ func (s *CheckSummary) count(c *RunCheck) {
 }
 
 const (
-	// DefaultCheckCPU is what the replay of one run may compute: as much as a run between two waits.
+	// DefaultCheckCPU is the default of CheckOptions.CPU: as much as a run may compute between two waits.
 	DefaultCheckCPU = 10 * time.Second
-	// MaxCheckCPU bounds CheckOptions.CPU: a journal of 50,000 entries is replayed in seconds.
+	// MaxCheckCPU bounds CheckOptions.CPU. A journal of 50,000 entries is replayed in seconds.
 	MaxCheckCPU = 10 * time.Minute
-	// fuelPerSecond is how much fuel is a second of CheckOptions.CPU.
+	// fuelPerSecond is the fuel for one second of CheckOptions.CPU.
 	fuelPerSecond = 1_000_000_000
-	// maxChecks and maxOwnChecks bound the checks and migrations at a time, of all namespaces and of one: each has a
-	// module and some journals in memory, and takes as long as it has runs.
+	// maxChecks and maxOwnChecks bound the concurrent checks and migrations, of all namespaces and of one. Each has a
+	// module and some journals in memory, and its duration grows with the number of runs.
 	maxChecks    = 8
 	maxOwnChecks = 2
 	// MaxCheckParallel bounds CheckOptions.Parallel: each replay has a journal in memory, and an instance.
 	MaxCheckParallel = 16
 )
 
-// CheckOptions says how runs are checked. The zero value checks the live runs.
+// CheckOptions are the options of a check. The zero value checks the live runs.
 type CheckOptions struct {
-	// Ended also checks the runs that have ended within this time. Zero checks none of them.
+	// Ended also checks the runs that have ended within this time. Zero checks live runs only.
 	Ended time.Duration
-	// CPU is what the replay of one run may compute at most, about. A run whose replay
-	// takes more is not checked. Zero is DefaultCheckCPU; at most MaxCheckCPU.
+	// CPU roughly bounds what the replay of one run may compute. A run whose replay takes more is not checked. Zero
+	// is DefaultCheckCPU; at most MaxCheckCPU.
 	CPU time.Duration
-	// Parallel is how many runs are replayed at a time. They take places among the guests that compute, see
-	// Config.MaxInstances. Zero is half of the processors, at least 1; at most MaxCheckParallel.
+	// Parallel is how many runs are replayed at a time. Replays count against Config.MaxInstances. Zero is half of
+	// the processors, at least 1; at most MaxCheckParallel.
 	Parallel int
-	// Each, if set, is called with each report, by one goroutine at a time, in no order. An error that it returns ends
-	// the check.
+	// Each, if set, is called with each report, one call at a time, in no particular order. If it returns an error,
+	// the check ends.
 	Each func(RunCheck) error
-	// Progress, if set, is called before the first run and after each one: how many are done, and about how many there are.
+	// Progress, if set, is called before the first run and after each one with the number of runs done and an
+	// estimate of the total.
 	Progress func(done, total int64)
 }
 
@@ -132,15 +134,15 @@ func (o *CheckOptions) check() error {
 
 func (o *CheckOptions) fuel() int64 { return int64(o.CPU.Seconds() * fuelPerSecond) }
 
-// Check replays the live runs of a workflow against a module, in memory. The module is compiled as for an upload and is
-// not stored; runs are only read, one journal at a time, and continue meanwhile: each report says at which length a run
-// was looked at.
+// Check replays the live runs of a workflow against a module, in memory. The module is compiled as for an upload and
+// is not stored. Runs are only read, one journal at a time, and continue meanwhile: each report has the length of the
+// journal that was replayed.
 //
-// The module does what a journal records if it makes the same calls in the same order, with the same names. The length
-// of a sleep and the options of a step may differ; the input of a step may differ where the step has ended, which is a
-// note. Where the journal ends the workflow may wait, make a new call, or return. It must not fail there.
+// The module does what a journal records if it makes the same calls in the same order, with the same names. The
+// length of a sleep and the options of a step may differ. The input of a step may differ if the step has ended; a
+// note says so. At the end of the journal the workflow may wait, make a new call, or return. It must not fail there.
 //
-// The workflow may be empty where the module lists exactly one. ErrInvalid if the module does not list it, ErrNotFound
+// The workflow may be empty if the module lists exactly one. ErrInvalid if the module does not list it, ErrNotFound
 // if it has no version, ErrRejected if the module cannot be a workflow, ErrBusy if too many uploads and checks wait.
 func (s *scope) Check(ctx context.Context, workflow string, wasm []byte, opts CheckOptions) (CheckSummary, error) {
 	sum := CheckSummary{}
@@ -174,13 +176,13 @@ func (s *scope) Check(ctx context.Context, workflow string, wasm []byte, opts Ch
 	return sum, err
 }
 
-// candidate compiles a module that is not stored, and completes the name of the workflow.
+// candidate compiles a module without storing it, and sets the name of the workflow if it is empty.
 func (s *scope) candidate(ctx context.Context, workflow *string, wasm []byte) (*module.Module, error) {
 	mod, _, err := s.prepared(ctx, workflow, wasm)
 	return mod, err
 }
 
-// prepared is candidate, and returns the description of the module.
+// prepared is candidate, and also returns the description of the module.
 func (s *scope) prepared(ctx context.Context, workflow *string, wasm []byte) (*module.Module, []byte, error) {
 	if _, err := validate.Scan(wasm); err != nil {
 		return nil, nil, translate(err)
@@ -213,32 +215,32 @@ func (s *scope) prepared(ctx context.Context, workflow *string, wasm []byte) (*m
 	return mod, description, nil
 }
 
-// liveStatuses are those of runs that have not ended.
+// liveStatuses are the statuses of runs that have not ended.
 var liveStatuses = []Status{Queued, Running, Sleeping, Waiting, Paused, Stuck}
 
-// pass is one walk over runs.
+// pass is a walk over runs: a check or a migration.
 type pass struct {
 	s        *scope
 	ns       store.NamespaceID
 	workflow string
-	runs     []string // only these; nil = all
-	from     uint32   // only of this version; 0 = any
+	runs     []string // only these runs; nil = all
+	from     uint32   // only runs of this version; 0 = any
 	opts     CheckOptions
 	do       func(ctx context.Context, key store.RunKey) (RunCheck, error)
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	sum   *CheckSummary
 	about int64
 }
 
 // checking counts the checks and migrations in progress.
 type checking struct {
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	all int
 	by  map[store.NamespaceID]int
 }
 
-// begin counts one more until end is called, or returns ErrBusy.
+// begin counts a check until end is called, or returns ErrBusy.
 func (c *checking) begin(ns store.NamespaceID) (end func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,7 +264,7 @@ func (c *checking) begin(ns store.NamespaceID) (end func(), err error) {
 	}, nil
 }
 
-// all does what the pass is for with each run. An error ends the walk.
+// all processes each run. An error ends the walk.
 func (p *pass) all(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -300,7 +302,7 @@ func (p *pass) all(ctx context.Context) error {
 	return translate(context.Cause(ctx))
 }
 
-// one does it with one run, and reports what came of that.
+// one processes one run and reports the outcome.
 func (p *pass) one(ctx context.Context, key store.RunKey) error {
 	if ctx.Err() != nil {
 		return nil
@@ -330,7 +332,7 @@ func (p *pass) progress() {
 	}
 }
 
-// total returns about how many runs there are.
+// total estimates the number of runs.
 func (p *pass) total(ctx context.Context) (n int64, err error) {
 	if p.runs != nil {
 		return int64(len(p.runs)), nil
@@ -348,7 +350,7 @@ func (p *pass) total(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// keys walks over the runs.
+// keys yields the keys of the runs.
 func (p *pass) keys(ctx context.Context) iter.Seq2[store.RunKey, error] {
 	return func(yield func(store.RunKey, error) bool) {
 		for _, id := range p.runs {
@@ -375,7 +377,7 @@ func (p *pass) keys(ctx context.Context) iter.Seq2[store.RunKey, error] {
 	}
 }
 
-// reportOf says what a replay has shown.
+// reportOf converts the result of a replay to a report.
 func reportOf(key store.RunKey, r *check.Result) RunCheck {
 	c := RunCheck{RunID: key.ID, Version: r.State.Version, Status: r.State.Status, Iteration: r.State.Iteration,
 		Entries: uint64(r.State.Length), Reason: r.Reason, Notes: r.Notes}
@@ -392,10 +394,10 @@ func reportOf(key store.RunKey, r *check.Result) RunCheck {
 	return c
 }
 
-// CheckData is Check of a data directory that no host has open, or of a backup, or of the newest backup of a place. cfg
-// says how modules are compiled; its Dir and Store are not used. The namespace may be empty for the default one.
-// ErrLocked if a host has the data open: check against that, or a backup of it. ErrKey if the data is encrypted and
-// cfg.Codec does not have the key, or is not set.
+// CheckData is Check for a data directory that no host has open, or for a backup, or for the newest backup of a
+// place. cfg says how modules are compiled; its Dir and Store are not used. An empty namespace is the default one.
+// ErrLocked if a host has the data open: then use Host.Check, or CheckData with a backup. ErrKey if the data is
+// encrypted and cfg.Codec does not have the key, or is not set.
 func CheckData(ctx context.Context, path string, cfg Config, namespace, workflow string, wasm []byte,
 	opts CheckOptions) (sum CheckSummary, err error) {
 	at, err := locate(ctx, path)
@@ -426,7 +428,7 @@ func CheckData(ctx context.Context, path string, cfg Config, namespace, workflow
 	return sum, err
 }
 
-// withReader calls do with a host that has a store which can only be read, and owns nothing.
+// withReader calls do with a host on a read-only store. The host owns no partitions.
 func withReader(ctx context.Context, s store.Store, cfg Config, do func(*Host) error) (err error) {
 	cache, err := os.MkdirTemp("", "wfhost-read-")
 	if err != nil {

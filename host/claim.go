@@ -14,22 +14,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// OnlyWorkflows has an upload make versions of these workflows of the module and of no others. They are named by that: each gets
-// its version even if another module had it before, with the grants of its version before where the upload gives none.
-// ErrInvalid if the module lists workflows and one of these is not among them.
+// OnlyWorkflows restricts an upload to these workflows of the module. This counts as naming them: each gets a version
+// even if its latest version has another module, and inherits the grants of that version where the upload gives none.
+// ErrInvalid if the module lists workflows and one of these is missing.
 func OnlyWorkflows(names ...string) UploadOption {
 	return func(u *upload) { u.only = append(u.only, names...) }
 }
 
-// claim is what an upload wants to make versions of.
+// claim is the set of workflows that an upload makes versions of.
 type claim struct {
-	names  []string // of these
-	named  []string // these were named by the caller
-	listed []string // all that the module lists, in its order; of a module that lists none, its one
+	names  []string // the workflows that get a version
+	named  []string // the workflows that the caller named
+	listed []string // all workflows that the module lists, in its order; if it lists none, its only one
 }
 
-// claimOf reads which workflows a module lists, and chooses those that the caller wants. All that the module lists, if the caller
-// names one of them or none; those of OnlyWorkflows, if there are any.
+// claimOf reads the workflows that a module lists and selects those for the upload: the workflows of OnlyWorkflows if
+// there are any, otherwise all, whether the caller names one of them or none.
 func claimOf(ctx context.Context, name string, only []string, description []byte) (c claim, err error) {
 	c.listed, err = listedBy(description)
 	if err != nil {
@@ -73,7 +73,7 @@ func claimOf(ctx context.Context, name string, only []string, description []byte
 	return c, nil
 }
 
-// listedBy returns the names of the workflows in a description; nil if there are none.
+// listedBy returns the names of the workflows in a description; nil if it lists none.
 func listedBy(description []byte) ([]string, error) {
 	d, err := schema.Read(description)
 	if err != nil {
@@ -95,13 +95,13 @@ func listedBy(description []byte) ([]string, error) {
 	return names, nil
 }
 
-// deciding has a mutex for the uploads of a namespace; some namespaces share one. It is held from reading the latest versions
-// until those that follow them are there, so that no upload of this process comes in between, by whichever host. No other
-// process has the store open.
+// deciding has a mutex for the uploads of a namespace; some namespaces share a mutex. It is held from reading the
+// latest versions until the next versions are stored, so that no other upload of this process, on any host,
+// intervenes. No other process has the store open.
 var deciding [64]sync.Mutex
 
-// decide says which versions an upload makes, and with which grants. It returns the numbers of the versions before them.
-// ErrConflict if one of the workflows is not the caller's to give.
+// decide determines the versions that an upload makes, and their grants. It returns the numbers of the versions
+// before them. ErrConflict if the caller may not replace one of the workflows.
 func (s *scope) decide(ctx context.Context, ns store.NamespaceID, c claim, wasm []byte, u *upload) ([]store.VersionSpec,
 	map[string]uint32, error) {
 	m, d := s.h.store.Modules(), store.Digest(sha256.Sum256(wasm))
@@ -146,7 +146,7 @@ func (s *scope) decide(ctx context.Context, ns store.NamespaceID, c claim, wasm 
 	return specs, before, s.roomForVersions(ctx, ns, specs)
 }
 
-// some joins the first few of a list.
+// some joins the first few items of a list.
 func some(list []string) string {
 	const few = 5
 	if len(list) > few {
@@ -155,13 +155,13 @@ func some(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// covers reports whether the caller has named the workflow of a version, or another one that has its latest version from the same
-// module.
+// covers reports whether the caller named the workflow of a version, or another workflow whose latest version is from
+// the same module.
 func (c *claim) covers(v store.Version, latest map[string]store.Version) bool {
 	return slices.ContainsFunc(c.named, func(n string) bool { return n == v.Workflow || latest[n].Module == v.Module })
 }
 
-// sameList reports whether the caller has named no workflow, and the module of a version lists the same ones as the new module.
+// sameList reports whether the caller named no workflow and the module of v lists the same workflows as the new module.
 func (c *claim) sameList(ctx context.Context, m store.ModuleStore, v store.Version) (bool, error) {
 	if len(c.named) > 0 {
 		return false, nil
@@ -171,7 +171,7 @@ func (c *claim) sameList(ctx context.Context, m store.ModuleStore, v store.Versi
 		return false, err
 	}
 	listed, err := listedBy(info.DescriptionJSON)
-	if err != nil { // it was uploaded when there was no bound
+	if err != nil { // it was uploaded before there was a bound
 		return false, nil //nolint:nilerr // and has another list
 	}
 	if len(listed) == 0 {

@@ -6,9 +6,9 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// Clock is the clock of a host. The zero Config uses the machine's clock, and tests use that of package hosttest. A program
-// may implement its own. The host calls it from many goroutines, some of which hold locks, so its methods must not block or
-// call the host.
+// Clock is the clock of a host. The zero Config uses the machine's clock; tests use the clock of package hosttest. A
+// program may implement its own. The host calls it from many goroutines and while it holds locks, so its methods must
+// not block or call the host.
 //
 // A Clock should implement Stepper if it can.
 type Clock interface {

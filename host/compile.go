@@ -13,17 +13,17 @@ import (
 	"github.com/wfhost/wfhost/host/internal/slots"
 )
 
-// CompileLimits bound the compilation of one module in a process of its own. A module that reaches one of them is
-// refused with a sentence that names it. Two modules are compiled at a time; others wait.
+// CompileLimits limit the compilation of a module in a process of its own. A module that exceeds a limit is refused
+// with a sentence that names the limit. Two modules are compiled at a time; further modules wait.
 //
 //	CPU    time.Duration // of user and system mode together; default 1 min; not on Windows
 //	Wall   time.Duration // from the start of the process; default 2 min
 //	Memory int64         // bytes that the process has from the system; default 2 GiB
 type CompileLimits = module.CompileLimits
 
-// CompilerMain compiles a module and ends the process, if the process was started for that by a host with Config.Compiler;
-// otherwise it returns at once. It is called at the very beginning of main, before anything that the program does only once:
-// opening files, listening, parsing its command line.
+// CompilerMain compiles a module and exits, if the process was started as a compiler by a host with Config.Compiler.
+// Otherwise it returns at once. Call it at the very beginning of main, before the program opens files, listens or
+// parses its command line.
 //
 //	func main() {
 //		host.CompilerMain()
@@ -34,11 +34,11 @@ func CompilerMain() {
 	}
 }
 
-// SelfCompiler returns the command line for Config.Compiler that starts this program again, whose main calls
-// CompilerMain first. It returns nil, with which modules are compiled in the process itself, if the system does not
-// tell where the program is.
+// SelfCompiler returns a command line for Config.Compiler that starts this program again. The program's main must
+// call CompilerMain first. If the system does not tell where the program is, it returns nil, and modules are compiled
+// in this process.
 func SelfCompiler() []string {
-	const self = "/proc/self/exe" // the program that runs, though its file may have been replaced
+	const self = "/proc/self/exe" // the running program, even if its file was replaced
 	if _, err := os.Stat(self); err == nil {
 		return []string{self}
 	}
@@ -49,7 +49,7 @@ func SelfCompiler() []string {
 	return []string{path}
 }
 
-// build returns what compiles modules in a process of its own, nil if Config asks for none.
+// build returns the function that compiles modules in another process, nil if Config asks for none.
 func (c *Config) build() (func(ctx context.Context, wasm []byte, dir string) error, error) {
 	l := c.CompileLimits
 	if l.CPU < 0 || l.Wall < 0 || l.Memory < 0 {
@@ -58,14 +58,14 @@ func (c *Config) build() (func(ctx context.Context, wasm []byte, dir string) err
 	if len(c.Compiler) == 0 {
 		return nil, nil
 	}
-	if module.IsChild() { // or it would start itself again, and so on
+	if module.IsChild() { // else it would start itself again, endlessly
 		return nil, fmt.Errorf("%w: this process was started to compile a module, and its main does not begin with host.CompilerMain",
 			ErrInvalid)
 	}
 	return module.NewCompiler(c.Compiler, l).Build, nil
 }
 
-// rejected makes an error of compiling and starting a module one that says so, unless it says nothing of the module.
+// rejected marks a compile or start-up error with ErrRejected, unless the module is not the cause.
 func rejected(err error) error {
 	if errors.Is(err, slots.ErrFull) {
 		return &joined{fmt.Errorf("the module cannot be taken now, others are compiled and started: %w", err), ErrBusy}

@@ -11,30 +11,30 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// DefaultDiskReserve is the default of Config.DiskReserve on disks that are larger than ten times that.
+// DefaultDiskReserve is the default of Config.DiskReserve on disks larger than ten times that.
 const DefaultDiskReserve = datadir.DefaultReserve
 
-// DiskFullError says why new work was refused because of the disk. errors.Is(err, ErrDiskFull) is true. Besides the
-// state of the disk (Free, Total and Reserve, in bytes) it has
+// DiskFullError says why new work was refused because of the disk. errors.Is(err, ErrDiskFull) is true. In addition
+// to the state of the disk (Free, Total and Reserve, in bytes) it has
 //
 //	Need uint64 // bytes that the request would take; 0 if its size does not matter
 type DiskFullError = datadir.FullError
 
-// DiskState is what a host knows of the disk that holds its store.
+// DiskState is the state of the disk that holds a host's store.
 type DiskState struct {
 	Path    string `json:"path"`    // the directory of the store
 	Free    uint64 `json:"free"`    // bytes that the host may still write
 	Total   uint64 `json:"total"`   // bytes of the file system
-	Reserve uint64 `json:"reserve"` // bytes of Free that are kept for existing runs: see Config.DiskReserve
+	Reserve uint64 `json:"reserve"` // bytes of Free that are reserved for existing runs: see Config.DiskReserve
 	Full    bool   `json:"full"`    // starts, signals and uploads are refused with ErrDiskFull
-	Stalls  uint64 `json:"stalls"`  // operations of the disk that took longer than two seconds, since Open
+	Stalls  uint64 `json:"stalls"`  // disk operations that took longer than two seconds, since Open
 }
 
 func diskState(s datadir.State) DiskState {
 	return DiskState{Path: s.Path, Free: s.Free, Total: s.Total, Reserve: s.Reserve, Full: s.Full, Stalls: s.Stalls}
 }
 
-// Disk looks at the disk that holds the store. ErrNotFound if the store of Config.Store does not say.
+// Disk returns the state of the disk that holds the store. ErrNotFound if Config.Store does not report it.
 func (h *Host) Disk() (DiskState, error) {
 	s, err := h.disk.Look()
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -43,7 +43,7 @@ func (h *Host) Disk() (DiskState, error) {
 	return diskState(s), err
 }
 
-// newGauge returns what looks at the disk of the host's store.
+// newGauge returns the gauge for the disk of the host's store.
 func (h *Host) newGauge() *datadir.Gauge {
 	cfg := datadir.Config{Reserve: h.cfg.DiskReserve, Changed: func(s datadir.State) {
 		text, level := "the disk has room again; new work is accepted", h.cfg.Logger.Info
@@ -61,16 +61,16 @@ func (h *Host) newGauge() *datadir.Gauge {
 	return datadir.New(cfg)
 }
 
-// roomOnDisk refuses something new that brings so many bytes, if the disk has no room for it. What lets runs end, or deletes
-// them, is not asked about.
+// roomOnDisk returns an error if the disk has no room for new work of this size. Work that ends or deletes runs does
+// not call it.
 func (h *Host) roomOnDisk(bytes int) error { return translate(h.disk.Admit(bytes)) }
 
-// diskInterval is how often Run looks at the disk, beside each request. A look costs a microsecond, and a disk is filled in
-// minutes.
+// diskInterval is how often Run checks the disk, in addition to the check at each request. A check takes a
+// microsecond, and a disk takes minutes to fill.
 const diskInterval = 10 * time.Second
 
-// watchStore stops the host when the store fails by itself, until ctx is done. A failed commit says so as well, but a
-// host whose runs all sleep may make none for a year.
+// watchStore stops the host when the store fails by itself, until ctx is done. A failed commit also reports that, but
+// a host whose runs all sleep may make no commit for a year.
 func (h *Host) watchStore(ctx context.Context) {
 	s, ok := h.below.(store.Failing)
 	if !ok {
@@ -83,12 +83,12 @@ func (h *Host) watchStore(ctx context.Context) {
 	}
 }
 
-// moduleTimes is by how much the size of a module is multiplied: it is written twice, as all that is admitted, and its
-// compiled code is four times as large, about, which is kept beside the store.
+// moduleTimes multiplies the size of a module: the module is written twice, like all admitted data, and its compiled
+// code, about four times as large, is kept beside the store.
 const moduleTimes = 3
 
-// watchDisk looks at the disk every now and then until ctx is done, so that its state is logged though nobody asks for
-// anything. It waits by the machine's clock, as keepSwept does.
+// watchDisk checks the disk periodically until ctx is done, so that its state is logged even without requests. It
+// waits by the machine's clock, as keepSwept does.
 func (h *Host) watchDisk(ctx context.Context) {
 	var said string
 	for {
@@ -108,8 +108,8 @@ func (h *Host) watchDisk(ctx context.Context) {
 	}
 }
 
-// lookAtDisk looks at the disk once. If less than twice the reserve is free, the store gives back the room of all that was
-// deleted, before the disk is full. What cannot be known of the disk is no error: the store finds out what it means.
+// lookAtDisk checks the disk once. If less than twice the reserve is free, the store reclaims the space of deleted
+// data before the disk is full. Errors in reading the state of the disk are ignored here: the store finds out.
 func (h *Host) lookAtDisk(ctx context.Context) error {
 	s, err := h.disk.Look()
 	if st, ok := h.below.(store.Reclaiming); ok && err == nil && s.Free < 2*s.Reserve {
@@ -118,7 +118,7 @@ func (h *Host) lookAtDisk(ctx context.Context) error {
 	return nil
 }
 
-// roomForJournals makes the room for journals, nil if they are not bounded.
+// roomForJournals returns the budget for journals, nil if they are not bounded.
 func (h *Host) roomForJournals() *room.Budget {
 	if h.cfg.JournalBytes >= 0 {
 		var behind func() bool

@@ -10,16 +10,16 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// ElsewhereError is the ErrConflict of a run that is to continue in a namespace while another one of the host has it. Its
-// text does not name the other one: who may act in a namespace need not know which others there are. Show Detail to
-// those who may read the namespace Namespace.
+// ElsewhereError is the ErrConflict of a run that is to continue in a namespace although another namespace of the
+// host has it. Its text does not name that namespace: callers with rights in one namespace need not know other
+// namespaces. Show Detail only to callers who may read the namespace Namespace.
 type ElsewhereError struct {
 	RunID     string
-	Namespace string // that has the run
-	Adopted   bool   // it was moved there; otherwise it lives there, and was not moved
+	Namespace string // the namespace that has the run
+	Adopted   bool   // the run was moved to it; otherwise the run lives there without a move
 }
 
-// Error says that another namespace has the run, and not which.
+// Error says that another namespace has the run, without naming it.
 func (e *ElsewhereError) Error() string { return e.in("another namespace") }
 
 // Detail says which namespace has the run.
@@ -35,26 +35,27 @@ func (e *ElsewhereError) in(namespace string) string {
 // Unwrap returns ErrConflict.
 func (e *ElsewhereError) Unwrap() error { return ErrConflict }
 
-// actingLocks is how many locks the ids of runs share, so that a caller who imports one run seldom waits for the look for
-// another one, which reads a state in each namespace.
+// actingLocks is how many locks the ids of runs share. With this many, an import seldom waits while elsewhere reads a
+// state in each namespace for another run.
 const actingLocks = 64
 
-// acting is the locks of runs that are to continue here.
+// acting holds the locks for runs that are imported to continue here.
 type acting [actingLocks]sync.Mutex
 
-// of returns the lock of an id. It is held from the look whether such a run acts in another namespace until it is
-// durable that it acts in this one. It is taken before any other lock, and only one of them is held at a time.
+// of returns the lock of an id. The caller holds it from the check that the run acts in no other namespace until it
+// is durable that the run acts in this one. It is taken before all other locks, and only one of these locks is held
+// at a time.
 func (a *acting) of(id string) *sync.Mutex {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // never an error
 	return &a[h.Sum32()%actingLocks]
 }
 
-// elsewhere returns an ElsewhereError if a run that is to continue here lives in another namespace of this host, or was
-// adopted there since the move. Force does not change that: each of the two would take messages to the other one for
-// its own. A caller that depends on the answer holds the id's lock of s.h.importing.acting until the run is stored.
+// elsewhere returns an ElsewhereError if a run that is to continue here lives in another namespace of this host, or
+// was adopted there since the move, also with Force: each of the two would take the other's messages for its own. A
+// caller that depends on the answer holds the id's lock of s.h.importing.acting until the run is stored.
 //
-// It reads a state in each namespace, since runs are found by their namespace and id, and by no id alone.
+// It reads a state in each namespace, since there is no index of runs by id alone.
 func (s *scope) elsewhere(ctx context.Context, id, incarnation, move string) error {
 	for ns, err := range s.h.store.Namespaces(ctx) {
 		if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/wfhost/wfhost/store/seal"
 )
 
-// Codec encodes what callers and workflows supply before it reaches the store, and decodes it again: journals with
-// all inputs, results, errors and signals, large payloads, log lines, output, commands between runs, and reasons of
+// Codec encodes what callers and workflows supply before it is stored, and decodes it again: journals with all
+// inputs, results, errors and signals, large payloads, log lines, output, commands between runs, and reasons of
 // statuses. It is meant for encryption, with a [Keyring] or with keys of your own. docs/encryption.md lists what
-// stays in the clear. It is an interface:
+// stays in the clear. Codec is an interface:
 //
 //	// Key returns the id of the key with which Encode encodes. It is stored in the clear with each record.
 //	Key() string
@@ -27,13 +27,13 @@ import (
 //	Decode(key string, place, encoded []byte) ([]byte, error)
 type Codec = seal.Codec
 
-// Keyring is a Codec that encrypts with AES-256-GCM (XAES-256-GCM), with the newest of its keys. It may be used by
-// several hosts.
+// Keyring is a Codec that encrypts with AES-256-GCM (XAES-256-GCM) under the newest of its keys. Several hosts may
+// share it.
 type Keyring = seal.Keyring
 
-// ParseKeyring reads keys as text, one a line: an id, white space, 32 bytes in base64. The last one encrypts; the
-// others decrypt what they have encrypted. Empty lines, and lines that begin with #, are left out. Ids have from 1 to
-// 32 letters, digits, dots, dashes and underscores. Errors never name what is in the text but ids.
+// ParseKeyring reads keys from text, one per line: an id, white space, 32 bytes in base64. The last key encrypts. The
+// other keys decrypt older records. Empty lines, and lines that begin with #, are skipped. Ids have from 1 to 32
+// letters, digits, dots, dashes and underscores. Errors quote nothing of the text but ids.
 func ParseKeyring(text []byte) (*Keyring, error) {
 	r, err := seal.ParseKeyring(text)
 	if err != nil {
@@ -42,7 +42,7 @@ func ParseKeyring(text []byte) (*Keyring, error) {
 	return r, nil
 }
 
-// NewKeyLine returns a line of ParseKeyring with a new random key.
+// NewKeyLine returns a line for ParseKeyring with a new random key.
 func NewKeyLine(id string) (string, error) {
 	line, err := seal.NewKeyLine(id)
 	if err != nil {
@@ -51,7 +51,7 @@ func NewKeyLine(id string) (string, error) {
 	return line, nil
 }
 
-// sealStore puts the codec before the store. Without one it refuses a store that needs one.
+// sealStore wraps the store with the codec. Without a codec it refuses a store that needs one.
 func (h *Host) sealStore(ctx context.Context) error {
 	h.below = h.store
 	if h.cfg.Codec == nil {
@@ -64,16 +64,16 @@ func (h *Host) sealStore(ctx context.Context) error {
 	return err
 }
 
-// KeyUse says how many records a key encrypts:
+// KeyUse is how many records a key encrypts:
 //
 //	Key           string // its id; empty for records in the clear
 //	Records       int64
 //	CreatedUnixMs int64  // when the key was first used; 0 if that is not known
 type KeyUse = pebblestore.KeyUse
 
-// KeysInUse counts the records that each key encrypts in a data directory that no host has open, in a backup, or in the
-// newest backup of a place; it needs no key. The first of the list has no id: records that are in the clear. A key that
-// is known and encrypts nothing has 0 records. It reads the whole of the data, and changes nothing.
+// KeysInUse counts the records that each key encrypts in a data directory that no host has open, in a backup, or in
+// the newest backup of a place. It needs no key. The first item has no id and counts the records in the clear. A
+// known key that encrypts no record has 0. It reads all of the data, and changes nothing.
 func KeysInUse(ctx context.Context, path string) (list []KeyUse, err error) {
 	at, err := locate(ctx, path)
 	if err != nil {
@@ -84,9 +84,9 @@ func KeysInUse(ctx context.Context, path string) (list []KeyUse, err error) {
 	return list, translate(err)
 }
 
-// ForgetKey makes a data directory that no host has open forget a key that encrypts nothing any more, so that a host
-// opens it without that key; durable on return. ErrConflict if it encrypts records; ErrNotFound if the key is not
-// known, or if the directory holds no data.
+// ForgetKey removes an unused key from a data directory that no host has open, so that a host opens the directory
+// without that key; durable on return. ErrConflict if the key encrypts records; ErrNotFound if the key is not known,
+// or if the directory holds no data.
 func ForgetKey(ctx context.Context, dir, id string) error {
 	path := filepath.Join(dir, storeName)
 	if _, err := os.Stat(path); err != nil {
@@ -102,8 +102,8 @@ func ForgetKey(ctx context.Context, dir, id string) error {
 	return nil
 }
 
-// checkSealed decodes a run: its state, the journals of all iterations, its log and its output. It adds what does not
-// decode to a report, and reports whether the run can be replayed.
+// checkSealed decodes a run: its state, the journals of all iterations, its log and its output. It adds decode
+// failures to a report, and reports whether the run can be replayed.
 func (h *Host) checkSealed(ctx context.Context, run store.RunKey, report *VerifyReport) (sound bool, err error) {
 	bad := func(kind string, err error) bool {
 		if !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrVersion) {
@@ -160,6 +160,6 @@ func (h *Host) checkSealed(ctx context.Context, run store.RunKey, report *Verify
 	return sound, nil
 }
 
-// sealedSkip is how many lines and chunks are left out behind one that does not decode: the others are likely to be as it is, and
-// one problem for each would be a long report.
+// sealedSkip is how many lines and chunks are skipped after one that does not decode: these are likely to fail, too,
+// and a problem for each would make the report long.
 const sealedSkip = 16

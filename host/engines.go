@@ -17,20 +17,20 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// The engines that every program has: both are wazero.
+// The engines that every program has, both from wazero.
 const (
 	EngineCompiler    = "compiler"    // compiles modules to machine code; the default, see also Config.Interpreter
 	EngineInterpreter = "interpreter" // a hundred times slower where a workflow computes
 )
 
-// Engines returns the names of the engines that VerifyOptions.Engines may name: EngineCompiler, EngineInterpreter, and
-// those that the program was linked with. Package github.com/wfhost/wfhost/host/wasmtime, a module of its own, adds
-// "wasmtime".
+// Engines returns the engine names that VerifyOptions.Engines may have: EngineCompiler, EngineInterpreter, and
+// engines that were linked into the program. Package github.com/wfhost/wfhost/host/wasmtime, a module of its own,
+// adds "wasmtime".
 func Engines() []string {
 	return append([]string{EngineCompiler, EngineInterpreter}, engine.LinkedNames()...)
 }
 
-// checkEngines returns ErrInvalid if an engine is not there, or is named twice.
+// checkEngines returns ErrInvalid if an engine is not available, or is named twice.
 func checkEngines(names []string) error {
 	for i, name := range names {
 		if !slices.Contains(Engines(), name) {
@@ -43,7 +43,7 @@ func checkEngines(names []string) error {
 	return nil
 }
 
-// newEngine makes the engine of the host. The cache is the folder of compiled modules, empty if there is none.
+// newEngine creates the engine of the host. cache is the folder of compiled modules, empty if there is none.
 func (h *Host) newEngine(ctx context.Context, cache string) (engine.Engine, error) {
 	if m := engine.Linked(h.cfg.engine); m != nil {
 		return m(ctx)
@@ -61,26 +61,26 @@ func (h *Host) newEngine(ctx context.Context, cache string) (engine.Engine, erro
 		Build: build, CacheBytes: h.cfg.CacheBytes})
 }
 
-// verifier replays the runs of a store on engines.
+// verifier replays the runs of a store on one or more engines.
 type verifier struct {
 	opts    VerifyOptions
 	report  *VerifyReport
-	engines []*replayer // the first is the one with which the others are compared
+	engines []*replayer // all other engines are compared with the first
 }
 
 // replayer is a host that replays runs on one engine.
 type replayer struct {
 	name string
 	h    *Host
-	rep  *report.Replay // of the replay in progress
+	rep  *report.Replay // the report of the replay in progress
 }
 
-// newVerifier opens a host for each engine, on the same store, with folders of their own below dir. The caller closes it.
+// newVerifier opens a host for each engine, on the same store, with separate folders below dir. The caller closes it.
 func newVerifier(ctx context.Context, dir string, cfg Config, opts VerifyOptions, report *VerifyReport) (*verifier, error) {
 	v := &verifier{opts: opts, report: report}
 	names := opts.Engines
 	if len(names) == 0 || opts.NoReplay {
-		names = []string{""} // that of cfg
+		names = []string{""} // the engine of cfg
 	} else {
 		report.Engines = names
 	}
@@ -92,7 +92,7 @@ func newVerifier(ctx context.Context, dir string, cfg Config, opts VerifyOptions
 	return v, nil
 }
 
-// open adds an engine.
+// open adds a host with the named engine.
 func (v *verifier) open(ctx context.Context, dir, name string, cfg Config) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (v *verifier) open(ctx context.Context, dir, name string, cfg Config) error
 	return nil
 }
 
-// replayed returns where a replay is to say what it comes to.
+// replayed returns the report that the next replay fills in.
 func (r *replayer) replayed() *report.Replay {
 	if r.rep == nil {
 		return &report.Replay{}
@@ -124,12 +124,12 @@ func (v *verifier) close() (err error) {
 	return err
 }
 
-// add adds what is wrong with a run to the report.
+// add adds a problem of a run to the report.
 func (v *verifier) add(kind string, run store.RunKey, text string) {
 	v.report.Add(VerifyProblem{Kind: kind, Partition: int(run.Partition()), Namespace: run.Namespace, Run: run.ID, Text: text})
 }
 
-// run decodes one run if it may be encrypted, and replays it on each engine.
+// run decodes a run if it may be encrypted, and replays it on each engine.
 func (v *verifier) run(ctx context.Context, run store.RunKey) error {
 	first := v.engines[0]
 	if first.h.cfg.Codec != nil {
@@ -150,7 +150,7 @@ func (v *verifier) run(ctx context.Context, run store.RunKey) error {
 	}
 	uncompared := int64(0)
 	for _, other := range v.engines[1:] {
-		got, _ := other.replay(ctx, run, false) // Err says why
+		got, _ := other.replay(ctx, run, false) // the error is in Err
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -172,29 +172,29 @@ func (v *verifier) run(ctx context.Context, run store.RunKey) error {
 	return nil
 }
 
-// replay replays a run on one engine, and returns what that came to; trace notes the memory at each wait.
+// replay replays a run on one engine and returns its report; trace also records the memory at each wait.
 func (r *replayer) replay(ctx context.Context, run store.RunKey, trace bool) (*report.Replay, error) {
 	r.rep = &report.Replay{Trace: trace}
 	err := r.h.rt.Checks.Verify(ctx, run)
-	if r.rep.Err == nil { // the module may not even have been compiled
+	if r.rep.Err == nil { // the module may have failed to compile
 		r.rep.Err = err
 	}
 	return r.rep, err
 }
 
-// same reports whether two replays came to the same.
+// same reports whether two replays had the same result.
 func same(a, b *report.Replay) bool {
 	return a.At == b.At && a.Memory == b.Memory && string(a.Result) == string(b.Result) && says(a) == says(b)
 }
 
-// incomparable reports whether a replay ended for a reason that is not the workflow's: how deep calls may be nested is
-// up to the engine, and how long a replay takes up to the machine.
+// incomparable reports whether a replay ended for a reason outside the workflow: the depth of nested calls depends on
+// the engine, and the duration of a replay on the machine.
 func incomparable(err error) bool {
 	trap, ok := errors.AsType[*engine.Trap](err)
 	return ok && trap.Kind == engine.TrapStack || errors.Is(err, budget.ErrSlow)
 }
 
-// says says how a replay ended, without the stack of a trap, whose names are the engine's.
+// says describes how a replay ended, without the stack of a trap, since the names in the stack depend on the engine.
 func says(r *report.Replay) string {
 	switch {
 	case r.Err == nil:
@@ -205,7 +205,7 @@ func says(r *report.Replay) string {
 	return r.Err.Error()
 }
 
-// difference says where two replays, which are not the same, differ first.
+// difference describes the first difference between two replays that are not the same.
 func difference(first, other string, a, b *report.Replay) string {
 	for i := range min(len(a.Waits), len(b.Waits)) {
 		switch x, y := a.Waits[i], b.Waits[i]; {

@@ -18,39 +18,39 @@ import (
 	"github.com/wfhost/wfhost/store/backup"
 )
 
-// Errors to be tested with errors.Is.
+// Errors to test with errors.Is.
 var (
 	ErrNotFound    = errors.New("not found")                 // no such run, workflow or version
 	ErrConflict    = errors.New("conflict")                  // an id is taken by another run, or a version is in use
-	ErrTerminal    = errors.New("run has ended")             // and an end is final
+	ErrTerminal    = errors.New("run has ended")             // an end is final
 	ErrMismatch    = errors.New("replay differs")            // the run is stuck
-	ErrLimit       = errors.New("limit exceeded")            // something is larger than allowed
-	ErrBusy        = errors.New("busy")                      // a quota, or too much waits for a run, or to be uploaded; try later
+	ErrLimit       = errors.New("limit exceeded")            // a size or number is over a limit
+	ErrBusy        = errors.New("busy")                      // over a quota, or too much is pending for a run or upload; try later
 	ErrInvalid     = errors.New("invalid argument")          // a name, id or input is not allowed
 	ErrClosed      = errors.New("host is closed")            // Close was called
 	ErrFenced      = errors.New("data is owned by another")  // another host owns the run, or has just taken it over
 	ErrLocked      = errors.New("data is locked")            // another process has the data open
 	ErrStoreFailed = errors.New("store has failed")          // a write or fsync failed; open the data again
-	ErrDiskFull    = errors.New("disk is nearly full")       // nothing new is accepted until there is room; it is ErrBusy, too
-	ErrCopy        = errors.New("data is a copy")            // nothing happens in it until it is released
-	ErrKey         = errors.New("the data is encrypted")     // and the key was not given, or is another one
-	ErrVersion     = errors.New("written by a newer wfhost") // the data is of a newer release
+	ErrDiskFull    = errors.New("disk is nearly full")       // new work is refused until there is room; also ErrBusy
+	ErrCopy        = errors.New("data is a copy")            // refused until the copy is released
+	ErrKey         = errors.New("the data is encrypted")     // the key is missing or wrong
+	ErrVersion     = errors.New("written by a newer wfhost") // the data is from a newer release
 	ErrRejected    = errors.New("module rejected")           // the module cannot be a workflow
 )
 
-// RejectError says why a module was refused at upload. errors.Is(err, ErrRejected) is true.
+// RejectError says why an upload refused a module. errors.Is(err, ErrRejected) is true.
 //
-//	Rule       string // which rule it breaks
-//	Limit, Got int64  // both zero if the rule is not about a number
+//	Rule       string // the rule that the module breaks
+//	Limit, Got int64  // both zero if the rule has no number
 //	Offset     int64  // of the byte in the module
 //	Detail     string
 type RejectError = validate.RejectError
 
-// RunError is the error with which a run ended, as Result returns it.
+// RunError is the error of a run that did not complete, as Result returns it.
 type RunError struct {
 	RunID  string
 	Status Status
-	// Failure is what the workflow, or the host, said of it; nil for cancelled and terminated runs.
+	// Failure is the failure from the workflow or the host; nil for cancelled and terminated runs.
 	Failure *abi.Error
 	// JSON is the failure as it was recorded.
 	JSON []byte
@@ -67,7 +67,7 @@ func (e *RunError) Error() string {
 	return fmt.Sprintf("run %s %s: %s", e.RunID, e.Status, e.Failure.Message)
 }
 
-// joined makes an error that is both: the cause with its text, and a sentinel for errors.Is.
+// joined is an error with the text of its cause that also matches a sentinel in errors.Is.
 type joined struct {
 	cause    error
 	sentinel error
@@ -76,7 +76,7 @@ type joined struct {
 func (e *joined) Error() string   { return e.cause.Error() }
 func (e *joined) Unwrap() []error { return []error{e.cause, e.sentinel} }
 
-// translate marks an error of the inside with the sentinel that stands for it.
+// translate joins an internal error with the public sentinel for it.
 func translate(err error) error {
 	if err == nil {
 		return nil
@@ -123,8 +123,8 @@ func Fatal(err error) error {
 	return &handler.FatalError{Err: err}
 }
 
-// RetryAfter wraps a handler's error with the delay after which it is to be retried, in place of the step's
-// backoff. The number of attempts still counts. RetryAfter(nil, d) is nil.
+// RetryAfter wraps a handler's error with the delay before the next attempt, in place of the step's backoff. The
+// number of attempts still counts. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -132,7 +132,7 @@ func RetryAfter(err error, d time.Duration) error {
 	return &handler.RetryAfterError{Err: err, After: d}
 }
 
-// busy makes a limit of a run, which passes, ErrBusy.
+// busy turns the temporary limits of a run into ErrBusy.
 func busy(err error) error {
 	if a, ok := errors.AsType[*abi.Error](err); ok && a.Code == abi.Limit {
 		return &joined{err, ErrBusy}

@@ -10,12 +10,12 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Events are functions that a Host calls when something happens, for metrics, traces and tests. It does not call
-// those that are nil.
+// Events are functions that a Host calls when the named event happens, for metrics, traces and tests. Nil functions
+// are not called.
 //
-// Goroutines of the host call them, several at a time, and they must not block: the comment of each says what waits
-// for it. They may call Host.Stats, and should pass everything else to a goroutine of their own. The values that a
-// function gets are its own, and do not change later.
+// Goroutines of the host call them, several at a time. They must not block: the comment of each says what waits for
+// it. They may call Host.Stats, and should pass everything else to a goroutine of their own. The arguments belong to
+// the function and do not change later.
 type Events struct {
 	// RunStarted is called when the start of a run is durable, before the start returns. The runs of some partitions
 	// wait for it.
@@ -33,88 +33,93 @@ type Events struct {
 	// RunCommitted is called after each commit with each run in it, as it is durable now. It is for measurements. The
 	// runs of some partitions wait for it.
 	RunCommitted func(Run)
-	// Wake is called when a run is woken because something of it is due. A run that has to be read first is woken before
-	// that. The runs of some partitions wait for it.
+	// Wake is called when a run is woken because a deadline of it is due. A run that must be read from the store is
+	// woken before that. The runs of some partitions wait for it.
 	Wake func(WakeInfo)
-	// Activation is called when an activation has ended, for whatever reason. Only that activation waits for it, and with it
-	// a place among those that compute.
+	// Activation is called when an activation has ended, for whatever reason. Only that activation waits for it, and
+	// it keeps its place among the computing guests meanwhile.
 	Activation func(ActivationInfo)
-	// AttemptEnded is called when an attempt of a step has ended, before its outcome is durable. Attempts that are given up
-	// because the host stops or the run has ended are not reported. The runs of some partitions wait for it.
+	// AttemptEnded is called when an attempt of a step has ended, before its outcome is durable. Attempts that are
+	// abandoned because the host stops or the run has ended are not reported. The runs of some partitions wait for
+	// it.
 	AttemptEnded func(AttemptInfo)
 	// Commit is called after each group commit. The next commit of some partitions waits for it.
 	Commit func(CommitInfo)
-	// UploadRefused is called when a module is refused, with the name that Upload was given. The upload waits for it.
+	// UploadRefused is called when a module is refused, with the name that was passed to Upload. The upload waits for
+	// it.
 	UploadRefused func(workflow string, err error)
 	// DiskChanged is called when the disk has become nearly full, so that new work is refused, and when there is room
-	// again. The request that has noticed it waits for it, and others with it.
+	// again. The request that noticed it waits for it, and so do other requests.
 	DiskChanged func(DiskState)
-	// StoreFailed is called once, when a write or fsync has failed. The host accepts nothing any more. A commit, or Run,
+	// StoreFailed is called once, when a write or fsync has failed. The host accepts no more calls. A commit, or Run,
 	// waits for it.
 	StoreFailed func(err error)
-	// StoreRaised is called while Open raises a store of an earlier format, before each partition whose indexes it makes and
-	// after the last one: done of total are made. Open waits for it.
+	// StoreRaised is called while Open raises a store of an earlier format: before the indexes of each partition are
+	// built, and after the last: done of total are built. Open waits for it.
 	StoreRaised func(done, total int)
 	// PartitionAcquired is called when the host owns a partition: 64 times by Open, unless Config.Partitions says
-	// otherwise, and for those of AcquirePartitions. The runs of some partitions wait for it.
+	// otherwise, and by AcquirePartitions. The runs of some partitions wait for it.
 	PartitionAcquired func(partition int)
-	// PartitionLost is called when the host no longer owns a partition: err is ErrFenced if another host has it, nil if it
-	// was released, or what happened to a commit whose outcome nobody knows, after which the host acquires the
+	// PartitionLost is called when the host no longer owns a partition. err is ErrFenced if another host has taken
+	// it, nil if it was released, or the error of a commit with unknown outcome; in that case the host acquires the
 	// partition again. Close does not call it. The runs of some partitions wait for it.
 	PartitionLost func(partition int, err error)
-	// HostFault is called when an activation could not be performed because of the host: it is repeated after a while, and
-	// the third time in a row leaves the run stuck. The runs of some partitions wait for it.
+	// HostFault is called when an activation failed because of the host. It is retried after a while; the third
+	// failure in a row leaves the run stuck. The runs of some partitions wait for it.
 	HostFault func(FaultInfo)
-	// GuestWaits is called whenever a workflow waits, replays and copies for bodies included. It is for tests of determinism:
-	// the hash of the memory is always the same for one run, iteration and number of deliveries. The guest waits for it.
+	// GuestWaits is called whenever a workflow waits, also in replays and in copies for bodies. It is for tests of
+	// determinism: the hash of the memory depends only on the run, the iteration and the number of deliveries. The
+	// guest waits for it.
 	GuestWaits func(WaitInfo)
 }
 
-// WaitInfo is what Events.GuestWaits is given.
+// WaitInfo is the argument of Events.GuestWaits.
 type WaitInfo struct {
 	Namespace  string // empty in the default namespace
 	RunID      string
-	Iteration  uint32          // of the run; each begins with a memory of its own
-	Deliveries uint64          // that the workflow has taken
-	Memory     func() [32]byte // hashes its memory; it may be called until GuestWaits returns
+	Iteration  uint32          // of the run; each iteration begins with a new memory
+	Deliveries uint64          // the number of deliveries that the workflow has taken
+	Memory     func() [32]byte // hashes the guest's memory; may be called until GuestWaits returns
 }
 
-// WakeInfo is what Events.Wake is given.
+// WakeInfo is the argument of Events.Wake.
 type WakeInfo struct {
 	Namespace string // empty in the default namespace
 	RunID     string
 	Late      time.Duration // from the deadline until the run was woken, in whole milliseconds
 }
 
-// ActivationInfo is what Events.Activation is given.
+// ActivationInfo is the argument of Events.Activation.
 type ActivationInfo struct {
 	Namespace string // empty in the default namespace
 	RunID     string
 	Workflow  string
 	Version   uint32
-	// Replayed is how many entries the journal had where the workflow last waited: it went through them again. 0 if it did
-	// not have to.
+	// Replayed is how many journal entries were replayed up to the place where the workflow last waited. 0 if there
+	// was no replay.
 	Replayed int
-	// Thawed reports that the workflow continued where it was, with what Config.WarmBytes keeps, and replayed nothing.
+	// Thawed reports that the workflow continued from a snapshot (Config.WarmBytes), without a replay.
 	Thawed bool
-	// Replay is the time from the making of the instance until the workflow was there; all of Total if it never was.
+	// Replay is the time from the creation of the instance to the end of the replay; all of Total if the replay did
+	// not finish.
 	Replay time.Duration
-	// Total is the time from the activation's first place to its end. It includes what it waited for in its instance:
+	// Total is the time from the activation's first place to its end. It includes waits with an instance: for
 	// commits, steps, and a place to continue.
 	Total time.Duration
-	// Fuel is what the workflow computed, its replay included, without bodies: some nanoseconds, and the bytes of
-	// its calls. See Config.MaxFuel.
+	// Fuel is what the workflow computed, including its replay, without bodies: units of about a nanosecond, and the
+	// bytes of its calls. See Config.MaxFuel.
 	Fuel int64
-	// End is how it ended: "suspended", "completed", "failed", "cancelled", "continued", "mismatch", "fault", "crowded" if
-	// its guest had grown and guests held more than Config.GuestBytes, or "halted" if the run was ended, or lost, meanwhile.
+	// End is how it ended: "suspended", "completed", "failed", "cancelled", "continued", "mismatch", "fault",
+	// "crowded" if its guest had grown and guests held more than Config.GuestBytes, or "halted" if the run was ended,
+	// or lost, meanwhile.
 	End string
-	// Ended is when, by the host's clock.
+	// Ended is the instant of the end, by the host's clock.
 	Ended time.Time
 
 	trace Trace
 }
 
-// AttemptInfo is what Events.AttemptEnded is given.
+// AttemptInfo is the argument of Events.AttemptEnded.
 type AttemptInfo struct {
 	Step     Step
 	Handler  string // its name, empty for bodies and step functions
@@ -123,15 +128,15 @@ type AttemptInfo struct {
 	Err      error     // nil if it has succeeded
 }
 
-// CommitInfo is what Events.Commit is given.
+// CommitInfo is the argument of Events.Commit.
 type CommitInfo struct {
-	Runs     int // that it changed
-	Bytes    int // of the entries that it added to their journals, about, before compression
+	Runs     int // the number of changed runs
+	Bytes    int // approximate size of the added journal entries, before compression
 	Duration time.Duration
 	Err      error // nil if it is durable
 }
 
-// FaultInfo is what Events.HostFault is given.
+// FaultInfo is the argument of Events.HostFault.
 type FaultInfo struct {
 	Namespace string // empty in the default namespace
 	RunID     string
@@ -139,7 +144,7 @@ type FaultInfo struct {
 	Err       error
 }
 
-// runtimeEvents returns what the runtime is to call.
+// runtimeEvents returns the callbacks for the runtime.
 func (h *Host) runtimeEvents() (r runtime.Events) {
 	e := &h.cfg.Events
 	r.Committed = func(c *store.RunCommit) { h.suspects.Committed(c); h.continued(c); h.tell(c) }
@@ -193,15 +198,15 @@ func (h *Host) runtimeEvents() (r runtime.Events) {
 	return r
 }
 
-// committed reports a commit of a run, and what it was the commit of.
+// committed reports the events of a run's commit.
 func (h *Host) committed(c *store.RunCommit) {
 	e := &h.cfg.Events
 	started := e.RunStarted != nil && c.Create
 	ended := e.RunEnded != nil && !c.Delete && c.State.Status.Terminal() && slices.ContainsFunc(c.Append, ends)
-	// What is left of a deleted run is deleted later, by another commit.
+	// The remains of a deleted run are deleted later, by another commit.
 	deleted := e.RunDeleted != nil && c.Delete && !c.Forget
 	if !started && !ended && !deleted && e.RunCommitted == nil {
-		return // most commits: what is below allocates
+		return // most commits; the code below allocates
 	}
 	r := h.runOf(c.State)
 	if started {

@@ -17,36 +17,37 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// ArchiveSuffix is the end of the names of files with exported runs, by which CheckArchives and hosttest.Golden find them.
+// ArchiveSuffix is the file name suffix of exported runs. CheckArchives and hosttest.Golden look for it.
 const ArchiveSuffix = ".wfrun"
 
-// ExportOptions says what is written of a run. The zero value writes all of it.
+// ExportOptions says which parts of a run are exported. The zero value exports all of it.
 type ExportOptions struct {
-	// WithoutModule leaves the module out, which is most of a small run: what is for tests is replayed against another one.
+	// WithoutModule omits the module, most of a small archive. Archives for tests are replayed against other modules
+	// anyway.
 	WithoutModule bool
-	// NewestIteration leaves out the journals of the iterations before the newest one, but for the entry with which the run was
-	// started, as if its Retention had removed them: what a run that continues as new for ever needs to be moved, if they are too
-	// large to be imported.
+	// NewestIteration omits the journals of the iterations before the newest one, except for the entry with which the
+	// run was started, as if its Retention had removed them. It is for moving runs that continue as new without end,
+	// if all their journals are too large to import.
 	NewestIteration bool
 	// Move sets the run aside before it is written, so that it can continue elsewhere: see ImportOptions.Adopt. From
-	// then on nothing happens to it here: it makes no step, takes no signal, and wakes at no deadline. That is durable
-	// before the first byte is written, and stays so whatever comes after it; exported again, with Move or without, it
-	// is the same run that was moved. TakeBack lets it continue here, if it was adopted nowhere. Attempts of steps in
-	// flight are given up, and made again where the run continues; to wait for them, pause the run before. A run that
-	// has ended is written as it is.
+	// then on the run makes no step, takes no signal, and wakes at no deadline here. That is durable before the first
+	// byte is written, and stays so even if the export fails; a further export, with Move or without, is the same
+	// moved run. TakeBack resumes it here, if it was adopted nowhere. Attempts of steps in flight are abandoned, and
+	// repeated where the run continues; to wait for them, pause the run first. A run that has ended is exported as it
+	// is.
 	Move bool
 }
 
-// Export writes a run as one file, as it is durable now: its state, its module, the journals of all iterations with all
-// payloads, its log and its output. The run may be live; it is only read, and continues. Exported at the same point, it
-// is the same bytes. The file is not encrypted, even if the store is: it shows everything that the run was given and
-// did. It does not contain the run's children, the run that started it, or signals that have not reached it yet.
+// Export writes a run as one file, as it is durable now: its state, its module, the journals of all iterations with
+// all payloads, its log and its output. The run may be live; it is only read, and continues. Exports at the same
+// point have the same bytes. The file is not encrypted, even if the store is: it shows everything that the run was
+// given and did. It does not contain the run's children, its parent, or signals that have not reached it yet.
 //
-// Nothing is written before the state and the module were read, so that ErrNotFound and ErrBusy, if too many exports are
-// in progress, come first, and with Move, ErrConflict for a run that waits for a child, for whose end another run waits,
-// or that is a copy. After another error, what was written is no archive: ErrNotFound if the run was deleted meanwhile,
-// ErrBusy if w took less than 256 KiB a second while others found no place. Some megabytes are in memory while w takes
-// what is written, however long the journals are.
+// Nothing is written before the state and the module are read. So ErrNotFound, ErrBusy if too many exports are in
+// progress, and with Move, ErrConflict for a run that waits for a child, whose end another run waits for, or that is
+// a copy, come before the first byte. After another error, the written bytes are no archive: ErrNotFound if the run
+// was deleted meanwhile, ErrBusy if w took less than 256 KiB a second while another export needed its place. An
+// export holds some megabytes in memory, however long the journals are.
 func (s *scope) Export(ctx context.Context, id string, w io.Writer, opts ExportOptions) error {
 	key, err := s.key(ctx, id)
 	if err != nil {
@@ -69,10 +70,10 @@ func (s *scope) Export(ctx context.Context, id string, w io.Writer, opts ExportO
 	return translate(err)
 }
 
-// moveBytes is the length of the id of a move: enough that no two are the same.
+// moveBytes is the length of the id of a move, long enough to be unique.
 const moveBytes = 16
 
-// setAside sets a run aside that is to continue elsewhere.
+// setAside sets a run aside for a move.
 func (s *scope) setAside(ctx context.Context, key store.RunKey) error {
 	st, err := s.h.rt.Runs.Durable(ctx, key)
 	if err != nil {
@@ -94,13 +95,13 @@ func (s *scope) setAside(ctx context.Context, key store.RunKey) error {
 	return err
 }
 
-// Archive is an exported run that was read. It is not changed, and may be used concurrently.
+// Archive is an exported run in memory. It is immutable and safe for concurrent use.
 type Archive struct{ run *archive.Run }
 
-// ReadArchive reads what Export has written, to its end, and checks it: the checksums, that all records decode, that
-// the journals have no gaps and keep the rules of journals, and that state, journal and module are of one run.
-// ErrInvalid if the file is not sound, ErrVersion if a newer release has written it. The archive is no proof of where
-// it comes from: its author may have written any journal that keeps the rules.
+// ReadArchive reads the output of Export to its end and checks it: the checksums, that all records decode, that the
+// journals have no gaps and keep the rules of journals, and that state, journal and module are of one run. ErrInvalid
+// if the file is not sound, ErrVersion if a newer release has written it. The archive does not prove its origin: its
+// author may have written any journal that keeps the rules.
 func ReadArchive(r io.Reader) (*Archive, error) {
 	run, err := archive.Read(r)
 	if err != nil {
@@ -109,37 +110,37 @@ func ReadArchive(r io.Reader) (*Archive, error) {
 	return &Archive{run}, nil
 }
 
-// Run returns the run as it was when it was exported.
+// Run returns the state of the run at its export.
 func (a *Archive) Run() Run { return (&Host{}).runOf(a.run.State) }
 
-// Journal returns the entries of the newest iteration, which must not be changed.
+// Journal returns the entries of the newest iteration. They must not be changed.
 func (a *Archive) Journal() []Entry { return a.run.Entries }
 
-// Module returns the module of the run, which must not be changed, nil if it was left out.
+// Module returns the module of the run, nil if it was omitted. It must not be changed.
 func (a *Archive) Module() []byte { return a.run.Module }
 
-// ReplayOptions says how an archive is replayed. The zero value is the strict replay of the module that the run had.
+// ReplayOptions are the options of a replay. The zero value replays strictly, with the module in the archive.
 type ReplayOptions struct {
-	// Module is another module to replay it against. As with Check, lengths of sleeps and options of steps may differ
-	// then, and so may the inputs of steps that have ended. Default: the module of the archive, strictly.
+	// Module is another module for the replay. As with Check, lengths of sleeps and options of steps may differ then,
+	// and so may the inputs of steps that have ended. Default: the module of the archive, strictly.
 	Module []byte
-	// Strict has Module do exactly what the journal records, down to inputs and lengths.
+	// Strict requires that Module does exactly what the journal records, down to inputs and lengths.
 	Strict bool
-	// Trace, if set, is called with each call of the workflow, in their order.
+	// Trace, if set, is called with each call of the workflow, in order.
 	Trace func(TraceCall)
 }
 
-// TraceCall is what a workflow asked in a replay, and what it got. Payloads are cut after 1,024 bytes.
+// TraceCall is a call of a workflow in a replay, and its answer. Payloads are cut after 1,024 bytes.
 type TraceCall struct {
-	Entry uint64 `json:"entry"` // the newest entry of the journal to which the workflow had come when it got its answer
+	Entry uint64 `json:"entry"` // the newest entry that the workflow had reached when it got its answer
 	Call  string `json:"call"`  // the function
 	Asked string `json:"asked,omitempty"`
 	Got   string `json:"got,omitempty"`
 }
 
-// ReplayArchive replays an exported run in memory and reports what came of it. Nothing is stored, and the run needs not
-// be one of this host. Only the newest iteration is replayed. A run that diverges is no error: the report says where,
-// as Replay does. ErrRejected if the module cannot be a workflow, ErrInvalid if it does not list that of the run.
+// ReplayArchive replays an exported run in memory and reports the outcome. Nothing is stored, and the run need not
+// exist on this host. Only the newest iteration is replayed. A run that diverges is no error: the report says where,
+// as Replay does. ErrRejected if the module cannot be a workflow, ErrInvalid if it does not list the run's workflow.
 func (h *Host) ReplayArchive(ctx context.Context, a *Archive, opts ReplayOptions) (RunCheck, error) {
 	wasm := opts.Module
 	if wasm == nil {
@@ -173,7 +174,7 @@ func (h *Host) replayArchive(ctx context.Context, a *Archive, mod *module.Module
 		if m, ok := errors.AsType[*replay.Mismatch](err); ok {
 			r.Outcome, r.Seq, r.Want, r.Got, err = check.Diverges, m.Seq, m.Want, m.Got, nil
 		}
-		if err != nil && ctx.Err() == nil { // the workflow broke down
+		if err != nil && ctx.Err() == nil { // the workflow crashed
 			r.Outcome, r.Reason, err = check.NotChecked, err.Error(), nil
 		}
 	} else {
@@ -189,7 +190,7 @@ func (h *Host) replayArchive(ctx context.Context, a *Archive, mod *module.Module
 	return c, nil
 }
 
-// recorded is an archive as the source of its one run.
+// recorded serves an archive as the source of its run.
 type recorded struct{ run *archive.Run }
 
 // State returns the state of the run.
@@ -202,10 +203,10 @@ func (r recorded) Run(context.Context, store.RunKey) (store.RunState, []store.En
 	return r.run.State, r.run.Entries, nil
 }
 
-// CheckArchives is Check of exported runs, live and ended: the files of a folder whose names end with ArchiveSuffix.
-// Runs of other workflows are passed over; a file that is not sound is reported as not checked, under its name. The
-// workflow may be empty where the module lists exactly one, and needs no version on this host. ErrNotFound if the
-// folder has no such file.
+// CheckArchives is Check for exported runs, live and ended: the files of a folder whose names end with ArchiveSuffix.
+// Runs of other workflows are skipped. A file that is not sound is reported as not checked, under its name. The
+// workflow may be empty if the module lists exactly one, and needs no version on this host. ErrNotFound if the folder
+// has no such file.
 func (h *Host) CheckArchives(ctx context.Context, dir, workflow string, wasm []byte, opts CheckOptions) (CheckSummary, error) {
 	sum := CheckSummary{}
 	if err := opts.check(); err != nil {
@@ -238,7 +239,7 @@ func (h *Host) CheckArchives(ctx context.Context, dir, workflow string, wasm []b
 	return sum, p.all(ctx)
 }
 
-// archivesOf lists the files of a folder with runs of a workflow, and those that cannot be read.
+// archivesOf lists the files of a folder that hold runs of a workflow or cannot be read.
 func archivesOf(dir, workflow string) ([]string, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// maxExports and maxOwnExports bound the exports at a time, of all namespaces and of one: each holds two or three parts of
-	// 4 MiB.
+	// maxExports and maxOwnExports bound the concurrent exports, of all namespaces and of one: each holds two or
+	// three parts of 4 MiB.
 	maxExports    = 16
 	maxOwnExports = 2
-	// exportGrace is for how long an export keeps its place however slowly it is taken, and slowestExport how many bytes a
-	// second must have been taken after that, or it makes room for another one that finds no place: two megabits, of which
+	// exportGrace is how long an export keeps its place however slow its reader is. After that, a reader slower than
+	// slowestExport, in bytes per second, loses the place to an export that finds none. At this rate, two megabits,
 	// the largest file takes some ten minutes.
 	exportGrace   = 10 * time.Second
 	slowestExport = 256 << 10
-	// exportPiece is how much is handed over between two looks whether the export still has its place.
+	// exportPiece is how much is written between two checks that the export still has its place.
 	exportPiece = 64 << 10
 )
 
-// errTooSlow is the cause with which an export ends that was taken too slowly.
+// errTooSlow is the cause of an export that was evicted because its reader was too slow.
 var errTooSlow = fmt.Errorf("the export was taken by less than %d bytes a second, and another one needed its place: try again "+
 	"later", slowestExport)
 
@@ -39,18 +39,17 @@ type exporting struct {
 	all []*exported
 }
 
-// exported is one export in progress. It is the writer of what it makes.
+// exported is one export in progress, and the writer for its file.
 type exported struct {
 	ns    store.NamespaceID
 	w     io.Writer
 	ctx   context.Context
 	end   context.CancelCauseFunc
 	began time.Time
-	bytes atomic.Int64 // that were taken
+	bytes atomic.Int64 // bytes that were written
 }
 
-// begin counts an export until end is called, or returns ErrBusy. What it is to write goes to the returned writer, until
-// the context ends.
+// begin counts an export until end is called, or returns ErrBusy. The export writes to e until e's context ends.
 func (x *exporting) begin(ctx context.Context, ns store.NamespaceID, w io.Writer) (e *exported, end func(), err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -85,7 +84,8 @@ func (x *exporting) removeLocked(e *exported) {
 	}
 }
 
-// evictLocked ends the export that is taken the most slowly, and reports whether there is one that is too slow.
+// evictLocked ends the slowest export that is past exportGrace and slower than slowestExport, and reports whether
+// there is one. The caller holds mu.
 func (x *exporting) evictLocked(now time.Time) bool {
 	var slowest *exported
 	least := float64(slowestExport)
@@ -106,7 +106,7 @@ func (x *exporting) evictLocked(now time.Time) bool {
 	return true
 }
 
-// Write hands over b in pieces, as long as the export has its place.
+// Write writes b to the reader in pieces, as long as the export has its place.
 func (e *exported) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		if e.ctx.Err() != nil {
@@ -122,7 +122,7 @@ func (e *exported) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// failed returns the error with which an export ended.
+// failed returns the error of an export.
 func (e *exported) failed(err error) error {
 	if err != nil && errors.Is(context.Cause(e.ctx), errTooSlow) {
 		return context.Cause(e.ctx)

@@ -6,8 +6,8 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// failureOf reads what a run has failed with, false if that is of a form of the guest's own. An SDK records errors of the
-// workflow's own without a code, and the stack of a panic beside the message.
+// failureOf reads the failure of a run; false if the guest used another form. An SDK records the workflow's own
+// errors without a code, and the stack of a panic beside the message.
 func failureOf(data []byte) (*abi.Error, bool) {
 	var f abi.Error
 	var beside struct {

@@ -6,17 +6,18 @@ import (
 	"iter"
 )
 
-// MaxFollowed is how many changed runs wait for a caller of FollowRuns. That is some seconds of a busy host; a caller
-// for whom more wait reads more slowly than they change.
+// MaxFollowed is how many changed runs may be pending for a caller of FollowRuns: some seconds of a busy host. A
+// caller that exceeds it reads more slowly than runs change.
 const MaxFollowed = 10_000
 
-// FollowRuns yields the runs of the namespace, or of a workflow if it is not empty, whenever a change of theirs has
-// become durable, as they are then. It reports changes from now on, and changes in quick succession as one.
+// FollowRuns yields the runs of the namespace, or of a workflow if it is not empty, whenever a change of a run has
+// become durable, in their current durable state. It reports changes from now on, and changes in quick succession as
+// one.
 //
-// began, unless it is nil, is called when FollowRuns begins to gather changes: if you list the runs after that, you
-// miss nothing. The iteration ends with an error: that of ctx, ErrClosed, or ErrBusy if more than MaxFollowed changed
-// runs wait for the caller, so that some are lost; then list the runs and follow them again. It does not report runs
-// that are deleted, or that another host on the same store owns.
+// began, if not nil, is called when FollowRuns begins to collect changes: list the runs after that to miss none. The
+// iteration ends with an error: that of ctx, ErrClosed, or ErrBusy if more than MaxFollowed changed runs are pending,
+// so that some are lost; then list the runs and follow them again. It does not report runs that are deleted, or that
+// another host on the same store owns.
 func (s *scope) FollowRuns(ctx context.Context, workflow string, began func()) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		ns, err := s.id(ctx, false)

@@ -17,34 +17,34 @@ import (
 // MaxLimitedHandlers is how many handlers of a namespace may have limits.
 const MaxLimitedHandlers = turnstile.MaxHandlers
 
-// HandlerLimits limits the attempts of the steps that call a handler, for the runs of a namespace: how many of them are
-// in flight at a time, and how many begin within a window. Others wait, without a goroutine, and before their timeout
-// begins. An attempt holds its slot until its handler has returned, or until its outcome where a worker performs it: a
-// run that sleeps holds none.
+// HandlerLimits limits the attempts of steps that call a handler, for the runs of a namespace: how many are in flight
+// at a time, and how many begin within a window. Further attempts wait, without a goroutine, and before their timeout
+// begins. An attempt holds its slot until its handler returns, or, if a worker performs it, until its outcome. A
+// sleeping run holds no slot.
 type HandlerLimits struct {
 	Handler string `json:"handler"` // as AllowStep and HandleStep name it, without "host/"
-	// Concurrency and Rate are as those of Limits, with keys from the input of the step.
+	// Concurrency and Rate are like those of Limits, with keys from the input of the step.
 	Concurrency []string `json:"concurrency,omitempty"`
 	Rate        []string `json:"rate,omitempty"`
 }
 
-// HandlerLimitsInfo is the limits of a handler, and how many attempts of this host they are about.
+// HandlerLimitsInfo is the limits of a handler, and the numbers of attempts of this host that hold a slot or wait.
 type HandlerLimitsInfo struct {
 	HandlerLimits
 	Holding int `json:"holding"` // attempts that hold a slot
-	Waiting int `json:"waiting"` // attempts that wait for one
+	Waiting int `json:"waiting"` // attempts that wait for a slot
 }
 
-// SetHandlerLimits sets the limits of a handler, in place of those that it had. The handler need not exist. Durable on
-// return, and then it holds on this host, also for attempts that wait; other hosts that share its store see it when
-// they are opened. Attempts that have begun continue, however many they are; those that began while the handler had no
-// limits hold no slot.
+// SetHandlerLimits replaces the limits of a handler. The handler need not exist. The limits are durable on return,
+// and apply on this host, also to attempts that wait. Other hosts on the same store apply them when they are opened.
+// Attempts in flight continue, even if there are more than the new limits allow; attempts that began while the
+// handler had no limits hold no slot.
 //
-// A concurrency is counted in memory, by each host for the runs that it owns: attempts in flight when a host dies are
-// made again by the next one, and ask again. A rate is durable before an attempt begins, and one for all hosts that
-// share a store.
+// Each host counts concurrency in memory, for the runs that it owns. Attempts in flight when a host dies are repeated
+// by the next owner, and wait for a slot again. A rate is durable before an attempt begins, and shared by all hosts
+// on a store.
 //
-// It returns ErrInvalid for limits that say nothing, and ErrLimit if MaxLimitedHandlers others have limits.
+// ErrInvalid if the limits are empty or invalid, ErrLimit if MaxLimitedHandlers other handlers have limits.
 func (s *scope) SetHandlerLimits(ctx context.Context, l HandlerLimits) (HandlerLimitsInfo, error) {
 	rules, err := (&Limits{Concurrency: l.Concurrency, Rate: l.Rate}).rules()
 	if err == nil && len(rules) == 0 {
@@ -87,8 +87,8 @@ func (s *scope) handler(ctx context.Context, name string) (turnstile.Handler, er
 	return turnstile.Handler{Namespace: ns, Name: name}, translate(err)
 }
 
-// DeleteHandlerLimits removes the limits of a handler. All attempts that wait begin. Durable on return. ErrNotFound if there
-// are none.
+// DeleteHandlerLimits removes the limits of a handler. All waiting attempts begin. Durable on return. ErrNotFound if
+// there are none.
 func (s *scope) DeleteHandlerLimits(ctx context.Context, handler string) error {
 	if _, err := s.GetHandlerLimits(ctx, handler); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *scope) GetHandlerLimits(ctx context.Context, handler string) (HandlerLi
 	return HandlerLimitsInfo{}, translate(fmt.Errorf("limits of handler %q: %w", handler, store.ErrNotFound))
 }
 
-// AllHandlerLimits returns the limits of the handlers of the namespace, by their names.
+// AllHandlerLimits returns the limits of all handlers of the namespace, sorted by name.
 func (s *scope) AllHandlerLimits(ctx context.Context) ([]HandlerLimitsInfo, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
@@ -130,16 +130,16 @@ func (s *scope) AllHandlerLimits(ctx context.Context) ([]HandlerLimitsInfo, erro
 	return out, translate(err)
 }
 
-// waits is what starts and attempts wait for, beside the queues of gate.Keeper.
+// waits holds what starts and attempts may wait for, except the queues of gate.Keeper.
 type waits struct {
 	turns   *turnstile.Turnstile
 	windows *window.Windows
-	// scheduling has one of 1 for a namespace, or for a few of them, which is held while a schedule is created there if
-	// it has a quota of them. The disk is waited for meanwhile.
+	// scheduling has one semaphore of weight 1 for a namespace, or for several. It is held while a schedule is
+	// created in a namespace with a quota of schedules, also during disk I/O.
 	scheduling [64]*semaphore.Weighted
 }
 
-// newTurns makes what limits the attempts of handlers.
+// newTurns creates the limiter of handler attempts.
 func (h *Host) newTurns() *turnstile.Turnstile {
 	h.windows = window.New(h.store)
 	for i := range h.scheduling {
@@ -150,7 +150,8 @@ func (h *Host) newTurns() *turnstile.Turnstile {
 	return h.turns
 }
 
-// waitsForTurn returns the reason of a run of which an attempt waits for a slot of its handler, empty if none does.
+// waitsForTurn returns the reason of a run with an attempt that waits for a slot of its handler; empty if there is
+// none.
 func (h *Host) waitsForTurn(key store.RunKey) string {
 	w, ok := h.turns.Waits(key)
 	if !ok {
@@ -169,8 +170,8 @@ func (h *Host) waitsForTurn(key store.RunKey) string {
 	return text
 }
 
-// checkQueue returns what is wrong with the cells of a queue. Those of a queue that is no workflow's are the instants of
-// attempts.
+// checkQueue returns the faults of the cells of a queue: of a workflow's limits, of a start window, or of a handler's
+// rate.
 func checkQueue(name string, cells []store.Cell) []string {
 	if !strings.Contains(name, "/") {
 		return limit.Check(cells)

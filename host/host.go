@@ -55,169 +55,170 @@ import (
 
 // Config says how a host is opened. The zero value is usable: it keeps its data in the directory "data".
 type Config struct {
-	// Dir is where the data is kept: the store in Dir/store, compiled modules in Dir/cache. Default "data". The directory is
-	// made with mode 0700. One into which every user can write is refused, and so is a cache that belongs to another user;
-	// where others can do less than that but too much, Open takes it away and logs it. Only one host may have it open.
+	// Dir is the directory of the data: the store in Dir/store, compiled modules in Dir/cache. Default "data". It is
+	// created with mode 0700. Open refuses a directory that every user can write to, and a cache that belongs to
+	// another user. If other users have lesser rights that are still too wide, Open removes those rights and logs it.
+	// Only one host may have Dir open.
 	Dir string
-	// Store, if set, is used instead of one in Dir; Close does not close it. Compiled modules are then kept in
+	// Store, if set, is used instead of a store in Dir; Close does not close it. Compiled modules are then kept in
 	// memory, unless Dir is set too.
 	Store store.Store
-	// Logger takes what the host has to say. Default: nothing.
+	// Logger receives the log of the host. Default: no log.
 	Logger *slog.Logger
 	// Clock is the clock of the host. Default: the machine's.
 	Clock Clock
-	// Partitions are those that Open acquires, from 0 to NumPartitions-1. Default: nil, all of them; an empty slice is
-	// none. A host runs the runs of the partitions that it owns, and calls for others are ErrFenced, except those that
-	// read. Several hosts of one process may share a Store in this way.
+	// Partitions are the partitions that Open acquires, from 0 to NumPartitions-1. Default: nil, all of them; an
+	// empty slice is none. A host runs the runs of the partitions that it owns. Calls for other partitions are
+	// ErrFenced, except reads. Several hosts of one process may share a Store in this way.
 	Partitions []int
-	// Linger is how long an instance is kept while an attempt of one of its steps runs; longer costs memory,
-	// shorter costs replays. Default 1 s; negative = not at all.
+	// Linger is how long an instance is kept while an attempt of one of its steps runs. A longer time costs memory, a
+	// shorter one costs replays. Default 1 s; negative = not at all.
 	Linger time.Duration
-	// StartLinger is how long a start waits for its first activation, to be committed together with it; a start
-	// that takes longer is committed alone, at the cost of one more fsync. Default 50 ms.
+	// StartLinger is how long a start waits for its first activation, so that both share one commit. A slower start
+	// is committed alone, at the cost of one more fsync. Default 50 ms.
 	StartLinger time.Duration
-	// Drain is how long Run waits, when its context is done, for attempts of steps in flight: what they do is
-	// recorded, and not done again after the next start. Default 10 s; negative = not at all.
+	// Drain is how long Run waits, when its context is done, for attempts of steps in flight. Their outcomes are
+	// recorded, so they are not repeated after the next start. Default 10 s; negative = not at all.
 	Drain time.Duration
 	// MaxInstances is how many guests compute at a time, each with at most 64 MiB. Default 16.
 	MaxInstances int
-	// MaxChildren is how many children of one run may live at a time: have been started, and not ended as far as the
-	// run has been told. Of a run that was started by another one, it is half as many, and so on with each level, at
-	// least 1. The start of another one is refused with LIMIT, which the workflow can handle. Default 1,000.
+	// MaxChildren is how many live children a run may have: children that were started and whose end the run has not
+	// been told. A run that was started by another run gets half the limit of its parent, at least 1. A further start
+	// is refused with LIMIT, which the workflow can handle. Default 1,000.
 	MaxChildren int
-	// GuestBytes bounds the memory of all guests, about. Over it, guests wait, and one that has grown beyond 16 MiB may
-	// be given up and replayed later; nobody fails. Half is kept for smaller ones, and half for guests that are no bodies of
-	// steps: further bodies wait before they begin. Default 160 MiB, at least 128 MiB.
+	// GuestBytes roughly bounds the memory of all guests. Over it, guests wait, and a guest that has grown beyond 16
+	// MiB may be evicted and replayed later; no run fails. Half is reserved for smaller guests, and half for guests
+	// that are not bodies of steps: further bodies wait before they begin. Default 160 MiB, at least 128 MiB.
 	GuestBytes int64
-	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
-	// steps is in flight, about. What is over it is given up, at the cost of a replay. Default 128 MiB; negative keeps none.
+	// ParkBytes roughly bounds the memory of instances that are kept while a commit of their run or an attempt of one
+	// of its steps is in flight. Instances over the bound are evicted, at the cost of a replay. Default 128 MiB;
+	// negative keeps none.
 	ParkBytes int64
-	// WarmBytes bounds what is kept of guests that sleep, or wait for a signal, so that they continue without a replay of their
-	// journal, about: a few thousand bytes of each Go guest, those first that wake soonest. Default 64 MiB; negative keeps
-	// none.
+	// WarmBytes roughly bounds the snapshots of guests that sleep or wait for a signal, which let them continue
+	// without replaying their journal. A Go guest takes a few thousand bytes. Guests that wake soonest have
+	// precedence. Default 64 MiB; negative keeps none.
 	WarmBytes int64
-	// JournalBytes bounds the journals in memory of runs in progress, about; those of less than 64 KiB are not
-	// counted. Over it, runs are not read, and guests that make their journals longer wait, one after the other; nobody fails.
-	// An entry counts 512 bytes beside what it holds. Default 96 MiB, which is one and a half of the largest; negative does not
-	// bound them.
+	// JournalBytes roughly bounds the journals in memory of runs in progress. Journals below 64 KiB are not counted;
+	// an entry counts 512 bytes in addition to its content. Over the bound, runs are not read, and guests whose
+	// journals would grow wait, one after the other; no run fails. Default 96 MiB, one and a half times the largest
+	// journal; negative means no bound.
 	JournalBytes int64
-	// ModuleIdle is how long after its last use a module leaves memory, with its code and its image, by the machine's clock.
-	// The next run of it loads it from Dir/cache in some 50 ms, or compiles it again if there is no Dir. Default 30 s; negative
-	// keeps all modules, within ModuleBytes.
+	// ModuleIdle is how long after its last use a module leaves memory, with its code and its image, by the machine's
+	// clock. The next run that needs it loads it from Dir/cache in some 50 ms, or compiles it again if there is no
+	// Dir. Default 30 s; negative keeps all modules, within ModuleBytes.
 	ModuleIdle time.Duration
-	// ModuleBytes bounds the modules in memory, about; a Go module takes some 20 MiB. Those that were used longest ago leave
-	// first. A module never leaves while an instance of it computes or is kept for a step. Default 256 MiB; negative keeps none
-	// that is not in use.
+	// ModuleBytes roughly bounds the modules in memory; a Go module takes some 20 MiB. The least recently used
+	// modules leave first. A module stays while an instance of it computes or is kept for a step. Default 256 MiB;
+	// negative keeps only modules in use.
 	ModuleBytes int64
-	// CacheBytes bounds the files of compiled modules in Dir/cache, about; a Go module has some 15 MiB. Before a module
-	// is compiled, those that were loaded longest ago are removed, a sixteenth of the bound at a time; they are compiled
-	// again when they are next needed.
-	// Default 4 GiB, at least 256 MiB; negative does not bound them.
+	// CacheBytes roughly bounds the files of compiled modules in Dir/cache; a Go module takes some 15 MiB. Before a
+	// module is compiled, the least recently loaded files are removed, a sixteenth of the bound at a time. Removed
+	// modules are compiled again when they are next needed. Default 4 GiB, at least 256 MiB; negative means no bound.
 	CacheBytes int64
-	// MaxFuel bounds what a workflow computes between two waits: abi.MaxFuel says how that is counted. A workflow that
-	// needs more fails, on every host and replay at the same instruction, give or take some hundred where it was
-	// frozen. Default 10,000,000,000, some ten seconds.
+	// MaxFuel bounds what a workflow computes between two waits; abi.MaxFuel says how it is counted. A workflow that
+	// needs more fails, at the same instruction on every host and in every replay, or within some hundred
+	// instructions of it if the guest was frozen. Default 10,000,000,000, some ten seconds.
 	MaxFuel int64
-	// MaxSegmentCPU bounds the time that a workflow computes between two waits. A host that takes longer gives the
-	// activation up and tries again; after the third time the run is stuck. Default 60 s.
+	// MaxSegmentCPU bounds the time that a workflow computes between two waits. A host that takes longer gives up the
+	// activation and tries again. After the third time the run is stuck. Default 60 s.
 	MaxSegmentCPU time.Duration
-	// PoolBytes bounds the memory of instances that are kept to be used again, about. Default 32 MiB; negative keeps none.
+	// PoolBytes roughly bounds the memory of instances that are kept for reuse. Default 32 MiB; negative keeps none.
 	PoolBytes int64
-	// InstanceReset says how the memory of an instance becomes that of a new one when it is used again: "scan" asks the
-	// kernel which pages were written, "drop" gives them back to it, "copy" copies the whole memory; "none" makes a new
-	// instance each time. Default "auto": the first of them that the system knows. It is for finding faults: nothing
-	// but the speed depends on it.
+	// InstanceReset says how the memory of an instance is reset for reuse: "scan" asks the kernel which pages were
+	// written, "drop" returns them to the kernel, "copy" copies the whole memory, and "none" makes a new instance
+	// each time. Default "auto": the first of these that the system supports. It only affects speed, and is for
+	// finding faults.
 	InstanceReset string
-	// Compiler is the command line of a process that compiles modules, whose main calls CompilerMain: SelfCompiler
-	// returns that of this program. A compiler needs some hundred megabytes for a Go module, and a module can be made
-	// so that it needs any amount; with Compiler, that is the process's own, within CompileLimits. It needs a Dir.
-	// Default: modules are compiled in this process, without limits.
+	// Compiler is the command line of a process that compiles modules. Its main calls CompilerMain; SelfCompiler
+	// returns the command line for this program. Compiling a Go module takes some hundred megabytes, and a hostile
+	// module can make that any amount. With Compiler, that memory belongs to the other process, within CompileLimits.
+	// It needs a Dir. Default: modules are compiled in this process, without limits.
 	Compiler []string
 	// CompileLimits bound each process of Compiler.
 	CompileLimits CompileLimits
-	// Interpreter runs modules without compiling them: slow, for machines that the compiler does not know.
+	// Interpreter runs modules without compiling them. It is slow, for machines that the compiler does not support.
 	Interpreter bool
-	// SkipSleeps lets no time pass: whenever nothing else happens, the host's clock jumps to the next deadline. Workflows see
-	// the time that they slept; the entries of their journals lie in the future of the machine's clock. It replaces Clock.
-	// All runs of the host, its schedules and retention have that clock: Namespace.SkipSleeps is for one run beside others.
+	// SkipSleeps skips idle time: whenever nothing else happens, the host's clock jumps to the next deadline.
+	// Workflows see the time that they slept, so their journal entries lie in the future of the machine's clock. It
+	// replaces Clock. All runs of the host, its schedules and its retention use that clock; Namespace.SkipSleeps is
+	// for a single run.
 	SkipSleeps bool
-	// Secrets returns the value of a secret that AllowSecret names, false if there is none. Default: there are none.
-	// It is asked for each request that needs one.
+	// Secrets returns the value of a secret that AllowSecret names, or false if there is none. It is called for each
+	// request that needs a secret. Default: no secrets.
 	Secrets func(name string) (value string, ok bool)
-	// Codec encodes what reaches the store and decodes it, to encrypt it: a Keyring, or one of your own. Data that was written
-	// without it stays as it is, and can be read. Open returns ErrKey, and changes nothing, if data needs a key that the codec
-	// has not, or the codec fails, or there is none. Hosts that share a Store need the same keys. Default: payloads are stored
-	// in the clear.
+	// Codec encodes what reaches the store and decodes it, to encrypt it: a Keyring, or an implementation of yours.
+	// Data that was written without a Codec stays in the clear and can still be read. Open returns ErrKey and changes
+	// nothing if data needs a key that the codec lacks, if the codec fails, or if data is encoded and Codec is nil.
+	// Hosts that share a Store need the same keys. Default: payloads are stored in the clear.
 	Codec Codec
-	// Random fills seeds, incarnations and tokens. Default: the system's secure random. It is for tests that compare
-	// runs; with anything that can be guessed, so can tokens.
+	// Random fills seeds, incarnations and tokens. Default: the system's secure random. Tests set it to compare runs.
+	// If its bytes can be guessed, so can tokens.
 	Random func(b []byte)
-	// Retention is how long ended runs are kept of workflows for which SetRetention has set nothing. Its Workflow is empty.
-	// Default: for ever.
+	// Retention says how long ended runs are kept, for workflows without a SetRetention. Its Workflow is empty.
+	// Default: runs are kept without limit.
 	Retention Retention
-	// SweepEvery is how often Run deletes the runs that retentions no longer keep, by Clock, and for the first time after a minute.
-	// Default 1 h; negative = never, so that Sweep has to be called. With SkipSleeps it goes by the machine's clock, so that
-	// skipped sleeps are no reason to sweep.
+	// SweepEvery is how often Run deletes runs past their retention, by Clock; the first sweep is after a minute.
+	// Default one hour; negative = never, so Sweep must be called. With SkipSleeps it uses the machine's clock, so
+	// skipped sleeps cause no sweep.
 	SweepEvery time.Duration
-	// Quota is what each namespace may use for which SetQuota has set nothing. Default: DefaultMaxRuns live runs, and nothing else
-	// is limited.
+	// Quota is the quota of each namespace without a SetQuota. Default: DefaultMaxRuns live runs, and no other limit.
 	Quota *Quota
-	// DiskReserve is how many bytes of the disk are kept for existing runs: with less than that free, starts, signals,
-	// deliveries to hooks and uploads are refused with ErrDiskFull, while runs continue: they wake, step and end. It is
-	// looked at for each of these calls; they are accepted again when a sixteenth more than it is free. Default: 256
-	// MiB, or a tenth of a smaller disk; negative = none.
+	// DiskReserve is how many bytes of the disk are kept free for existing runs. With less free space, starts,
+	// signals, deliveries to hooks and uploads are refused with ErrDiskFull, while runs continue: they wake, step and
+	// end. The host checks it at each of these calls, and accepts them again when the free space is a sixteenth above
+	// the reserve. Default: 256 MiB, or a tenth of a smaller disk; negative = none.
 	DiskReserve int64
-	// Events are called when something happens. Default: none of them.
+	// Events are callbacks for what happens in the host. Default: none.
 	Events Events
 
-	// Of Verify.
+	// Set by Verify.
 	engine   string                // the name of the engine; empty: as Interpreter says
-	replayed func() *report.Replay // where a replay is to say what it comes to; nil: nobody looks
+	replayed func() *report.Replay // returns the report that a replay fills in; nil: no report
 }
 
 // Host runs workflows. It is safe for concurrent use.
 //
-// Its methods for workflows and runs, from Upload to Wait, act on the namespace "default". Those for the host as a
-// whole are Run, Close, Stats, WaitIdle and the registration of handlers.
+// Its methods for workflows and runs, from Upload to Wait, act on the namespace "default". Run, Close, Stats,
+// WaitIdle and the registration of handlers concern the whole host.
 type Host struct {
 	scope
 	waits
 	cfg        Config
 	store      store.Store
-	below      store.Store // what it was before Config.Codec was put before it
+	below      store.Store // the store without Config.Codec
 	ownStore   bool
 	engine     engine.Engine
-	skip       *clock.Fake // of SkipSleeps
-	copied     bool        // it was opened as a copy, and owned nothing then
+	skip       *clock.Fake // the clock of SkipSleeps
+	copied     bool        // opened as a copy, without any partition
 	rt         *runtime.Runtime
 	workers    *performer
 	remotes    sync.Map // handlers for workers: true by name
 	handlers   registrations
 	sweeper    *retention.Sweeper
 	iterations *retention.Iterations
-	nextSweep  atomic.Pointer[time.Time] // for Stats
+	nextSweep  atomic.Pointer[time.Time] // shown by Stats
 	keeper     *schedule.Keeper
 	gate       *gate.Keeper
 	quotas     *quota.Quotas
 	refusals   brake.Brake[string] // of starts, by namespace
-	notices    *notices            // nil if the log takes none
+	notices    *notices            // nil if the log discards them
 	checks     checking
 	exports    exporting
 	importing  importing
-	setting    sync.Mutex        // held by SetQuota, so that what holds is what is stored
+	setting    sync.Mutex        // held by SetQuota, so that memory and store agree
 	suspects   *quarantine.Watch // nil watches nothing
 	journals   *room.Budget
 	disk       *datadir.Gauge
 	schemas    schema.Cache
-	named      module.NamesCache // what descriptions of modules say, as names
-	names      sync.Map          // of namespaces, string by store.NamespaceID
-	several    atomic.Bool       // there is another namespace than the default one
+	named      module.NamesCache // the names in descriptions of modules
+	names      sync.Map          // of namespaces: string by store.NamespaceID
+	several    atomic.Bool       // a namespace besides the default one exists
 	closing    sync.Once
 	closed     chan struct{}
-	failure    atomic.Pointer[error] // of the store, as the runtime has reported it
+	failure    atomic.Pointer[error] // of the store, as reported by the runtime
 }
 
-// Open opens the data and recovers. It activates nothing: that begins with Run.
+// Open opens the data and recovers it. Activations begin with Run.
 func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	h = &Host{cfg: cfg.withDefaults(), closed: make(chan struct{}), exports: exporting{clock: budget.Clock},
 		importing: importing{turns: make(chan struct{}, maxImports)}}
@@ -285,7 +286,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	return h, err
 }
 
-// runtimeConfig returns what the runtime is made from, but for what is read from the store.
+// runtimeConfig returns the runtime's configuration, without the parts that are read from the store.
 func (h *Host) runtimeConfig() runtime.Config {
 	rc := runtime.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
 		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
@@ -303,7 +304,7 @@ func (h *Host) runtimeConfig() runtime.Config {
 	return rc
 }
 
-// check returns ErrInvalid for limits that cannot be.
+// check returns ErrInvalid for limits out of range.
 func (c *Config) check(context.Context) error {
 	if c.MaxInstances < 0 || c.MaxFuel < 0 || c.MaxSegmentCPU < 0 || c.MaxChildren < 0 {
 		return fmt.Errorf("%w: MaxInstances, MaxFuel, MaxSegmentCPU and MaxChildren must not be negative, got %d, %d, %v and %d",
@@ -390,14 +391,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// moduleLimits returns when modules leave memory, and logs that they did.
+// moduleLimits returns the limits of modules in memory, with a callback that logs evictions.
 func (c *Config) moduleLimits() module.Limits {
 	return module.Limits{Idle: c.ModuleIdle, Bytes: max(c.ModuleBytes, 0), Left: func(d store.Digest, bytes int64) {
 		c.Logger.Debug("module has left memory", "module", d, "bytes", bytes)
 	}}
 }
 
-// owner names this host to people who look at a store.
+// owner names this host for people who inspect a store.
 func owner() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -412,8 +413,8 @@ func secureRandom(p []byte) {
 	}
 }
 
-// Run activates runs and fires timers until ctx is done; then it waits until what is in flight has come to rest,
-// and returns nil. An error means that the store has failed: the host accepts nothing any more.
+// Run activates runs and fires timers until ctx is done. Then it waits for work in flight, up to Config.Drain for
+// attempts of steps, and returns nil. An error means that the store has failed: the host accepts no more calls.
 func (h *Host) Run(ctx context.Context) error {
 	var sweeps sync.WaitGroup
 	defer sweeps.Wait()
@@ -443,7 +444,7 @@ func (h *Host) skipSleeps(ctx context.Context) {
 		if ok && next.After(h.skip.Now()) {
 			h.skip.Set(next)
 		}
-		t := clock.System().NewTimer(time.Millisecond) // the timer loop, or a start, takes a moment
+		t := clock.System().NewTimer(time.Millisecond) // gives the timer loop, or a start, a moment
 		select {
 		case <-t.C():
 		case <-h.closed:
@@ -454,8 +455,8 @@ func (h *Host) skipSleeps(ctx context.Context) {
 	}
 }
 
-// Close stops everything and closes the store. It tells attempts of steps in flight to stop; they are made again
-// after the next Open. Closing twice is legal.
+// Close stops everything and closes the store. It cancels attempts of steps in flight; they are repeated after the
+// next Open. Further calls of Close do nothing.
 func (h *Host) Close() error {
 	var err error
 	h.closing.Do(func() {
@@ -483,8 +484,8 @@ func (h *Host) release(ctx context.Context) (err error) {
 	return err
 }
 
-// WaitIdle waits until nothing happens any more unless time passes: no run is queued or active, and no attempt of a
-// step is in flight. It returns the instant at which the next run wakes by itself, and false if there is none.
+// WaitIdle waits until no run is queued or active and no attempt of a step is in flight, so that nothing happens
+// unless time passes. It returns the instant at which the next run wakes by itself, and false if there is none.
 func (h *Host) WaitIdle(ctx context.Context) (next time.Time, ok bool, err error) {
 	ms, ok, err := h.rt.WaitIdle(ctx)
 	return time.UnixMilli(ms), ok, translate(err)

@@ -16,54 +16,56 @@ import (
 )
 
 const (
-	// MaxImportBytes bounds what the journals, the log and the output of a run may take in memory while it is imported:
-	// a journal has at most half as much, and all of them are one commit.
+	// MaxImportBytes bounds the memory for the journals, the log and the output of a run while it is imported. A
+	// journal has at most half as much; all of them are one commit.
 	MaxImportBytes = 2 * abi.MaxJournalBytes
-	// MaxArchiveBytes bounds the file of a run that is imported: what MaxImportBytes allows, its module, and what a tar adds.
+	// MaxArchiveBytes bounds an imported file: MaxImportBytes, the module, and the overhead of a tar.
 	MaxArchiveBytes = MaxImportBytes + abi.MaxModuleBytes + (16 << 20)
-	// maxImportReplay bounds the replay of a run that is to continue: the longest journals take some seconds, on a busy
-	// machine.
+	// maxImportReplay bounds the replay of a run that is to continue. The longest journals take some seconds on a
+	// busy machine.
 	maxImportReplay = 2 * time.Minute
 )
 
-// ImportOptions says what becomes of a run that is imported. The zero value makes a copy of it, to look at.
+// ImportOptions are the options of an import. The zero value makes a copy of the run, for inspection.
 type ImportOptions struct {
-	// Adopt has the run continue here, where it stopped when it was exported. A run that lives must have been exported with
+	// Adopt continues the run here, from the state of its export. A live run must have been exported with
 	// ExportOptions.Move.
 	Adopt bool
-	// Paused adopts the run as a paused one, so that its version can be given grants before it continues.
+	// Paused adopts the run as a paused run, so that its version can be given grants before it continues.
 	Paused bool
-	// Force adopts a live run that was not moved: it acts twice, unless the caller knows that the other one is gone.
+	// Force adopts a live run that was not moved. The run then acts twice, unless the original is gone.
 	Force bool
 }
 
-// Import stores a run that Export has written. It keeps its id, which is ErrConflict if another run has it here, or had
-// it in the last 30 days. The same archive again, with the same option Adopt, returns the existing run, with
-// Existed set: also after it has continued or ended. Durable on return, all of it in one commit; after an error nothing
-// of the run is stored.
+// Import stores a run from a file of Export. The run keeps its id. ErrConflict if another run has that id here, or if
+// a deleted run still holds it: for 30 days, or as long as Retention.KeepIDsFor says. A repeated import of the same
+// archive with the same option Adopt returns the existing run, with Existed set, also after it has continued or
+// ended. Durable on return, in one commit; after an error no part of the run is stored.
 //
-// Without Adopt it is a copy, whose Aside is "copy": it can be listed, read, replayed, restarted, exported and deleted, and
-// nothing else happens to it. No retention deletes it.
+// Without Adopt the run is a copy, with Aside "copy": it can be listed, read, replayed, restarted, exported and
+// deleted, and nothing else: it takes no signal and makes no progress. No retention deletes it.
 //
-// With Adopt it continues: deadlines that have passed are due at once. It is replayed strictly before it is stored,
-// unless it is stuck, and ErrMismatch if it does not do what its journal records. Steps that were in progress are made
-// again, under the same idempotency keys; those that may be made only once fail as after a crash. The tokens of its
-// hooks are claimed; ErrConflict if another run holds one. If it has a parent, or was started by a schedule, these are
-// told of its end if they are here. Retention counts an ended run from its import. ErrConflict for a live run that was
-// not moved, and one that waits for a child.
+// With Adopt the run continues: deadlines that have passed are due at once. Unless it is stuck, it is replayed
+// strictly before it is stored; ErrMismatch if it does not do what its journal records. Steps that were in progress
+// are repeated, under the same idempotency keys; at-most-once steps fail as after a crash. The run claims the tokens
+// of its hooks; ErrConflict if another run holds one. Its parent, or the schedule that started it, is told of its end
+// if it exists here. Retention counts an ended run from its import. ErrConflict for a live run that was not moved,
+// and for a run that waits for a child.
 //
-// The run needs its module. If the workflow has no version of it here, one is made without grants, and of the other
-// workflows of the module, too; no start uses it that does not name it. ErrInvalid if the file is no sound archive, or
-// has no module and the host neither; ErrLimit beyond MaxImportBytes; ErrBusy beyond a quota, or if another import
-// into the namespace is in progress, or 64 into others; ErrDiskFull, ErrRejected, ErrVersion and ErrCopy as of Start and
-// Upload. A file of more than 256 KiB is kept in Config.Dir while it comes, and removed.
+// The run needs its module. If the workflow has no version of the module here, Import makes one without grants, and
+// one for each other workflow of the module. Starts use these versions only by number. ErrInvalid if the file is no
+// sound archive, or if neither the file nor the host has the module; ErrLimit beyond MaxImportBytes; ErrBusy beyond a
+// quota, if another import into the namespace is in progress, or 64 into other namespaces; ErrDiskFull, ErrRejected,
+// ErrVersion and ErrCopy as in Start and Upload. A file of more than 256 KiB is spooled to Config.Dir during the
+// import.
 func (s *scope) Import(ctx context.Context, r io.Reader, opts ImportOptions) (Run, error) {
 	began := budget.Clock.Now()
 	run, err := s.imported(ctx, r, opts, &began)
 	return run, s.slowly(ctx, began, err)
 }
 
-// imported is Import, and refuses at once. It says when it had read the file, which may take long for want of bytes.
+// imported is Import without the delay of refusals. It sets read to the instant at which the file was read: a slow
+// sender must not count as a delay.
 func (s *scope) imported(ctx context.Context, r io.Reader, opts ImportOptions, read *time.Time) (Run, error) {
 	if !opts.Adopt && (opts.Paused || opts.Force) {
 		return Run{}, &joined{errors.New("paused and force are for a run that is adopted"), ErrInvalid}
@@ -112,12 +114,12 @@ func (s *scope) imports(ctx context.Context, w *archive.Whole, opts *ImportOptio
 	}
 	n := run.NewRun{Workflow: w.State.Workflow, Import: i, Conflict: run.ConflictFail}
 	n.Key, err = s.key(ctx, w.State.Run.ID)
-	fresh := errors.Is(err, store.ErrNotFound) // the namespace is
+	fresh := errors.Is(err, store.ErrNotFound) // the namespace does not exist
 	switch {
 	case fresh:
 		err = nil
 	case err != nil:
-	default: // what changes nothing, or is refused, compiles nothing, and stores no module
+	default: // imports that change nothing, or are refused, compile and store no module
 		n.IDsMs, err = s.h.keepsIDsMs(ctx, n.Key.Namespace)
 		if err != nil {
 			return st, false, err
@@ -163,10 +165,10 @@ func (s *scope) imports(ctx context.Context, w *archive.Whole, opts *ImportOptio
 	return s.goesOn(ctx, n, !w.State.Status.Terminal(), func() { free(); leave() })
 }
 
-// goesOn stores an imported run. free is called once nothing of it is needed any more, also after an error.
+// goesOn stores an imported run. It calls free as soon as the version may be released, also after an error.
 func (s *scope) goesOn(ctx context.Context, n run.NewRun, live bool, free func()) (st store.RunState, existed bool,
 	err error) {
-	if live && !n.Import.Copy { // looked at again: it was replayed meanwhile
+	if live && !n.Import.Copy { // check again: time has passed during the replay
 		one := s.h.importing.acting.of(n.Key.ID)
 		one.Lock()
 		defer one.Unlock()
@@ -179,7 +181,7 @@ func (s *scope) goesOn(ctx context.Context, n run.NewRun, live bool, free func()
 	return st, !created, err
 }
 
-// mayCome returns why a run cannot be imported as it is, into an existing namespace or a fresh one.
+// mayCome returns why a run cannot be imported in its state, into an existing namespace or a fresh one.
 func (s *scope) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *run.Import, opts *ImportOptions) error {
 	j, err := i.Read()
 	if err != nil {
@@ -189,7 +191,7 @@ func (s *scope) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *ru
 		return &joined{fmt.Errorf("run %q is not imported: %w", key.ID, err), ErrInvalid}
 	}
 	live := j.Ended() == store.KindInvalid
-	if !opts.Adopt || !live && j.Ended() != store.KindFailed { // which may be retried
+	if !opts.Adopt || !live && j.Ended() != store.KindFailed { // a failed run may be retried
 		return nil
 	}
 	if live && j.Aside() != store.AsideMoved && !opts.Force {
@@ -220,8 +222,7 @@ func (s *scope) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *ru
 	return nil
 }
 
-// proven returns the description of the run's module, after the module was compiled, and the run replayed if it is to
-// continue.
+// proven compiles the run's module and returns its description. It also replays a run that will continue.
 func (s *scope) proven(ctx context.Context, w *archive.Whole, opts *ImportOptions) ([]byte, error) {
 	key, workflow := w.State.Run, w.State.Workflow
 	if w.Module == nil {
@@ -261,8 +262,9 @@ func (s *scope) proven(ctx context.Context, w *archive.Whole, opts *ImportOption
 	return description, nil
 }
 
-// versionFor returns the version under which an imported run continues, and holds it until free is called: one with its
-// module, if it has one here the one with its number, else the newest. If there is none, one is made without grants.
+// versionFor returns a version of the workflow with the run's module, and holds it until free is called: the version
+// with the run's number if it has the module, else the newest that has it. If there is none, it makes one without
+// grants, and one for each other workflow of the module that has none.
 func (s *scope) versionFor(ctx context.Context, ns store.NamespaceID, w *archive.Whole, description []byte) (v store.Version,
 	free func(), err error) {
 	m, digest, now := s.h.store.Modules(), w.State.Module, s.h.cfg.Clock.Now().UnixMilli()
@@ -276,7 +278,7 @@ func (s *scope) versionFor(ctx context.Context, ns store.NamespaceID, w *archive
 	for range uploadAttempts {
 		free = s.h.rt.Versions.Hold()
 		var missing []store.VersionSpec
-		for _, name := range listed { // its children may be of the others
+		for _, name := range listed { // its children may run the other workflows
 			found, err := versionOfModule(ctx, m, ns, name, digest, w.State.Version)
 			if err != nil {
 				free()
@@ -292,7 +294,7 @@ func (s *scope) versionFor(ctx context.Context, ns store.NamespaceID, w *archive
 		if v.Number != 0 {
 			return v, free, nil
 		}
-		free() // nobody deletes a version while one is held, nor waits for what follows
+		free() // a deletion of a version would wait while this is held
 		if err := s.roomForVersions(ctx, ns, missing); err != nil {
 			return v, nil, err
 		}
@@ -304,15 +306,15 @@ func (s *scope) versionFor(ctx context.Context, ns store.NamespaceID, w *archive
 				s.h.discard(ctx, digest)
 			}
 		}
-		if err != nil && !errors.Is(err, store.ErrNotFound) { // it was deleted in between
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // deleted in between
 			return v, nil, err
 		}
 	}
 	return v, nil, fmt.Errorf("module %s: %w", digest, store.ErrNotFound)
 }
 
-// versionOfModule returns the version of a workflow that has a module: that of a number if it has it, else the newest; its
-// number is 0 if there is none.
+// versionOfModule returns a version of a workflow that has a module: the version of the given number if it has the
+// module, else the newest that has it. Its number is 0 if there is none.
 func versionOfModule(ctx context.Context, m store.ModuleStore, ns store.NamespaceID, workflow string, module store.Digest,
 	number uint32) (v store.Version, err error) {
 	if number != 0 {

@@ -21,28 +21,29 @@ import (
 const (
 	// maxImports bounds the imports in memory at a time, each with MaxImportBytes and a module.
 	maxImports = 2
-	// maxComing bounds the imports whose files come, or wait, at a time, one into each namespace. A file that comes slowly is
-	// on disk: nobody else waits for it.
+	// maxComing bounds the imports that receive their file or wait, one per namespace. A slow file is on disk, and
+	// delays no other import.
 	maxComing = 64
-	// maxImportWait is how long a file that has come waits for others before it: some replays of maxImportReplay.
+	// maxImportWait is how long a received file waits for the imports before it: some replays of maxImportReplay.
 	maxImportWait = 10 * time.Minute
-	// smallSpool is how much of a file is kept in memory while it comes, and spoolPiece how much is written at a time.
+	// smallSpool is how much of a file is kept in memory while it is received, and spoolPiece how much is written at
+	// a time.
 	smallSpool = 256 << 10
 	spoolPiece = 1 << 20
 	// spoolPattern names the files on disk.
 	spoolPattern = "import-*.tmp"
 )
 
-// importing is the imports in progress.
+// importing tracks the imports in progress.
 type importing struct {
 	mu sync.Mutex // guards in
 	in []string   // names of the namespaces with an import in progress
 
-	turns  chan struct{} // has what is taken for each import in memory
+	turns  chan struct{} // holds an item for each import in memory
 	acting acting
 }
 
-// begin counts one more until end is called, or returns ErrBusy.
+// begin counts an import until end is called, or returns ErrBusy.
 func (i *importing) begin(namespace string) (end func(), err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -58,7 +59,7 @@ func (i *importing) begin(namespace string) (end func(), err error) {
 	}, nil
 }
 
-// turn waits until an import may take memory, until end is called.
+// importTurn waits for memory for an import, which is held until end is called.
 func (h *Host) importTurn(ctx context.Context) (end func(), err error) {
 	late := budget.Clock.NewTimer(maxImportWait)
 	defer late.Stop()
@@ -74,14 +75,14 @@ func (h *Host) importTurn(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// spool is a file that has come, to be read once. A large one is on disk, encrypted by a key that is in memory alone: what is
-// in it may be in the clear nowhere else.
+// spool is a received file, to be read once. A large file is on disk, encrypted with a key that exists only in
+// memory: its content may be stored in the clear nowhere else.
 type spool struct {
 	io.Reader
-	f *os.File // nil: it is in memory
+	f *os.File // nil: the file is in memory
 }
 
-// spool reads a file to its end, however slowly it comes. The caller closes it.
+// spool reads a file to its end, however slow the sender. The caller closes it.
 func (h *Host) spool(r io.Reader) (*spool, error) {
 	head, err := io.ReadAll(io.LimitReader(r, smallSpool))
 	if err != nil || len(head) < smallSpool {
@@ -92,7 +93,7 @@ func (h *Host) spool(r io.Reader) (*spool, error) {
 		return nil, err
 	}
 	s := &spool{f: f}
-	_ = os.Remove(f.Name()) // no crash leaves it; where the system does not allow that, Close removes it
+	_ = os.Remove(f.Name()) // so that a crash leaves no file; on systems that do not allow it, Close removes the file
 	if err := s.fill(io.MultiReader(bytes.NewReader(head), r), h.roomOnDisk); err != nil {
 		s.Close()
 		return nil, err
@@ -100,15 +101,16 @@ func (h *Host) spool(r io.Reader) (*spool, error) {
 	return s, nil
 }
 
-// fill writes the file, and begins to read it. room returns an error if the disk has none for so many bytes.
+// fill writes the file, and rewinds it for reading. room returns an error if the disk lacks space for that many
+// bytes.
 func (s *spool) fill(r io.Reader, room func(bytes int) error) error {
 	var key [32]byte
-	_, _ = rand.Read(key[:]) // never an error
+	_, _ = rand.Read(key[:]) // never fails
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		return err
 	}
-	zero := make([]byte, aes.BlockSize) // the key is used once
+	zero := make([]byte, aes.BlockSize) // a zero IV: the key is used once
 	w := cipher.StreamWriter{S: cipher.NewCTR(block, zero), W: s.f}
 	for err == nil {
 		err = room(spoolPiece)
@@ -128,18 +130,18 @@ func (s *spool) fill(r io.Reader, room func(bytes int) error) error {
 func (s *spool) Close() {
 	if s.f != nil {
 		_ = s.f.Close()           // it was only read
-		_ = os.Remove(s.f.Name()) // where it could not be before
+		_ = os.Remove(s.f.Name()) // on systems that could not remove it before
 	}
 }
 
-// removeSpools removes what a crash has left of files that came, on systems where a file in use cannot be removed.
+// removeSpools removes spooled files that a crash left behind, on systems where an open file cannot be removed.
 func (h *Host) removeSpools(context.Context) error {
 	if h.cfg.Dir == "" {
 		return nil
 	}
 	files, err := os.ReadDir(h.cfg.Dir)
 	for _, f := range files {
-		if left, _ := filepath.Match(spoolPattern, f.Name()); left { // the pattern is a good one
+		if left, _ := filepath.Match(spoolPattern, f.Name()); left { // the pattern is valid
 			err = errors.Join(err, os.Remove(filepath.Join(h.cfg.Dir, f.Name())))
 		}
 	}

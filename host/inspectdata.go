@@ -13,31 +13,31 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// DataState is what InspectData has seen.
+// DataState is the result of InspectData.
 type DataState struct {
 	Dir    string `json:"dir"`
 	Exists bool   `json:"exists"` // the directory
-	Store  bool   `json:"store"`  // there is a store in it
-	// Format is that of the store, and 0 if there is none, or an earlier release has it open. StoreFormat is what this release
-	// writes.
+	Store  bool   `json:"store"`  // it contains a store
+	// Format is the format of the store. It is 0 if there is no store, or an earlier release has it open. StoreFormat
+	// is the format that this release writes.
 	Format   int  `json:"format,omitempty"`
 	Database int  `json:"database,omitempty"` // the format of Pebble
-	Open     bool `json:"open"`               // a process has it open, as far as the system tells
-	Holder   int  `json:"holder,omitempty"`   // its process id, 0 if that is not known
-	// Refused is why Open would return an error, apart from ErrLocked; nil if it would not because of what was inspected.
+	Open     bool `json:"open"`               // a process has it open, as far as the system reports that
+	Holder   int  `json:"holder,omitempty"`   // its process id, 0 if unknown
+	// Refused is the error that Open would return, apart from ErrLocked; nil if the inspection found none.
 	Refused error         `json:"-"`
 	Folders []FolderFault `json:"folders"`
-	Disk    DiskState     `json:"disk"` // of the directory, or of the nearest one above it that there is
+	Disk    DiskState     `json:"disk"` // of the directory, or of its nearest existing parent
 }
 
-// FolderFault is something about a folder that Open would refuse or change.
+// FolderFault is a fault of a folder that Open would refuse or mend.
 type FolderFault = datadir.Fault
 
-// StoreFormat is the format of stores that this release writes. It opens those of earlier formats, and raises them.
+// StoreFormat is the format of stores that this release writes. It opens earlier formats, and raises them.
 const StoreFormat = store.FormatVersion
 
-// InspectData looks at a data directory without opening its store, also while a host has it open, and changes nothing. reserve is
-// as in Config.DiskReserve. An error means that the directory cannot be read.
+// InspectData inspects a data directory without opening its store, also while a host has it open. It changes nothing.
+// reserve is as in Config.DiskReserve. An error means that the directory cannot be read.
 func InspectData(dir string, reserve int64) (s DataState, err error) {
 	s = DataState{Dir: dir, Folders: []FolderFault{}}
 	at := dir
@@ -72,7 +72,7 @@ func InspectData(dir string, reserve int64) (s DataState, err error) {
 	}
 	seen, err := pebblestore.Look(filepath.Join(dir, storeName))
 	s.Store, s.Format, s.Database, s.Open, s.Holder = seen.Exists, seen.Format, seen.Database, seen.Open, seen.Holder
-	if errors.Is(err, store.ErrLocked) { // it was opened meanwhile
+	if errors.Is(err, store.ErrLocked) { // another process opened it meanwhile
 		s.Open = true
 		return s, nil
 	}

@@ -1,7 +1,7 @@
 package host
 
-// JoinEvents returns events that call the functions of all of these, in their order: for example those of package metrics, and
-// those of the embedder.
+// JoinEvents returns Events that call the functions of all arguments in order: for example those of package metrics
+// and those of the embedder.
 func JoinEvents(all ...Events) (joined Events) {
 	for i := range all {
 		e := &all[i]
@@ -28,7 +28,7 @@ func JoinEvents(all ...Events) (joined Events) {
 	return joined
 }
 
-// join returns a function that calls both, nil if both are nil: what nobody listens to costs nothing.
+// join returns a function that calls both, or nil if both are nil, so that unused events cost nothing.
 func join[A any](f, g func(A)) func(A) {
 	if f == nil || g == nil {
 		return either(f, g, f == nil)

@@ -7,8 +7,8 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// encoded returns a value as JSON, nil for nil. What callers have encoded themselves, such as a json.RawMessage, is checked.
-// what names the value in the error, which is ErrInvalid.
+// encoded returns a value as JSON, nil for nil. It checks JSON that the caller has encoded, such as a
+// json.RawMessage. The error is ErrInvalid and names the value by what.
 func encoded(what string, v any) ([]byte, error) {
 	if v == nil {
 		return nil, nil
@@ -20,7 +20,7 @@ func encoded(what string, v any) ([]byte, error) {
 	return b, checkJSON(what, b)
 }
 
-// checkJSON returns ErrInvalid with a sentence for what is no JSON, and nil for nothing.
+// checkJSON returns ErrInvalid with a sentence if b is not JSON. Empty input is fine.
 func checkJSON(what string, b []byte) error {
 	if len(b) == 0 {
 		return nil

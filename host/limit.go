@@ -17,40 +17,41 @@ import (
 const (
 	// MaxLimitRules is how many limits a workflow may have.
 	MaxLimitRules = limit.MaxRules
-	// MaxPriority is the greatest priority of a run, and its negative the least one.
+	// MaxPriority is the greatest priority of a run, and -MaxPriority the least.
 	MaxPriority = limit.MaxPriority
-	// MaxPlace is how many runs are counted at most to find the place of one.
+	// MaxPlace is how many waiting runs are counted at most to find the place of a run.
 	MaxPlace = limit.MaxPlace
 )
 
-// Limits limits the runs of a workflow: how many of them are in progress at a time, and how many begin within a window.
-// Runs beyond that wait for a slot. A run holds its slot from its admission to its end, also while it sleeps, is paused
-// or stuck.
+// Limits limits the runs of a workflow: how many are in progress at a time, and how many begin within a window.
+// Further runs wait for a slot. A run holds its slot from its admission to its end, also while it sleeps, is paused
+// or is stuck.
 type Limits struct {
 	Workflow string `json:"workflow"`
-	// Concurrency are limits of how many runs hold a slot at a time: "5" of the workflow, or "5 per input.customer" of
-	// those with the same value at that place of their input, a key. 1 to 1,000,000.
+	// Concurrency limits how many runs hold a slot at a time: "5" for the workflow, or "5 per input.customer" for the
+	// runs with the same key, the value at that place of their input. From 1 to 1,000,000.
 	Concurrency []string `json:"concurrency,omitempty"`
-	// Rate are limits of how many runs are admitted within any window of a length: "100/1m", or "100/1m per input.tenant". 1 to
-	// 10,000, within 1 ms to 366 days.
+	// Rate limits how many runs are admitted within any window of a length: "100/1m", or "100/1m per input.tenant".
+	// From 1 to 10,000 runs, within 1 ms to 366 days.
 	Rate []string `json:"rate,omitempty"`
 }
 
-// LimitsInfo is the limits of a workflow, and how many runs they are about.
+// LimitsInfo is the limits of a workflow and the numbers of runs that hold a slot or wait.
 type LimitsInfo struct {
 	Limits
 	Holding int64 `json:"holding"` // runs that hold a slot
-	Waiting int64 `json:"waiting"` // runs that wait for one
+	Waiting int64 `json:"waiting"` // runs that wait for a slot
 }
 
-// Place is where a run stands that waits for a slot.
+// Place says where a waiting run stands in the queue for a slot.
 type Place struct {
-	// Place is its place among the runs with the same keys, from 1; MaxPlace + 1 stands for all behind MaxPlace others.
+	// Place is its position among the runs with the same keys, from 1; MaxPlace + 1 means that at least MaxPlace runs
+	// are ahead.
 	Place int `json:"place"`
-	// Same is how many runs with the same keys wait, and Waiting how many of the workflow do.
+	// Same is the number of waiting runs with the same keys, and Waiting that of all waiting runs of the workflow.
 	Same    int64 `json:"same"`
 	Waiting int64 `json:"waiting"`
-	// Limit is the limit that lets no other run with its keys begin; empty if one is about to begin.
+	// Limit is the limit that blocks runs with these keys; empty if one of them is about to begin.
 	Limit string `json:"limit,omitempty"`
 }
 
@@ -71,13 +72,13 @@ func (l *Limits) rules() (rules limit.Rules, err error) {
 	return rules, rules.Check()
 }
 
-// Check returns ErrInvalid for limits that cannot be, as SetLimits does.
+// Check returns ErrInvalid for invalid limits, as SetLimits does.
 func (l *Limits) Check() error {
 	_, err := l.rules()
 	return translate(err)
 }
 
-// limitsOf shows the limits of a workflow.
+// limitsOf converts the rules of a workflow to Limits.
 func limitsOf(workflow string, rules limit.Rules) Limits {
 	l := Limits{Workflow: workflow}
 	for _, r := range rules {
@@ -90,9 +91,9 @@ func limitsOf(workflow string, rules limit.Rules) Limits {
 	return l
 }
 
-// WithPriority says which of the runs that wait for a slot begins first: one of higher priority before others with the
-// same keys, and mostly before those with other keys, -MaxPriority to MaxPriority. Default: 0. It has no effect without
-// limits.
+// WithPriority sets the priority of the run in the queue for a slot: -MaxPriority to MaxPriority, default 0. A run of
+// higher priority begins before other runs with the same keys, and mostly before runs with other keys. It has no
+// effect without limits.
 func WithPriority(p int) StartOption {
 	return func(s *start) {
 		if err := limit.CheckPriority(p); err != nil {
@@ -102,10 +103,10 @@ func WithPriority(p int) StartOption {
 	}
 }
 
-// SetLimits sets the limits of a workflow, in place of those that it had. The workflow need not exist. Durable on
-// return; then it holds for the runs that wait, too. Runs that hold a slot continue, however many they are. Runs that
-// were started while the workflow had no limits hold none. SetLimits returns ErrInvalid for limits that say nothing,
-// and ErrLimit if the store has too many.
+// SetLimits replaces the limits of a workflow. The workflow need not exist. The limits are durable on return, and
+// also apply to runs that wait. Runs that hold a slot continue, even if there are more of them than the new limits
+// allow. Runs that were started while the workflow had no limits hold no slot. ErrInvalid if the limits are empty or
+// invalid, ErrLimit if the store has too many.
 func (s *scope) SetLimits(ctx context.Context, l Limits) (LimitsInfo, error) {
 	rules, err := l.rules()
 	if err == nil && len(rules) == 0 {
@@ -141,7 +142,8 @@ func (s *scope) setLimits(ctx context.Context, workflow string, rules limit.Rule
 	return translate(err)
 }
 
-// DeleteLimits removes the limits of a workflow. All runs that wait begin. Durable on return. ErrNotFound if there are none.
+// DeleteLimits removes the limits of a workflow. All waiting runs begin. Durable on return. ErrNotFound if there are
+// none.
 func (s *scope) DeleteLimits(ctx context.Context, workflow string) error {
 	if _, err := s.GetLimits(ctx, workflow); err != nil {
 		return err
@@ -195,7 +197,7 @@ func (s *scope) AllLimits(ctx context.Context) ([]LimitsInfo, error) {
 	return out, nil
 }
 
-// place fills in where a run stands that waits for a slot.
+// place sets r.Place if the run waits for a slot.
 func (s *scope) place(ctx context.Context, st *store.RunState, r *Run) error {
 	if st.Slot != store.SlotAsked || st.Status.Terminal() {
 		return nil
@@ -207,13 +209,13 @@ func (s *scope) place(ctx context.Context, st *store.RunState, r *Run) error {
 	return err
 }
 
-// keepers is what the runtime tells those that keep schedules and the queues of limits.
+// keepers passes wakes and commands of the runtime to the owners of schedules and of limit queues.
 type keepers struct {
 	*schedule.Keeper
 	gate *gate.Keeper
 }
 
-// newKeepers makes both.
+// newKeepers creates the keepers of schedules and of limit queues.
 func (h *Host) newKeepers() *keepers {
 	now := func() int64 { return h.cfg.Clock.Now().UnixMilli() }
 	h.keeper = schedule.New(schedule.Config{Store: h.store, Logger: h.cfg.Logger, Now: now})
@@ -221,14 +223,14 @@ func (h *Host) newKeepers() *keepers {
 	return &keepers{h.keeper, h.gate}
 }
 
-// begin tells both their host, once nothing is left of uploads that were cut.
+// begin removes what interrupted uploads left behind, then starts both keepers.
 func (h *Host) begin(ctx context.Context) {
 	h.discardAll(ctx)
 	h.keeper.Begin((*scheduler)(h))
 	h.gate.Begin((*gatekeeper)(h))
 }
 
-// closeKeepers waits until neither changes anything any more. They ask the runtime for what they do.
+// closeKeepers waits until neither keeper changes anything. The keepers call the runtime, so it must still be open.
 func (h *Host) closeKeepers() {
 	if h.keeper != nil {
 		h.keeper.Close()
@@ -236,7 +238,7 @@ func (h *Host) closeKeepers() {
 	}
 }
 
-// Due has a schedule or a queue looked at.
+// Due processes a schedule or a queue that is due.
 func (k *keepers) Due(key wake.Key, done func()) {
 	if key.Kind == store.WakeLimit {
 		k.gate.Due(key.Run, done)
@@ -245,7 +247,7 @@ func (k *keepers) Due(key wake.Key, done func()) {
 	k.Keeper.Due(key.Run, done)
 }
 
-// Limit fills in what holds a new run back.
+// Limit sets the limits of a new run.
 func (k *keepers) Limit(ctx context.Context, n *run.NewRun) error { return k.gate.Limit(ctx, n) }
 
 // Take takes a command for a queue.
@@ -253,18 +255,18 @@ func (k *keepers) Take(ctx context.Context, owned store.Partition, cmd store.Com
 	return k.gate.Take(ctx, owned, cmd)
 }
 
-// gatekeeper is the host as the queues of its limits see it.
+// gatekeeper is the host as the limit queues see it.
 type gatekeeper Host
 
 // Owned returns a partition.
 func (h *gatekeeper) Owned(p store.PartitionID) store.Partition { return h.rt.Partitions.Get(p) }
 
-// Arm has a queue looked at when it is due.
+// Arm sets the wake of a queue.
 func (h *gatekeeper) Arm(queue store.RunKey, wakeMs int64, err error) {
 	h.rt.Partitions.Arm(wake.Key{Kind: store.WakeLimit, Run: queue}, wakeMs, err)
 }
 
-// Kick has an inbox read.
+// Kick starts reading the inbox of a partition.
 func (h *gatekeeper) Kick(p store.PartitionID) { h.rt.Partitions.Kick(p) }
 
 // StoreFailed stops the host.

@@ -13,16 +13,16 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// MaxPage is how many runs or timers a page has at most.
+// MaxPage is the maximum number of runs or timers on a page.
 const MaxPage = store.MaxPage
 
-// MaxPageBytes ends a page: one that holds about so much in memory has nothing more, however many its limit allows.
+// MaxPageBytes roughly bounds the memory of a page: a page that reaches it ends, even below its limit.
 const MaxPageBytes = store.MaxPageBytes
 
 // Order is the order of a list of runs. The zero value is NewestFirst.
 type Order uint8
 
-// The orders: by the instant of creation in milliseconds, runs of one millisecond by id.
+// The orders: by creation in milliseconds, and by id within a millisecond.
 const (
 	NewestFirst Order = 0
 	OldestFirst Order = 1
@@ -39,25 +39,25 @@ func ParseOrder(text string) (Order, error) {
 	return 0, &joined{fmt.Errorf("order must be newest or oldest, got %q", text), ErrInvalid}
 }
 
-// Query selects the runs that pass all of its filters. The zero value selects all, from the newest.
+// Query selects the runs that pass all of its filters. The zero value selects all runs, newest first.
 type Query struct {
 	Workflow string   // "" = any
 	Status   Status   // zero = any
-	Statuses []Status // any of these; with Status, that one as well
+	Statuses []Status // any of these; Status, if set, is added
 	// Attributes that a run must have, all of them.
 	Attributes map[string]string
-	// Where a run must be, all of them: at most MaxConditions. Equality is looked up as Attributes are; no index has
-	// the order of values, so what compares them looks at each run that the other filters select.
+	// Where are conditions that a run must meet, all of them: at most MaxConditions. Equality is looked up like
+	// Attributes. No index is ordered by value, so other comparisons read each run that passes the other filters.
 	Where []Condition
-	// CreatedFrom and CreatedBefore bound the creation: at or after the one, before the other. Zero = no bound.
+	// CreatedFrom (inclusive) and CreatedBefore (exclusive) bound the creation. Zero = no bound.
 	CreatedFrom, CreatedBefore time.Time
 	Order                      Order
-	Cursor                     string // Next of the page before; "" = from the first run
-	// Limit is how many runs at most. 0 = no limit for Runs, 100 for RunPage, which has at most MaxPage.
+	Cursor                     string // Next of the previous page; "" = from the first run
+	// Limit is the maximum number of runs. 0 = no limit for Runs, 100 for RunPage, which has at most MaxPage.
 	Limit int
 }
 
-// of returns the query for the store.
+// of converts the query for the store.
 func (q *Query) of(ns store.NamespaceID) (store.Query, error) {
 	sq := store.Query{Namespace: ns, Workflow: q.Workflow, Statuses: q.Statuses, Oldest: q.Order == OldestFirst,
 		CreatedFrom: msFrom(q.CreatedFrom), CreatedBefore: msFrom(q.CreatedBefore)}
@@ -75,7 +75,7 @@ func (q *Query) of(ns store.NamespaceID) (store.Query, error) {
 			return sq, err
 		}
 	}
-	slices.SortFunc(sq.Attributes, func(a, b store.Attribute) int { // the first one is looked up: a long value is rarer
+	slices.SortFunc(sq.Attributes, func(a, b store.Attribute) int { // the first one is looked up in the index: long values are rarer
 		return cmp.Or(cmp.Compare(len(b.Value), len(a.Value)), cmp.Compare(a.Key, b.Key))
 	})
 	if q.Limit < 0 {
@@ -89,7 +89,7 @@ func (q *Query) of(ns store.NamespaceID) (store.Query, error) {
 	return sq, err
 }
 
-// msFrom returns the first millisecond that is not before an instant, nil for the zero instant.
+// msFrom rounds an instant up to milliseconds; nil for the zero instant.
 func msFrom(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
@@ -112,7 +112,7 @@ func cursor(text string) (*store.Position, error) {
 	return &at, nil
 }
 
-// next returns the cursor of a page, "" at the end of the list.
+// next returns the cursor of the next page, "" at the end of the list.
 func next(page *store.Page) string {
 	if page.Next == nil {
 		return ""
@@ -120,7 +120,7 @@ func next(page *store.Page) string {
 	return page.Next.String()
 }
 
-// pageLimit refuses a limit that no page has.
+// pageLimit returns ErrInvalid for a limit out of range.
 func pageLimit(limit int) error {
 	if limit < 0 || limit > MaxPage {
 		return &joined{fmt.Errorf("limit of a page must be from 0 to %d, got %d", MaxPage, limit), ErrInvalid}
@@ -128,8 +128,8 @@ func pageLimit(limit int) error {
 	return nil
 }
 
-// Runs walks over runs, as they are durable. It reads them in pages, each when the one before is used up: a run that is
-// there throughout occurs once, and one that begins or ceases to fit meanwhile may occur or not.
+// Runs yields runs in their durable state. It reads a page at a time, when the previous one is used up. A run that
+// exists throughout occurs once. A run that starts or stops matching meanwhile may occur or not.
 func (s *scope) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		ns, err := s.id(ctx, false)
@@ -157,9 +157,9 @@ type RunPage struct {
 	Next string `json:"next,omitempty"`
 }
 
-// RunPage returns a page of runs. It takes about as long as the page is, however many runs there are: it looks at no
-// more than 2,000 of them, and ends when it holds MaxPageBytes. So it may have fewer runs than its limit, or none, and yet a
-// next one. ErrInvalid if the cursor is none, or the limit above MaxPage.
+// RunPage returns a page of runs. Its cost depends on the page, not on the number of runs: it reads at most 2,000
+// runs and ends at MaxPageBytes. So a page may be shorter than its limit, even empty, and still have a next page.
+// ErrInvalid if the cursor is malformed, or the limit above MaxPage.
 func (s *scope) RunPage(ctx context.Context, q Query) (RunPage, error) {
 	p := RunPage{Runs: []Run{}}
 	ns, err := s.id(ctx, false)
@@ -185,7 +185,7 @@ func (s *scope) RunPage(ctx context.Context, q Query) (RunPage, error) {
 	return p, nil
 }
 
-// RunCounts is how many runs there are of each status; all statuses are in it.
+// RunCounts is the number of runs by status, with an item for each status.
 type RunCounts map[Status]int64
 
 // Total returns the number of runs.
@@ -196,8 +196,8 @@ func (c RunCounts) Total() (n int64) {
 	return n
 }
 
-// Counts returns how many runs the namespace has, of a workflow or, if that is empty, of all. They are counted as they
-// change, so it takes the same time for any number of runs. Runs that were deleted do not count.
+// Counts returns the number of runs of a workflow, or of the whole namespace if workflow is empty. The counts are
+// maintained as runs change, so the call takes constant time. Deleted runs do not count.
 func (s *scope) Counts(ctx context.Context, workflow string) (RunCounts, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
@@ -229,8 +229,8 @@ type Timer struct {
 // TimerQuery selects timers up to an instant.
 type TimerQuery struct {
 	Until    time.Time // zero = all
-	WithinMs int64     // from now on, by the host's clock, in place of Until; 0 = all
-	Cursor   string    // Next of the page before; "" = from the first
+	WithinMs int64     // from now, by the host's clock, instead of Until; 0 = all
+	Cursor   string    // Next of the previous page; "" = from the first
 	Limit    int       // 0 = 100; at most MaxPage
 }
 
@@ -241,8 +241,8 @@ type TimerPage struct {
 	Next string `json:"next,omitempty"`
 }
 
-// TimerPage returns a page of the next wakes of the runs of the namespace that sleep or wait, soonest first. Like
-// RunPage it is bounded, and a page may be shorter than its limit.
+// TimerPage returns a page of the next wakes of sleeping and waiting runs of the namespace, soonest first. It is
+// bounded like RunPage, so a page may be shorter than its limit.
 func (s *scope) TimerPage(ctx context.Context, q TimerQuery) (TimerPage, error) {
 	p := TimerPage{Timers: []Timer{}}
 	ns, err := s.id(ctx, false)
@@ -257,7 +257,7 @@ func (s *scope) TimerPage(ctx context.Context, q TimerQuery) (TimerPage, error) 
 	if now := s.h.cfg.Clock.Now().UnixMilli(); q.WithinMs > 0 && q.WithinMs < abi.MaxUnixMs-now {
 		sq.UntilMs = now + q.WithinMs
 	}
-	if !q.Until.IsZero() && q.Until.UnixMilli() < abi.MaxUnixMs { // later ones are shown as that instant
+	if !q.Until.IsZero() && q.Until.UnixMilli() < abi.MaxUnixMs { // later instants are shown as that one
 		sq.UntilMs = q.Until.UnixMilli()
 	}
 	sq.After, err = cursor(q.Cursor)
@@ -279,8 +279,8 @@ func (s *scope) TimerPage(ctx context.Context, q TimerQuery) (TimerPage, error) 
 	return p, nil
 }
 
-// Timers walks over the next wakes of the runs of the namespace that sleep or wait, up to an instant, soonest first;
-// the zero instant means none. It reads them in pages, as Runs does.
+// Timers yields the next wakes of sleeping and waiting runs of the namespace up to an instant, soonest first; the
+// zero instant means no bound. It reads pages, as Runs does.
 func (s *scope) Timers(ctx context.Context, until time.Time) iter.Seq2[Timer, error] {
 	return func(yield func(Timer, error) bool) {
 		for q := (TimerQuery{Until: until}); ; {

@@ -17,25 +17,25 @@ import (
 
 // MigrateOptions says which runs continue under which version. To is required.
 type MigrateOptions struct {
-	To   uint32   // version under which they continue
-	From uint32   // only runs of this version; 0 = of any other
-	Runs []string // only these runs; nil = all live ones
-	// DryRun only replays: reports say compatible in place of migrated, and nothing changes.
+	To   uint32   // the version to continue under
+	From uint32   // only runs of this version; 0 = of any other version
+	Runs []string // only these runs; nil = all live runs
+	// DryRun only replays: reports say compatible instead of migrated, and nothing changes.
 	DryRun bool
-	// CPU, Parallel, Each and Progress are as of CheckOptions.
+	// CPU, Parallel, Each and Progress are like those of CheckOptions.
 	CPU      time.Duration
 	Parallel int
 	Each     func(RunCheck) error
 	Progress func(done, total int64)
 }
 
-// Migrate has the live runs of a workflow continue under another version of it, those that are compatible with it: each
-// is replayed as Check does, and if it is still as it was replayed, continues by an entry in its journal, atomically.
-// What is reported as migrated is durable. The others stay as they are. A run that moved meanwhile is replayed again.
+// Migrate moves the live runs of a workflow that are compatible with another version to that version. It replays each
+// run as Check does. If the run has not advanced during the replay, an entry in its journal moves it, atomically. A
+// run that has advanced is replayed again. Runs reported as migrated are durable. Other runs stay as they are.
 //
-// Runs that sleep, wait or are paused continue to do so; stuck ones continue. Attempts of steps in flight are finished
-// by the version that began them. A version that no run has any more can be deleted. To go back is to migrate to the
-// version before: runs that have done what only the newer version does stay where they are.
+// Runs that sleep, wait or are paused continue to do so; stuck runs resume. Attempts of steps in flight are finished
+// by the version that began them. A version without runs can be deleted. To go back, migrate to the previous version:
+// runs that did what only the newer version does stay on the newer one.
 //
 // ErrInvalid if To is 0, ErrNotFound if the workflow has no such version.
 func (s *scope) Migrate(ctx context.Context, workflow string, opts MigrateOptions) (CheckSummary, error) {
@@ -77,15 +77,15 @@ func (s *scope) Migrate(ctx context.Context, workflow string, opts MigrateOption
 	return sum, err
 }
 
-// How often a run is replayed again that has moved since, and how long is waited before that, at first and at most. A
-// run that moves all the time for a second is busy: it is better migrated later.
+// How often a run that has advanced is replayed again, and the first and the longest pause before that. A run that
+// advances all the time for a second is busy: migrate it later.
 const (
 	migrateTries    = 20
 	migratePause    = time.Millisecond
 	migrateMaxPause = 100 * time.Millisecond
 )
 
-// migrate replays one run and has it continue under another version.
+// migrate replays one run and moves it to another version.
 func (s *scope) migrate(ctx context.Context, key store.RunKey, opts *MigrateOptions, to *store.Version,
 	fuel int64) (c RunCheck, err error) {
 	pause := migratePause
@@ -129,7 +129,7 @@ func (s *scope) migrate(ctx context.Context, key store.RunKey, opts *MigrateOpti
 	return c, nil
 }
 
-// unfit returns why a run is not migrated, whatever its journal has; an empty outcome if it may be.
+// unfit returns why a run is not migrated, independent of its journal; the outcome is empty if it may be migrated.
 func unfit(st *store.RunState, opts *MigrateOptions, to *store.Version) (CheckOutcome, string) {
 	switch {
 	case st.Workflow != to.Workflow:
@@ -146,13 +146,13 @@ func unfit(st *store.RunState, opts *MigrateOptions, to *store.Version) (CheckOu
 	return "", ""
 }
 
-// goOn has a run that was replayed continue under another version, which is looked up again: it may have been deleted.
+// goOn moves a replayed run to another version. It reads the version again, as it may have been deleted.
 func (s *scope) goOn(ctx context.Context, key store.RunKey, r *check.Result, to uint32) error {
 	free := s.h.rt.Versions.Hold()
 	v, err := s.h.store.Modules().Version(ctx, key.Namespace, r.State.Workflow, to)
 	if err != nil {
 		free()
-		if errors.Is(err, store.ErrNotFound) { // which is not the run's
+		if errors.Is(err, store.ErrNotFound) { // the version was not found, not the run
 			err = &joined{fmt.Errorf("%s@%d was deleted meanwhile", r.State.Workflow, to), ErrNotFound}
 		}
 		return err
@@ -163,7 +163,7 @@ func (s *scope) goOn(ctx context.Context, key store.RunKey, r *check.Result, to 
 	return err
 }
 
-// asReason makes an error that concerns one run alone its reason.
+// asReason turns an error that concerns only this run into its reason.
 func asReason(c *RunCheck, err error) error {
 	_, own := errors.AsType[*abi.Error](err) // its journal has no room
 	for _, e := range []error{run.ErrTerminal, run.ErrIllegal, run.ErrAside, store.ErrFenced, store.ErrCorrupt, store.ErrVersion,
@@ -177,7 +177,7 @@ func asReason(c *RunCheck, err error) error {
 	return nil
 }
 
-// sleep waits by the machine's clock: what a run does takes real time, also where sleeps take none.
+// sleep waits by the machine's clock: runs take real time, even if sleeps are skipped.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := budget.Clock.NewTimer(d)
 	defer t.Stop()

@@ -11,16 +11,16 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Namespace is a part of a host with workflows and runs of its own. It has every method that Host has for them; those of
-// Host act on the namespace "default". Runs of two namespaces may have the same id, and tokens of hooks the same text,
-// without knowing of each other. A child belongs to the namespace of its parent. Handlers of steps, limits and the store
-// are the host's, and shared.
+// Namespace is a part of a host with workflows and runs of its own. It has all methods that Host has for them; Host's
+// methods act on the namespace "default". Run ids and tokens of hooks are separate in each namespace. A child belongs
+// to the namespace of its parent. Handlers of steps, the limits in Config and the store belong to the host and are
+// shared.
 //
-// A namespace begins to exist with the first upload to it, or with Host.SetQuota. Until then its other methods return
-// ErrNotFound. It is safe for concurrent use, and needs not be closed.
+// A namespace is created by the first upload to it, or by Host.SetQuota. Until then its other methods return
+// ErrNotFound. It is safe for concurrent use, and need not be closed.
 type Namespace struct{ scope }
 
-// NamespaceInfo is what is known of a namespace.
+// NamespaceInfo describes a namespace.
 type NamespaceInfo struct {
 	Name    string    `json:"name"`
 	Created time.Time `json:"created,omitzero"` // zero for the default namespace
@@ -28,11 +28,11 @@ type NamespaceInfo struct {
 	Usage   Usage     `json:"usage"`
 }
 
-// scope is one namespace of a host: what Host and Namespace have in common.
+// scope is one namespace of a host: the common part of Host and Namespace.
 type scope struct {
 	h    *Host
 	name string // empty = the default namespace
-	// number is the namespace's id, plus 1; 0 until it is known to exist.
+	// number is the namespace's id plus 1; 0 until the namespace is known to exist.
 	number atomic.Uint64
 }
 
@@ -48,8 +48,8 @@ func (s *scope) init(h *Host, name string) {
 }
 
 // Namespace returns a namespace by its name: 1 to 63 of a-z 0-9 -, beginning and ending with a letter or digit, else
-// ErrInvalid. Both "default" and the empty name are the namespace on which Host's own methods act. It creates nothing,
-// and the namespace need not exist.
+// ErrInvalid. Both "default" and the empty name are the namespace of Host's own methods. It creates nothing, and the
+// namespace need not exist.
 func (h *Host) Namespace(ctx context.Context, name string) (*Namespace, error) {
 	if name != "" {
 		if err := abi.CheckNamespace(name); err != nil {
@@ -64,7 +64,7 @@ func (h *Host) Namespace(ctx context.Context, name string) (*Namespace, error) {
 	return n, nil
 }
 
-// Namespaces lists the namespaces that exist by name, the default one included.
+// Namespaces lists the existing namespaces by name, including the default one.
 func (h *Host) Namespaces(ctx context.Context) ([]NamespaceInfo, error) {
 	var list []NamespaceInfo
 	for ns, err := range h.store.Namespaces(ctx) {
@@ -84,8 +84,8 @@ func (h *Host) Namespaces(ctx context.Context) ([]NamespaceInfo, error) {
 	return list, nil
 }
 
-// Shared reports whether there is another namespace than the default one, or has been since the host was opened. It reads
-// nothing from the store: where other hosts have the same store, a namespace that one of them makes counts when it is used here.
+// Shared reports whether a namespace besides the default one exists or has existed since Open. It reads nothing from
+// the store: a namespace that another host on the same store creates counts once it is used here.
 func (h *Host) Shared() bool { return h.several.Load() }
 
 // id returns the namespace's id. If it does not exist, id creates it, or returns store.ErrNotFound.
@@ -105,7 +105,7 @@ func (s *scope) id(ctx context.Context, create bool) (store.NamespaceID, error) 
 	return id, nil
 }
 
-// openNamespaces looks whether there is another namespace than the default one.
+// openNamespaces checks whether a namespace besides the default one exists.
 func (h *Host) openNamespaces(ctx context.Context) error {
 	for ns, err := range h.store.Namespaces(ctx) {
 		if err != nil {
@@ -126,13 +126,13 @@ func (h *Host) knowNamespace(id store.NamespaceID, name string) {
 	}
 }
 
-// key returns the key of a run of the namespace, or store.ErrNotFound if that does not exist.
+// key returns the key of a run, or store.ErrNotFound if the namespace does not exist.
 func (s *scope) key(ctx context.Context, run string) (store.RunKey, error) {
 	ns, err := s.id(ctx, false)
 	return store.RunKey{Namespace: ns, ID: run}, err
 }
 
-// nameOf returns the name of a namespace by its id, empty for the default one. It reads the registry at most once for each
+// nameOf returns the name of a namespace by its id, empty for the default one. It reads the registry at most once per
 // namespace.
 func (h *Host) nameOf(id store.NamespaceID) string {
 	if id == 0 {

@@ -13,36 +13,36 @@ import (
 )
 
 const (
-	// noticesAhead is how many lines wait for the log. A run waits for none of them.
+	// noticesAhead is how many lines may be queued for the log. Runs never wait for the queue.
 	noticesAhead = 256
-	// noticesPerSecond is more than people read, and less than a workflow that fails in a loop can make of a log.
+	// noticesPerSecond is more than people read, and less than the output of a workflow that fails in a loop.
 	noticesPerSecond = 50
-	// maxCauseBytes bounds what a line has of a message; the run has all of it.
+	// maxCauseBytes bounds a message in a line; the run has the whole message.
 	maxCauseBytes = 1000
 )
 
-// notices write to the log which runs and steps have failed, in a goroutine of their own. Where more comes than may be written,
-// lines are left out, and a line says how many.
+// notices logs failed runs and steps, in a goroutine of its own. Above the rate, it drops lines and logs how many it
+// dropped.
 type notices struct {
 	log    *slog.Logger
-	causes bool // messages are no secret
+	causes bool // messages may be logged
 	lines  chan notice
-	left   atomic.Int64 // lines that were left out
+	left   atomic.Int64 // dropped lines
 	ended  chan struct{}
 
-	mu              sync.Mutex // guards the fields below, and is held for no longer than that
-	second, written int64      // how many lines there were in a second
+	mu              sync.Mutex // guards the fields below; held only briefly
+	second, written int64      // the current second and its number of lines
 	closed          bool
 }
 
-// notice is a line about a run. failure is JSON with which something has failed, or nil.
+// notice is a log line about a run. failure is the JSON of a failure, or nil.
 type notice struct {
 	text    string
 	about   []any
 	failure []byte
 }
 
-// newNotices returns nil if the log takes no warnings. Without causes no line has what a workflow has said.
+// newNotices returns nil if the log drops warnings. Without causes no line quotes a workflow.
 func newNotices(log *slog.Logger, causes bool) *notices {
 	if !log.Enabled(context.Background(), slog.LevelWarn) {
 		return nil
@@ -52,7 +52,7 @@ func newNotices(log *slog.Logger, causes bool) *notices {
 	return n
 }
 
-// Close writes what waits, and ends. Nothing is warned of any more.
+// Close writes the queued lines and ends. Later warnings are dropped.
 func (n *notices) Close() {
 	if n == nil {
 		return
@@ -66,7 +66,7 @@ func (n *notices) Close() {
 	<-n.ended
 }
 
-// warn has a line written, or leaves it out. It does not wait for the log.
+// warn queues a line, or drops it. It does not wait for the log.
 func (n *notices) warn(now time.Time, x notice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -100,12 +100,12 @@ func (n *notices) write() {
 	}
 }
 
-// failure returns what a line says of a failure.
+// failure returns the log attributes of a failure.
 func (n *notices) failure(text []byte) (args []any) {
 	if text == nil {
 		return nil
 	}
-	var f struct { // of an *abi.Error, but for what a workflow has written itself: it may have codes of its own
+	var f struct { // like *abi.Error, but a workflow may have written codes of its own
 		Code, Message, Name, Kind string
 		Attempts                  int
 	}
@@ -130,7 +130,7 @@ func (n *notices) failure(text []byte) (args []any) {
 	return args
 }
 
-// tell warns of what has failed with a commit of a run.
+// tell warns of failures in a commit of a run.
 func (h *Host) tell(c *store.RunCommit) {
 	if h.notices == nil {
 		return
@@ -145,7 +145,7 @@ func (h *Host) tell(c *store.RunCommit) {
 	}
 }
 
-// about returns what names a run in a line of the log.
+// about returns the log attributes that name a run.
 func (h *Host) about(st *store.RunState) []any {
 	args := []any{"run", st.Run.ID, "workflow", st.Workflow, "version", st.Version}
 	if ns := h.nameOf(st.Run.Namespace); ns != "" {

@@ -25,14 +25,14 @@ type Chunk = store.Chunk
 // outputPage bounds the chunks that are read at a time.
 const outputPage = 256
 
-// Output returns the output of a run as far as it is durable, from an index on: of one topic, or of all if topic is
-// empty. Indexes count over all topics and iterations, from 0. A negative one counts from the end: -3 begins with the third
-// last chunk, of the topic if there is one.
+// Output yields the durable output of a run, starting at an index: of one topic, or of all if topic is empty. Indexes
+// count over all topics and iterations, from 0. A negative index counts from the end: -3 begins with the third last
+// chunk, of the topic if one is given.
 func (s *scope) Output(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
 	return s.output(ctx, id, topic, from, false)
 }
 
-// FollowOutput is Output that continues with what comes, until the run has ended or ctx is done.
+// FollowOutput is Output that continues with new chunks, until the run has ended or ctx is done.
 func (s *scope) FollowOutput(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
 	return s.output(ctx, id, topic, from, true)
 }
@@ -48,7 +48,7 @@ func (s *scope) output(ctx context.Context, id, topic string, from int64, follow
 		defer stop()
 		next := uint64(max(from, 0))
 		for {
-			r, err := s.Get(ctx, id) // before reading, so that the last chunk of an ended run is read
+			r, err := s.Get(ctx, id) // before the chunks, so that the last chunk of an ended run is read
 			if err != nil {
 				yield(Chunk{}, err)
 				return
@@ -73,7 +73,7 @@ func (s *scope) output(ctx context.Context, id, topic string, from int64, follow
 						return
 					}
 				}
-				if len(chunks) == 0 || next >= r.Output { // what came since is told by changed
+				if len(chunks) == 0 || next >= r.Output { // newer chunks are signalled by changed
 					break
 				}
 			}
@@ -93,15 +93,15 @@ func (s *scope) output(ctx context.Context, id, topic string, from int64, follow
 	}
 }
 
-// last returns the index of the n-th last of a number of chunks, 0 if there are fewer: of those of a topic, if it is
-// not empty. It reads as far back as it has to, a page at a time.
+// last returns the index of the n-th last chunk, of the topic if it is not empty; 0 if there are fewer. It reads
+// backwards, a page at a time, only as far as necessary.
 func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length, n uint64) (uint64, error) {
 	if topic == "" {
 		return length - min(n, length), nil
 	}
 	for end := length; end > 0; {
 		begin := end - min(end, outputPage)
-		var of []uint64 // the topic
+		var of []uint64 // the indexes of the topic
 		for next := begin; next < end; {
 			chunks, err := s.h.store.Output(ctx, key, next, int(end-next))
 			if err != nil {
@@ -126,12 +126,12 @@ func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length
 	return 0, nil
 }
 
-// queryPatience is how long a query waits for a workflow that is at work to come to a wait, where it can be asked: some
-// times what it computes between two of them.
+// queryPatience is how long a query waits for a busy workflow to reach a wait, where it can be asked: several times
+// what a workflow may compute between two waits.
 const queryPatience = 10 * time.Second
 
-// ask asks a run, again and again while what is durable of it ends where it cannot be asked and more is on its way. st
-// is the run as it was asked.
+// ask asks a run. While the durable journal ends where the workflow cannot be asked and more entries are to follow,
+// it retries. st is the state of the run that was asked.
 func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []byte) (_ []byte, st store.RunState, err error) {
 	changed, stop := s.h.rt.Watchers.Watch(key)
 	defer stop()
@@ -139,7 +139,7 @@ func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []
 	defer patience.Stop()
 	for {
 		answer, st, err := s.h.rt.Runs.Query(ctx, key, name, input)
-		// a caller may have started it just now
+		// a caller may have started the run just now
 		begins := errors.Is(err, query.ErrNotBegun) && strings.HasPrefix(name, abi.UpdatePrefix)
 		if !errors.Is(err, query.ErrOnItsWay) && !begins {
 			return answer, st, err
@@ -150,7 +150,7 @@ func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []
 			return nil, st, e
 		case now.Status.Attention(), st.Status.Terminal():
 			return answer, st, err
-		case now.Status.Terminal(): // meanwhile: it is asked where it ended
+		case now.Status.Terminal(): // it has ended meanwhile, and is asked at its end
 			continue
 		}
 		select {
@@ -165,17 +165,17 @@ func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []
 	}
 }
 
-// QueryError is the error of a query that the workflow answered with an error, or that it could not be asked:
+// QueryError is the error of a query that the workflow refused, or for which it could not be asked:
 //
 //	Run, Name string
-//	JSON      []byte // what the workflow said; nil if it could not be asked
+//	JSON      []byte // the answer of the workflow; nil if it could not be asked
 //	Cause     error
 type QueryError = query.Error
 
-// Query asks a run a question that its workflow offers, with an input that is encoded as JSON, and returns the answer.
-// The workflow is replayed for it from what is durable; nothing is changed. One that has ended is asked where it ended,
-// for as long as the run is kept. ErrNotFound if there is no such run or query, *QueryError if the workflow refused or
-// does not answer. A workflow that is at work is asked when it comes to a wait, within ten seconds.
+// Query asks a run a question that its workflow offers, with an input that is encoded as JSON, and returns the
+// answer. The workflow is replayed from what is durable; nothing is changed. A run that has ended is asked at its
+// end, as long as the run is kept. ErrNotFound if there is no such run or query, *QueryError if the workflow refused
+// or does not answer. A busy workflow is asked when it reaches a wait, within ten seconds.
 func (s *scope) Query(ctx context.Context, id, name string, input any) (json.RawMessage, error) {
 	b, err := encoded(fmt.Sprintf("the input of query %q", name), input)
 	if err != nil {

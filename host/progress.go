@@ -17,22 +17,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// MaxDetailsBytes bounds the details of a heartbeat, which may be recorded some hundred times for one step: a place to
-// continue from, and not what was done.
+// MaxDetailsBytes bounds the details of a heartbeat, which may be recorded some hundred times for one step. They are
+// for a position to continue from, not for results.
 const MaxDetailsBytes = 4 << 10
 
 type beatKey struct{}
 
-// Heartbeat records how far a handler has come, so that the next attempt of its step can continue from there: it finds the
-// details in StepInfo. They are encoded as JSON, of at most MaxDetailsBytes, and replace those before.
+// Heartbeat records the progress of a handler, so that the next attempt of its step can continue from there: StepInfo
+// returns the details. They are encoded as JSON, of at most MaxDetailsBytes, and replace earlier details.
 //
-// They are in memory when Heartbeat returns, and in the journal at least every ten seconds, or each 64th of the time
-// since the first heartbeat if that is longer; before a failure of the attempt is, and when the host is closed. So an
-// attempt that fails loses nothing, and a crash of the host what came since the last record. Some calls wait for the
-// disk: about one in ten seconds.
+// The details are in memory when Heartbeat returns. They are written to the journal at least every ten seconds, or
+// each 64th of the time since the first heartbeat if that is longer; also before a failure of the attempt is
+// recorded, and when the host is closed. So a failed attempt loses nothing, and a crash of the host loses what came
+// since the last record. About one call in ten seconds waits for the disk.
 //
-// ErrInvalid outside of a handler, and for details that are no JSON, ErrLimit for longer ones, ErrLeaseLost if there is
-// a later attempt by now: the handler should stop.
+// ErrInvalid outside of a handler, and for details that are no JSON, ErrLimit for longer details, ErrLeaseLost if
+// there is a later attempt by now: the handler should stop.
 func Heartbeat(ctx context.Context, details any) error {
 	beat, _ := ctx.Value(beatKey{}).(func([]byte) error)
 	if beat == nil {
@@ -53,13 +53,13 @@ func (h *Host) newProgress() *progress.Keeper {
 	return progress.New(h.cfg.Clock, func(a handler.Attempt, details []byte) error {
 		_, err := h.rt.Runs.Change(context.Background(), a.Run, run.Amend{Make: progress.Entry(a, details), Beside: true})
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, partition.ErrNotOwned) {
-			return nil // the run was deleted, or another host continues with it from its journal
+			return nil // the run was deleted, or another host owns it
 		}
 		return err
 	})
 }
 
-// beat takes the details of an attempt's heartbeat.
+// beat records the details of an attempt's heartbeat.
 func (h *Host) beat(a handler.Attempt, details []byte) error {
 	if len(details) > MaxDetailsBytes {
 		return tooMuch(details)
@@ -74,19 +74,19 @@ func tooMuch(details []byte) error {
 	return fmt.Errorf("%w: details of a heartbeat have at most %d bytes as JSON, got %d", ErrLimit, MaxDetailsBytes, len(details))
 }
 
-// performer is the broker of workers. What it offers has the newest details.
+// performer is the broker of workers; it adds the latest details to attempts.
 type performer struct {
 	*remote.Broker
 	progress *progress.Keeper
 }
 
-// Close closes both. The runtime is still open.
+// Close closes both. It must be called while the runtime is open.
 func (p *performer) Close() {
 	p.progress.Close()
 	p.Broker.Close()
 }
 
-// Perform is that of the broker.
+// Perform adds the latest details to an attempt and passes it to the broker.
 func (p *performer) Perform(ctx context.Context, a handler.Attempt, in []byte, told func() bool) (step.Outcome, handler.Reply) {
 	a.Details = p.progress.Latest(&a)
 	out, reply := p.Broker.Perform(ctx, a, in, told)
@@ -96,9 +96,9 @@ func (p *performer) Perform(ctx context.Context, a handler.Attempt, in []byte, t
 	return out, reply
 }
 
-// HeartbeatDetails is Heartbeat that also records how far the worker has come: JSON of at most MaxDetailsBytes. The
-// next worker that gets the attempt, and the next attempt, find it in Attempt.Details. What is durable when is said at
-// the function Heartbeat.
+// HeartbeatDetails is Heartbeat that also records the progress of the worker: JSON of at most MaxDetailsBytes. The
+// next worker that gets the attempt, and the next attempt, find it in Attempt.Details. It is durable as the function
+// Heartbeat says.
 func (s *scope) HeartbeatDetails(ctx context.Context, handler, lease string, d time.Duration, details json.RawMessage) (
 	Lease, error,
 ) {

@@ -15,56 +15,56 @@ import (
 )
 
 const (
-	// DefaultMaxRuns is how many live runs a namespace may have for which nothing else is set: runs that start runs end
-	// there, at some kilobytes of disk each; a million sleepers are ordinary use.
+	// DefaultMaxRuns is the default limit of live runs in a namespace. It stops runs that start runs, at some
+	// kilobytes of disk each; a million sleepers are ordinary use.
 	DefaultMaxRuns = 10_000_000
-	// MaxQuota is the greatest limit that a quota can say: no host comes near it.
+	// MaxQuota is the greatest limit in a quota, far above what a host can reach.
 	MaxQuota = 1_000_000_000_000_000
 )
 
-// Quota is what a namespace may use. 0 is no limit; at most MaxQuota. What would begin is refused beyond it, with a
-// sentence that says limit and use; what is in progress continues.
+// Quota limits what a namespace may use. 0 is no limit; at most MaxQuota. Beyond a limit, new work is refused with a
+// sentence that gives limit and use; work in progress continues.
 type Quota struct {
-	// MaxRuns limits the runs that have not ended. A start beyond it is ErrBusy; the start of a child is a failure of the child
-	// that its workflow gets as LIMIT. A retry makes a run live again, and is not refused.
+	// MaxRuns limits the live runs. A start beyond it is ErrBusy. The start of a child beyond it fails the child,
+	// with LIMIT for the parent workflow. A retry makes a run live again, and is not refused.
 	MaxRuns int64 `json:"max_runs,omitempty"`
-	// MaxBytes limits what the runs hold, ended ones included: entries of their journals, output and lines of their
+	// MaxBytes limits what the runs store, including ended runs: entries of their journals, output and lines of their
 	// logs, before compression, each run rounded up to 4 KiB. Modules and indexes do not count. Beyond it starts are
 	// refused as for MaxRuns, until runs are deleted; existing runs may continue to write.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
-	// MaxInstances limits the guests that compute at a time. Others wait, and guests of other namespaces go before them.
+	// MaxInstances limits the concurrently computing guests. Further guests wait, and guests of other namespaces
+	// overtake them.
 	MaxInstances int64 `json:"max_instances,omitempty"`
-	// StartsPerSecond limits starts, as many of which may come at once. Beyond it they are refused as for MaxRuns. A run that
-	// continues as new counts as a start, and is never refused.
+	// StartsPerSecond limits starts, with a burst of the same number. Beyond it they are refused as for MaxRuns. A
+	// run that continues as new counts as a start, and is never refused.
 	StartsPerSecond int64 `json:"starts_per_second,omitempty"`
-	// RequestsPerSecond limits the requests that the HTTP API answers for the namespace, as many of which may come at
-	// once, but for those with the local token. Methods of this package do not count.
+	// RequestsPerSecond limits the requests that the HTTP API answers for the namespace, with a burst of the same
+	// number, except requests with the local token. Methods of this package do not count.
 	RequestsPerSecond int64 `json:"requests_per_second,omitempty"`
-	// WakesPerSecond limits the timers of runs that come due, as many of which may wake their runs at once: sleeps,
-	// timeouts, and delays of retries. Beyond it they wake later, in the order in which they were due, and nobody else
-	// waits for that.
+	// WakesPerSecond limits the due timers of runs, with a burst of the same number: sleeps, timeouts, and delays of
+	// retries. Beyond it runs wake later, in the order of their deadlines. Other namespaces are not delayed.
 	WakesPerSecond int64 `json:"wakes_per_second,omitempty"`
-	// BytesPerSecond limits what runs write: what MaxBytes counts, and some hundred bytes for each commit, as many of which may
-	// be written at once. Beyond it guests wait, and starts are refused as for MaxRuns, until what was written before is made up
-	// for; a guest that computes comes to its next wait.
+	// BytesPerSecond limits what runs write: what MaxBytes counts, and some hundred bytes for each commit, with a
+	// burst of the same number. Beyond it guests wait, and starts are refused as for MaxRuns, until the debt is paid;
+	// a computing guest continues to its next wait.
 	BytesPerSecond int64 `json:"bytes_per_second,omitempty"`
-	// MaxSchedules limits the schedules, ended ones included. Beyond it another one is ErrBusy; existing ones continue.
-	// Hosts that share a store may pass it by one each.
+	// MaxSchedules limits the schedules, including ended ones. Beyond it a new schedule is ErrBusy; existing
+	// schedules continue. Hosts that share a store may exceed it by one each.
 	MaxSchedules int64 `json:"max_schedules,omitempty"`
-	// MaxVersions limits the versions of all workflows, each of which has a module of at most abi.MaxModuleBytes.
-	// Beyond it uploads, and imports that bring a module, are ErrBusy. Hosts that share a store may pass it by an
-	// upload each.
+	// MaxVersions limits the versions of all workflows. A version has a module of at most abi.MaxModuleBytes. Beyond
+	// it uploads, and imports that bring a module, are ErrBusy. Hosts that share a store may exceed it by an upload
+	// each.
 	MaxVersions int64 `json:"max_versions,omitempty"`
 }
 
 // Usage is what a namespace uses.
 type Usage struct {
-	Runs      int64 `json:"runs"`      // that have not ended
+	Runs      int64 `json:"runs"`      // live runs
 	Bytes     int64 `json:"bytes"`     // as Quota.MaxBytes counts them
 	Instances int   `json:"instances"` // guests that compute on this host
 }
 
-// of returns the quota for the store, or ErrInvalid.
+// of converts the quota for the store, or returns ErrInvalid.
 func (q *Quota) of(ns store.NamespaceID) (store.Quota, error) {
 	for _, x := range []struct {
 		what  string
@@ -107,10 +107,10 @@ func (h *Host) openQuotas(ctx context.Context) error {
 	return nil
 }
 
-// SetQuota sets what a namespace may use, in place of what was set before, and creates the namespace if it does not
-// exist. The zero Quota removes what was set: then Config.Quota holds again. Durable on return, and holds at once on
-// this host; others that share its store see it when they are opened. It returns ErrInvalid for a limit that cannot be,
-// and ErrLimit if the store has quotas for too many namespaces.
+// SetQuota replaces the quota of a namespace, and creates the namespace if it does not exist. The zero Quota removes
+// the quota, so that Config.Quota applies again. It is durable on return, and applies at once on this host; other
+// hosts on the same store apply it when they are opened. ErrInvalid for a limit out of range, ErrLimit if the store
+// has quotas for too many namespaces.
 func (h *Host) SetQuota(ctx context.Context, namespace string, q Quota) error {
 	if _, err := q.of(0); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (h *Host) SetQuota(ctx context.Context, namespace string, q Quota) error {
 	return nil
 }
 
-// Quota returns what the namespace may use: what SetQuota has set, or else Config.Quota.
+// Quota returns the quota of the namespace: the one of SetQuota, or else Config.Quota.
 func (s *scope) Quota(ctx context.Context) (Quota, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *scope) Quota(ctx context.Context) (Quota, error) {
 	return quotaOf(s.h.quotas.Of(ns)), nil
 }
 
-// Name returns the name of the namespace, "default" for that on which the methods of a Host act.
+// Name returns the name of the namespace, "default" for the namespace of Host's own methods.
 func (s *scope) Name() string {
 	if s.name == "" {
 		return store.DefaultNamespace
@@ -157,7 +157,7 @@ func (s *scope) Name() string {
 	return s.name
 }
 
-// Usage returns what the namespace uses. It is kept as runs change, so it takes the same time for any number of them.
+// Usage returns what the namespace uses. The numbers are maintained as runs change, so the call takes constant time.
 func (s *scope) Usage(ctx context.Context) (Usage, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
@@ -171,13 +171,13 @@ func (h *Host) usageOf(ctx context.Context, ns store.NamespaceID) (Usage, error)
 	return Usage{Runs: u.Runs, Bytes: u.Bytes, Instances: h.quotas.Computing(ns)}, translate(err)
 }
 
-// admit lets a run begin, or returns an *abi.Error that says which quota is in the way.
+// admit admits a new run, or returns an *abi.Error that names the exceeded quota.
 func (h *Host) admit(ns store.NamespaceID) (leave func(), err error) {
 	return h.quotas.Start(ns, h.cfg.Clock.Now())
 }
 
-// admitStart is admit for a start from outside. One that only returns the existing run, or that replaces one that
-// lives, is let in.
+// admitStart is admit for a start from outside. It always admits a start that only returns the existing run or
+// replaces a live run.
 func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict ConflictPolicy) (leave func(), err error) {
 	leave, err = h.admit(key.Namespace)
 	if err == nil {
@@ -192,8 +192,8 @@ func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict Confli
 	return nil, translate(busy(err))
 }
 
-// slowly returns an error of what began at an instant, later if a quota has refused it: who asks again and again takes little
-// from others. The caller holds nothing that others wait for.
+// slowly returns err, delayed if it is the refusal of a quota, so that callers which retry in a loop take little from
+// other callers. began is when the request began. The caller must hold no locks or slots.
 func (s *scope) slowly(ctx context.Context, began time.Time, err error) error {
 	if e, ok := errors.AsType[*abi.Error](err); ok && e.Kind == quota.Kind {
 		s.h.refusals.Hold(ctx, s.name, budget.Clock.Now().Sub(began))
@@ -201,15 +201,15 @@ func (s *scope) slowly(ctx context.Context, began time.Time, err error) error {
 	return err
 }
 
-// continued counts a run that continues as new.
+// continued counts continue-as-new as a start.
 func (h *Host) continued(c *store.RunCommit) {
 	if c.Before != nil {
 		h.quotas.Continued(c.Run.Namespace, h.cfg.Clock.Now())
 	}
 }
 
-// admitSchedule lets a schedule be created, or returns an error that says that the quota is in the way, or that ctx has
-// ended while other schedules of the namespace were created. The caller calls leave when it is, or is not.
+// admitSchedule admits a new schedule. It returns an error if the quota is exhausted, or if ctx ended while other
+// schedules of the namespace were created. The caller calls leave once the creation has succeeded or failed.
 func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func(), err error) {
 	limit := s.h.quotas.Of(key.Namespace).Schedules
 	if limit == 0 {
@@ -229,7 +229,7 @@ func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func
 		n, after = n+int64(len(page)), page[len(page)-1].Key.ID
 	}
 	if err == nil && n >= limit {
-		if _, there := s.h.store.Schedule(ctx, key); there != nil { // the conflict of a second creation says more
+		if _, there := s.h.store.Schedule(ctx, key); there != nil { // a conflict is the better error for a second creation
 			err = busy(quota.Refusal("the namespace has %d schedules or more, its quota is %d; delete some", n, limit))
 		}
 	}
@@ -240,8 +240,8 @@ func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func
 	return func() { lock.Release(1) }, nil
 }
 
-// roomForModule returns an error if the namespace has all versions that its quota allows, and the module is a new one: then it
-// need not be compiled. A module that the store has may be that of a version which is there.
+// roomForModule returns an error if the namespace has used up its quota of versions and the module is new, so that it
+// need not be compiled. A module that the store has may belong to an existing version.
 func (s *scope) roomForModule(ctx context.Context, wasm []byte) error {
 	ns, err := s.id(ctx, false)
 	quota := s.h.quotas.Of(ns).Versions
@@ -258,8 +258,8 @@ func (s *scope) roomForModule(ctx context.Context, wasm []byte) error {
 	return s.moreVersions(ctx, ns, quota, 1)
 }
 
-// roomForVersions returns an error if versions would pass the quota of a namespace. Those that the store has already
-// are none.
+// roomForVersions returns an error if the versions would exceed the quota of a namespace. Existing versions do not
+// count.
 func (s *scope) roomForVersions(ctx context.Context, ns store.NamespaceID, specs []store.VersionSpec) error {
 	quota := s.h.quotas.Of(ns).Versions
 	if quota == 0 {
@@ -278,7 +278,7 @@ func (s *scope) roomForVersions(ctx context.Context, ns store.NamespaceID, specs
 	return s.moreVersions(ctx, ns, quota, more)
 }
 
-// moreVersions returns an error if so many more versions would pass the quota of a namespace.
+// moreVersions returns an error if this many more versions would exceed the quota of a namespace.
 func (s *scope) moreVersions(ctx context.Context, ns store.NamespaceID, limit, more int64) error {
 	if more == 0 {
 		return nil

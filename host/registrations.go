@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// registrations are what registers the handlers of a host on another one, in their order.
+// registrations are functions that register the handlers of a host on another host, in order.
 type registrations struct {
-	mu   sync.Mutex // guards list; no other lock is taken behind it
+	mu   sync.Mutex // guards list; no other lock is taken while it is held
 	list []func(*Host)
 }
 
@@ -17,8 +17,8 @@ func (r *registrations) add(f func(*Host)) {
 	r.list = append(r.list, f)
 }
 
-// Handlers returns functions that register on another host the handlers that were registered on this one, in the same order. They
-// are for programs that open a host anew over the same data, as tests do. The host may be closed.
+// Handlers returns functions that register the handlers of this host on another host, in the same order. They are for
+// programs that reopen a host over the same data, such as tests. The host may be closed.
 func (h *Host) Handlers() []func(*Host) {
 	h.handlers.mu.Lock()
 	defer h.handlers.mu.Unlock()

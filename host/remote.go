@@ -19,12 +19,13 @@ import (
 
 // Limits of workers.
 const (
-	// MaxBatch is how many attempts a worker takes at once: more would wait in one worker while others have nothing to do.
+	// MaxBatch is how many attempts a worker takes at once. With more, attempts would queue in one worker while other
+	// workers are idle.
 	MaxBatch = 100
-	// MaxTakeWait is how long a worker waits for an attempt at most: proxies cut requests that take longer.
+	// MaxTakeWait is the longest time that a worker waits for an attempt: proxies cut longer requests.
 	MaxTakeWait = time.Minute
-	// DefaultLease is the lease of a worker that does not say how long, and MinLease and MaxLease bound it: a shorter
-	// one is lost when a machine is busy, and a dead worker holds up its attempts for a longer one.
+	// DefaultLease is the lease of a worker that specifies none. MinLease and MaxLease bound leases: a shorter lease
+	// is lost when a machine is busy; with a longer one, a dead worker blocks its attempts for too long.
 	DefaultLease       = 30 * time.Second
 	MinLease, MaxLease = time.Second, time.Hour
 	// MaxWorkerNameBytes bounds the name of a worker, which has one line in a list.
@@ -37,10 +38,10 @@ const (
 // its outcome is known.
 var ErrLeaseLost = errors.New("lease is lost")
 
-// HandleRemote says that the steps of a handler are performed by workers, which take its attempts with TakeAttempts.
-// Until one comes, attempts wait, for as long as it takes: the timeout of a step begins when a worker takes it.
-// Registering a name again with HandleStep, or here, replaces the handler. Handlers are registered before Run.
-// ErrInvalid for a name that no step could call.
+// HandleRemote declares that workers perform the steps of a handler: they take its attempts with TakeAttempts.
+// Attempts wait for a worker without limit: the timeout of a step begins when a worker takes it. Registering a name
+// again, with HandleStep or HandleRemote, replaces the handler. Register handlers before Run. ErrInvalid for a name
+// that no step can call.
 func (h *Host) HandleRemote(name string) error {
 	if name == "" {
 		return fmt.Errorf("%w: the name of a handler is empty", ErrInvalid)
@@ -49,15 +50,15 @@ func (h *Host) HandleRemote(name string) error {
 		return translate(err)
 	}
 	h.remotes.Store(name, true)
-	h.handlers.add(func(other *Host) { _ = other.HandleRemote(name) }) // the name was taken here
+	h.handlers.add(func(other *Host) { _ = other.HandleRemote(name) }) // cannot fail: the name was valid here
 	h.rt.HandleRemote(name, h.workers)
 	return nil
 }
 
-// TakeOptions say what a worker takes. The zero value is one attempt, without waiting for it.
+// TakeOptions are the options of TakeAttempts. The zero value takes one attempt, without waiting.
 type TakeOptions struct {
 	Worker string        // its name, for people: at most MaxWorkerNameBytes
-	Max    int           // how many attempts, at most MaxBatch; default 1
+	Max    int           // the maximum number of attempts, at most MaxBatch; default 1
 	Wait   time.Duration // how long it waits for the first one, at most MaxTakeWait
 	Lease  time.Duration // MinLease to MaxLease; default DefaultLease
 }
@@ -94,15 +95,15 @@ type Attempt struct {
 	Step
 	Handler  string
 	Input    []byte // as the workflow gave it; JSON from the Go SDK
-	Lease    string // names the attempt to Heartbeat, CompleteAttempt, FailAttempt and ReleaseAttempt
-	Delivery int    // how often this attempt was taken, this time included: more than 1 after a worker was lost
-	// Until is when the lease ends if the worker sends no heartbeat.
+	Lease    string // identifies the attempt in Heartbeat, CompleteAttempt, FailAttempt and ReleaseAttempt
+	Delivery int    // how often the attempt was taken, including this time; more than 1 after a worker was lost
+	// Until is when the lease ends without a heartbeat.
 	Until time.Time
-	// Deadline is when the attempt is over, by the step's timeout, whatever the worker says.
+	// Deadline is when the step's timeout ends the attempt, whatever the worker does.
 	Deadline time.Time
 }
 
-// queue returns the queue of a handler, ErrNotFound if it is not for workers.
+// queue returns the queue of a handler, or ErrNotFound if the handler is not for workers.
 func (s *scope) queue(ctx context.Context, handler string) (remote.Queue, error) {
 	if _, ok := s.h.remotes.Load(handler); !ok {
 		return remote.Queue{}, fmt.Errorf("%w: handler %.300q is not for workers: name it with `wfhost serve --worker-handler`, or "+
@@ -112,14 +113,14 @@ func (s *scope) queue(ctx context.Context, handler string) (remote.Queue, error)
 	return remote.Queue{Namespace: ns, Handler: handler}, translate(err)
 }
 
-// TakeAttempts takes attempts of a handler that HandleRemote has named: those of this namespace, in the order in which they
-// began to wait. The worker has each of them until its lease ends, and sends heartbeats to keep it for longer. If it does
-// not, another worker gets the attempt, up to five times; then the attempt has failed. An attempt with AtMostOnce must be
-// begun by a heartbeat, and what it does only happens when that was answered without an error; from there on, the end of its
-// lease is the end of the step.
+// TakeAttempts takes attempts of a handler that was declared by HandleRemote, from this namespace, longest waiting
+// first. The worker has each attempt until its lease ends, and extends the lease by heartbeats. When the lease ends,
+// another worker gets the attempt, up to five times; then the attempt has failed. A worker must begin an attempt with
+// AtMostOnce by a heartbeat, and act only after the heartbeat has succeeded. From then on, the end of the lease ends
+// the step.
 //
-// It returns none if there is none for as long as o.Wait, ErrNotFound if the handler is not for workers, ErrInvalid for
-// options that cannot be, and ErrClosed if the host is about to stop.
+// It returns no attempts if none comes within o.Wait, ErrNotFound if the handler is not for workers, ErrInvalid for
+// invalid options, and ErrClosed if the host is stopping.
 func (s *scope) TakeAttempts(ctx context.Context, handler string, o TakeOptions) ([]Attempt, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -137,7 +138,7 @@ func (s *scope) TakeAttempts(ctx context.Context, handler string, o TakeOptions)
 	return list, workerError(err)
 }
 
-// workerError translates what the broker says.
+// workerError translates an error of the broker.
 func workerError(err error) error {
 	switch {
 	case errors.Is(err, remote.ErrLost):
@@ -150,16 +151,16 @@ func workerError(err error) error {
 	return translate(err)
 }
 
-// Lease is how long a worker has an attempt.
+// Lease is a worker's lease of an attempt.
 type Lease struct {
 	Until time.Time `json:"until"` // never after the attempt's deadline
-	// Cancelled says that the workflow has cancelled the step: the worker should come to an end, and hand in what it
-	// has done. It is not tried again.
+	// Cancelled says that the workflow has cancelled the step: the worker should finish, and hand in what it has
+	// done. The step is not retried.
 	Cancelled bool `json:"cancelled"`
 }
 
-// Heartbeat says that a worker has begun an attempt and is at work: its lease ends when d has passed from now; 0 is
-// DefaultLease. ErrLeaseLost if the worker does not have it any more: it should stop.
+// Heartbeat says that a worker has begun an attempt and works on it. It extends the lease until d from now; 0 is
+// DefaultLease. ErrLeaseLost if the worker no longer has the attempt: it should stop.
 func (s *scope) Heartbeat(ctx context.Context, handler, lease string, d time.Duration) (Lease, error) {
 	if d == 0 {
 		d = DefaultLease
@@ -175,9 +176,10 @@ func (s *scope) Heartbeat(ctx context.Context, handler, lease string, d time.Dur
 	return Lease{Until: until, Cancelled: cancelled}, workerError(err)
 }
 
-// CompleteAttempt hands in the result of an attempt: JSON of at most abi.MaxPayloadBytes, or nothing. It is durable when
-// CompleteAttempt returns. ErrInvalid if it is no JSON. ErrLeaseLost if nobody waits for it any more: another worker may have
-// done it. ErrConflict for an attempt with AtMostOnce that was not begun by a heartbeat. If ctx ends first, nobody knows.
+// CompleteAttempt hands in the result of an attempt: JSON of at most abi.MaxPayloadBytes, or nothing. It is durable
+// on return. ErrInvalid if it is no JSON. ErrLeaseLost if the result is no longer expected: another worker may have
+// done the attempt. ErrConflict for an attempt with AtMostOnce that was not begun by a heartbeat. If ctx ends first,
+// the outcome is unknown.
 func (s *scope) CompleteAttempt(ctx context.Context, handler, lease string, result []byte) error {
 	if len(result) > abi.MaxPayloadBytes {
 		return fmt.Errorf("%w: a result has at most %d bytes, got %d", ErrLimit, abi.MaxPayloadBytes, len(result))
@@ -188,17 +190,17 @@ func (s *scope) CompleteAttempt(ctx context.Context, handler, lease string, resu
 	return s.handIn(ctx, handler, lease, step.Outcome{Data: bytes.Clone(result)})
 }
 
-// Failure is how an attempt has failed.
+// Failure describes a failed attempt.
 type Failure struct {
 	Message string // at most MaxFailureBytes
-	Type    string // of the error, for the workflow; may be empty
+	Type    string // the type of the error, for the workflow; may be empty
 	Fatal   bool   // it must not be retried
-	// RetryAfter is the delay after which it is to be retried, in place of the step's backoff; negative: by that.
+	// RetryAfter is the delay before the retry, in place of the step's backoff; if negative, the backoff applies.
 	RetryAfter time.Duration
 	Details    json.RawMessage // for the workflow; none, or JSON of at most MaxFailureBytes
 }
 
-// FailAttempt hands in that an attempt has failed. The options of the step say whether it is retried. Durability and
+// FailAttempt hands in the failure of an attempt. The options of the step say whether it is retried. Durability and
 // errors are as for CompleteAttempt.
 func (s *scope) FailAttempt(ctx context.Context, handler, lease string, f Failure) error {
 	if n := max(len(f.Message), len(f.Type), len(f.Details)); n > MaxFailureBytes {
@@ -226,8 +228,8 @@ func (s *scope) handIn(ctx context.Context, handler, lease string, out step.Outc
 	return workerError(s.h.workers.HandIn(ctx, q, lease, out))
 }
 
-// ReleaseAttempt returns an attempt that the worker has not begun: the next worker gets it, as if it had not been taken.
-// Errors are those of Heartbeat.
+// ReleaseAttempt returns an attempt that the worker has not begun: the next worker gets it, as if it had not been
+// taken. Errors are the same as those of Heartbeat.
 func (s *scope) ReleaseAttempt(ctx context.Context, handler, lease string) error {
 	q, err := s.queue(ctx, handler)
 	if err != nil {
@@ -236,14 +238,14 @@ func (s *scope) ReleaseAttempt(ctx context.Context, handler, lease string) error
 	return workerError(s.h.workers.Release(q, lease))
 }
 
-// RemoteHandler is what is known of a handler for workers.
+// RemoteHandler describes a handler for workers.
 type RemoteHandler struct {
 	Name    string    `json:"name"`
-	Waiting int       `json:"waiting"`             // attempts that no worker has
-	Oldest  time.Time `json:"oldest,omitzero"`     // since when the first of them waits
-	Leased  int       `json:"leased"`              // attempts that workers have
+	Waiting int       `json:"waiting"`             // attempts without a worker
+	Oldest  time.Time `json:"oldest,omitzero"`     // when the longest waiting attempt began to wait
+	Leased  int       `json:"leased"`              // attempts with a worker
 	Asking  int       `json:"asking"`              // requests of workers that wait for an attempt
-	Workers []string  `json:"workers" doc:"names"` // of workers that have attempts
+	Workers []string  `json:"workers" doc:"names"` // names of workers with attempts
 }
 
 // RemoteHandlers lists the handlers for workers by name, with their attempts in this namespace.
@@ -277,7 +279,7 @@ func (h *Host) remoteNames() []string {
 	return names
 }
 
-// waitsForWorker returns the reason of a run of which an attempt waits for a worker, empty if none does.
+// waitsForWorker returns the reason of a run with an attempt that waits for a worker; empty if there is none.
 func (h *Host) waitsForWorker(key store.RunKey) string {
 	step, handler, ok := h.workers.Waits(key)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// rereadRuns has runs go on that an earlier release has left to a person, since it could not read what a newer one had
-// written: it was installed in place of the newer one for a while.
+// rereadRuns resumes runs that are stuck because an earlier release could not read the records of a newer one: it had
+// been installed in place of the newer one.
 func (h *Host) rereadRuns(ctx context.Context) error {
 	if h.copied || h.cfg.Partitions != nil && len(h.cfg.Partitions) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (h *Host) anyStuck(ctx context.Context, ns store.NamespaceID) (bool, error)
 	return false, err
 }
 
-// rereadRun has a run go on, unless it is another host's, or this release cannot read it, either.
+// rereadRun resumes a run, unless another host owns it, or this release cannot read it, either.
 func (h *Host) rereadRun(ctx context.Context, key store.RunKey) {
 	switch err := h.rt.Runs.Reread(ctx, key); {
 	case err == nil:

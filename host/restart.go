@@ -10,34 +10,35 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// RestartOptions says what of a run a new run repeats. The zero value repeats all of it, under a new id.
+// RestartOptions says which part of a run a new run repeats. The zero value repeats all of it, under a new id.
 type RestartOptions struct {
-	// NewID is the id of the new run; by default it is made as that of any run.
+	// NewID is the id of the new run. Default: a generated id, as for any run.
 	NewID string
-	// From is the name of the first step, sleep or child that is done again; what the run did before is kept. Empty: all is done
-	// again.
+	// From is the name of the first step, sleep or child to repeat; the new run keeps everything before it. Empty:
+	// the new run repeats everything.
 	From string
-	// Iteration of a run that has continued as new. Nil is the newest one that has From, or without From the first one.
+	// Iteration is the iteration to repeat, for a run that has continued as new. Nil is the newest iteration that has
+	// From, or the first one if From is empty.
 	Iteration *uint32
-	// Version of the workflow under which the new run goes on; 0 is the one of the run.
+	// Version is the version of the workflow for the new run; 0 is the version of the old run.
 	Version uint32
-	// KeepUndone keeps results that the run has undone since, as by a saga, and children that were cancelled with it. Without it,
-	// such a restart is refused.
+	// KeepUndone keeps results that the run has undone since, as by a saga, and children that were cancelled with it.
+	// Without it, such a restart is refused.
 	KeepUndone bool
 }
 
 // RestartPlan says what a restart does.
 type RestartPlan struct {
-	Run       string `json:"run"` // that is repeated
+	Run       string `json:"run"` // the run to repeat
 	From      string `json:"from,omitempty"`
 	Iteration uint32 `json:"iteration"`
 	Version   uint32 `json:"version"` // of the new run
-	// Refused is a sentence that says why the restart is refused; empty if it is not.
+	// Refused is a sentence that says why the restart is refused; empty if it is allowed.
 	Refused string `json:"refused,omitempty"`
-	// Signal is the name of the signal that the run was started with, if the new run is started with it, too.
+	// Signal is the name of the signal in the start of the old run, if the new run starts with it, too.
 	Signal string `json:"signal,omitempty"`
-	// Kept are the calls whose outcomes the new run has, Repeated those that the run made from there on, and steps before that
-	// have no outcome. The new run may do something else than these, as by another version.
+	// Kept are the calls whose outcomes the new run keeps. Repeated are the later calls of the old run, and earlier
+	// steps without an outcome. The new run may make other calls instead, for example under another version.
 	Kept     []RestartCall `json:"kept"`
 	Repeated []RestartCall `json:"repeated"`
 }
@@ -48,27 +49,27 @@ type RestartCall struct {
 	Kind   string `json:"kind"`             // as in the journal, such as step
 	Name   string `json:"name,omitempty"`   // some calls have none
 	Target string `json:"target,omitempty"` // handler, workflow, run, or token of a hook
-	Note   string `json:"note,omitempty"`   // what is worth knowing, such as what has undone it
+	Note   string `json:"note,omitempty"`   // a remark, such as what has undone the call
 }
 
-// Restart starts a new run like another one: see RestartWith. newID may be empty, and from, too.
+// Restart starts a new run that repeats a run: see RestartWith. newID and from may be empty.
 func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error) {
 	return s.RestartWith(ctx, id, RestartOptions{NewID: newID, From: from})
 }
 
-// RestartWith starts a new run like another one: the same workflow, version, input, signal of the start and random numbers.
-// With From, it begins with what the other one did before its step, sleep or child of that name, and does the rest again.
-// What was done before is not repeated: it keeps outcomes, signals, updates, attributes and output, and claims the tokens of
-// hooks. A step that had no outcome when the other run ended is made again, under a new idempotency key. The other run stays
-// as it is.
+// RestartWith starts a new run that repeats a run: the same workflow, version, input, signal of the start and random
+// numbers. With From, the new run keeps what the old run did before its step, sleep or child of that name, and
+// repeats the rest. It keeps outcomes, signals, updates, attributes and output, and claims the tokens of hooks. A
+// step that had no outcome when the old run ended is repeated, under a new idempotency key. The old run stays as it
+// is.
 //
-// The workflow is told the schedule and the nominal instant of the other run, but no schedule counts it; with From, it is
-// also told the version with which the other run began. Durable on return.
+// The workflow sees the schedule and the nominal instant of the old run, but no schedule counts the new run. With
+// From, it also sees the version with which the old run began. Durable on return.
 //
-// ErrNotFound if there is no run, iteration or version as asked for, or no call named From. ErrConflict, with a sentence, if
-// the new run would keep what was undone (see KeepUndone), if a child that began before From is still running, or was
-// cancelled with the other run, if another run holds the token of a hook, if the version does something else than what would
-// be kept, or if NewID is taken. ErrDiskFull as of Start.
+// ErrNotFound if the run, iteration or version does not exist, or no call is named From. ErrConflict, with a
+// sentence, if the new run would keep results that were undone (see KeepUndone), if a child that began before From is
+// still running or was cancelled with the old run, if another run holds the token of a hook, if the version does not
+// fit what would be kept, or if NewID is taken. ErrDiskFull as in Start.
 func (s *scope) RestartWith(ctx context.Context, id string, opts RestartOptions) (Run, error) {
 	began := budget.Clock.Now()
 	drawn := opts.NewID == ""
@@ -103,8 +104,8 @@ func (s *scope) RestartWith(ctx context.Context, id string, opts RestartOptions)
 	return s.h.runOf(st), translate(err)
 }
 
-// PlanRestart says what RestartWith would do, and does nothing. A restart that would be refused is no error: see
-// RestartPlan.Refused. ErrNotFound as of RestartWith.
+// PlanRestart says what RestartWith would do, and changes nothing. A restart that would be refused is no error: see
+// RestartPlan.Refused. ErrNotFound as in RestartWith.
 func (s *scope) PlanRestart(ctx context.Context, id string, opts RestartOptions) (RestartPlan, error) {
 	key, err := s.key(ctx, id)
 	if err != nil {
@@ -136,7 +137,7 @@ func restartCalls(list []run.Call) []RestartCall {
 	return calls
 }
 
-// planRestart plans a restart. Under another version, what is kept is replayed against it.
+// planRestart plans a restart. Under another version, it replays the kept part against that version.
 func (s *scope) planRestart(ctx context.Context, key store.RunKey, opts *RestartOptions) (x runtime.Restart, err error) {
 	q := runtime.RestartRequest{Of: key, From: opts.From, Iteration: opts.Iteration, KeepUndone: opts.KeepUndone}
 	if opts.Version != 0 {
@@ -158,7 +159,8 @@ func (s *scope) planRestart(ctx context.Context, key store.RunKey, opts *Restart
 	return x, err
 }
 
-// fitsKept replays what a new run keeps against its version, and returns how it differs; nil if it does not.
+// fitsKept replays the kept part of a journal against the version of the new run. refused says where they diverge;
+// nil if they do not.
 func (s *scope) fitsKept(ctx context.Context, key store.RunKey, x *runtime.Restart) (refused, err error) {
 	n := x.New
 	n.Key = key
@@ -187,7 +189,7 @@ func (s *scope) fitsKept(ctx context.Context, key store.RunKey, x *runtime.Resta
 		"has %s, the workflow did %s", key.ID, n.Version, n.Workflow, r.Seq, r.Want, r.Got), nil
 }
 
-// planned is the journal of a run that is not there.
+// planned is the journal of a run that does not exist yet.
 type planned struct {
 	state   store.RunState
 	entries []store.Entry

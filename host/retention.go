@@ -14,51 +14,52 @@ import (
 )
 
 const (
-	// MinRetention is the least time for which a retention keeps a run: a caller that waits for its result needs a moment.
+	// MinRetention is the least time that a retention can keep a run: a caller that waits for its result needs a
+	// moment.
 	MinRetention = time.Minute
-	// MaxRetentionKeep is the greatest number of runs that a retention can say: more than a store holds.
+	// MaxRetentionKeep is the greatest number of runs in a retention: more than a store holds.
 	MaxRetentionKeep = 1_000_000_000
-	// firstSweep is how long after its start a host looks for what is to be deleted: a start has other things to do.
+	// firstSweep is the delay of the first sweep after a start, which has more urgent work.
 	firstSweep = time.Minute
 )
 
-// Retention says how long the ended runs of a workflow are kept, and the iterations that are over of those that live. Of
-// its bounds, each one that is not zero holds: a run is deleted as soon as it passes one of them. The zero value keeps all
-// runs for ever.
+// Retention says how long the ended runs of a workflow are kept, and the past iterations of its live runs. All bounds
+// that are not zero apply: a run is deleted as soon as it passes one of them. The zero value keeps all runs.
 type Retention struct {
-	// Workflow is the workflow; empty = all of the namespace for which no retention is set.
+	// Workflow is the workflow; empty = all workflows of the namespace that have no retention of their own.
 	Workflow string
-	// How long after its end a run is kept that ended with this status. 0 = for ever; at least MinRetention otherwise.
+	// How long a run with this status is kept after its end. 0 = no bound; at least MinRetention otherwise.
 	Completed, Failed, Cancelled, Terminated time.Duration
-	// Keep is how many ended runs of the workflow are kept, whatever their status: those that were created last. 0 = any
-	// number; at most MaxRetentionKeep.
+	// Keep is how many ended runs of the workflow are kept, whatever their status: the runs that were created last.
+	// Zero means any number; at most MaxRetentionKeep.
 	Keep int
-	// The same of the runs that ended with one status, so that many of one push out none of another.
+	// Like Keep, but for each status, so that many runs with one status do not push out runs with another.
 	KeepCompleted, KeepFailed, KeepCancelled, KeepTerminated int
-	// KeepIterations is how many iterations before the current one a run that continues as new keeps: with their journals, and with
-	// large payloads that no later iteration has. 0 = DefaultIterations, AllIterations = all; at most MaxIterations. Others are
-	// removed when the run continues as new, some at a time; output and log stay.
+	// KeepIterations is how many past iterations a run that continues as new keeps, with their journals and with
+	// large payloads that no later iteration has. 0 = DefaultIterations, AllIterations = all; at most MaxIterations.
+	// Older iterations are removed when the run continues as new, some at a time; output and log stay.
 	KeepIterations int
-	// KeepIterationsFor is how long after its end such an iteration is kept. 0 = for ever; at least MinRetention otherwise.
+	// KeepIterationsFor is how long after its end a past iteration is kept. 0 = no bound; at least MinRetention
+	// otherwise.
 	KeepIterationsFor time.Duration
-	// KeepIDsFor is how long after its deletion the id of a run stays taken, so that a start that is repeated by mistake is
-	// refused. It holds for the whole namespace, and is refused with a Workflow. 0 = DefaultKeepIDs; at least MinRetention
-	// otherwise. Ids that nobody can name again are free at once: those that the host has drawn, and those that it has made for the
-	// children of a run that is deleted.
+	// KeepIDsFor is how long the id of a run stays taken after the run's deletion, so that a start that is repeated by
+	// mistake is refused. It holds for the whole namespace, and is refused with a Workflow. 0 = DefaultKeepIDs; at
+	// least MinRetention otherwise. Ids that no caller can name again are free at once: generated ids, and ids that
+	// the host made for the children of a run that is deleted.
 	KeepIDsFor time.Duration
 }
 
-// DefaultKeepIDs is how long the id of a deleted run stays taken, where nothing is set.
+// DefaultKeepIDs is the default of Retention.KeepIDsFor: 30 days.
 const DefaultKeepIDs = store.DefaultIDsMs * time.Millisecond
 
 // Values of Retention.KeepIterations.
 const (
-	AllIterations     = -1 // nothing is removed while the run lives
+	AllIterations     = -1 // keeps all iterations while the run lives
 	DefaultIterations = store.DefaultIterations
 	MaxIterations     = store.MaxPast
 )
 
-// of returns the retention for the store, or ErrInvalid.
+// of converts the retention for the store, or returns ErrInvalid.
 func (r *Retention) of(ns store.NamespaceID) (store.Retention, error) {
 	out := store.Retention{Namespace: ns, Workflow: r.Workflow}
 	for _, x := range []struct {
@@ -106,7 +107,7 @@ func (r *Retention) of(ns store.NamespaceID) (store.Retention, error) {
 	return out, nil
 }
 
-// keep returns Config.Retention for the store.
+// keep converts Config.Retention for the store.
 func (c *Config) keep() (store.Retention, error) {
 	keep, err := c.Retention.of(0)
 	if err == nil && keep.Workflow != "" {
@@ -140,8 +141,8 @@ func (h *Host) keepsIDsMs(ctx context.Context, of store.NamespaceID) (int64, err
 	return r.IDs(), nil
 }
 
-// swept returns the partitions that sweeps look at: those that the host owns. It owns none of a copy, of which all are
-// looked at to say what would be deleted.
+// swept returns the partitions to sweep: the partitions that the host owns. In a copy, which owns none, it is all
+// partitions, to report what would be deleted.
 func (h *Host) swept() []store.PartitionID {
 	if !h.IsCopy() {
 		return h.rt.Partitions.Owned()
@@ -153,9 +154,9 @@ func (h *Host) swept() []store.PartitionID {
 	return all
 }
 
-// SetRetention sets how long ended runs of a workflow are kept, in place of what was set for it before. The workflow
-// need not exist. Runs that are too old are deleted within about an hour, by Run or by Sweep. Durable on return.
-// SetRetention returns ErrInvalid for a retention that bounds nothing, and ErrLimit if the store has too many.
+// SetRetention sets the retention of a workflow and replaces the earlier one, if any. The workflow need not exist.
+// Runs that are too old are deleted within about an hour, by Run or by Sweep. Durable on return. ErrInvalid for a
+// retention that bounds nothing, ErrLimit if the store has too many retentions.
 func (s *scope) SetRetention(ctx context.Context, r Retention) error {
 	if r.Workflow != "" {
 		if err := abi.CheckWorkflow(r.Workflow); err != nil {
@@ -183,8 +184,8 @@ func (s *scope) SetRetention(ctx context.Context, r Retention) error {
 	return translate(err)
 }
 
-// DeleteRetention removes the retention that was set for a workflow, or with the empty name, for all others of the
-// namespace. What holds for these holds for it then. Durable on return. ErrNotFound if there is none.
+// DeleteRetention removes the retention of a workflow, or with the empty name, that of all other workflows of the
+// namespace. The more general retention then applies. Durable on return. ErrNotFound if there is none.
 func (s *scope) DeleteRetention(ctx context.Context, workflow string) error {
 	ns, err := s.id(ctx, false)
 	if err != nil {
@@ -203,7 +204,8 @@ func (s *scope) DeleteRetention(ctx context.Context, workflow string) error {
 	return translate(fmt.Errorf("retention of workflow %q: %w", workflow, store.ErrNotFound))
 }
 
-// Retentions returns the retentions that were set in the namespace, by workflow: first that of all others, if there is one.
+// Retentions returns the retentions of the namespace, sorted by workflow. The one for all other
+// workflows, if any, is first.
 func (s *scope) Retentions(ctx context.Context) ([]Retention, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
@@ -223,21 +225,21 @@ func (s *scope) Retentions(ctx context.Context) ([]Retention, error) {
 	return out, translate(err)
 }
 
-// Swept says what a sweep has deleted, or would delete.
+// Swept reports what a sweep has deleted, or would delete.
 type Swept struct {
 	Deleted   int   `json:"deleted"`   // runs
-	Held      int   `json:"held"`      // children that are old enough, and for whose end a live run waits
+	Held      int   `json:"held"`      // children old enough to delete, kept because a live run waits for their end
 	Forgotten int   `json:"forgotten"` // runs deleted so long ago that their ids are free now
 	Failed    int   `json:"failed"`    // runs that could not be read or deleted: tried again after a day, or by the next host
-	Runs      []Run `json:"runs"`      // the first ones that were deleted, or would be: at most MaxSweptRuns
+	Runs      []Run `json:"runs"`      // the first runs that were deleted, or would be: at most MaxSweptRuns
 }
 
 // MaxSweptRuns is how many runs a Swept lists at most.
 const MaxSweptRuns = retention.MaxListed
 
-// Sweep deletes the runs of the namespace that the retentions no longer keep, as Run does once an hour; with dryRun it
-// only says which. What it has deleted is durable on return, also with an error. It deletes runs of the partitions that
-// this host owns. In a copy it returns ErrCopy unless dryRun is set.
+// Sweep deletes the runs of the namespace that are past their retention, as Run does once an hour. With dryRun it
+// only reports them. Deletions are durable on return, also with an error. Sweep covers the partitions that this host
+// owns. In a copy it returns ErrCopy unless dryRun is set.
 func (s *scope) Sweep(ctx context.Context, dryRun bool) (Swept, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
@@ -256,8 +258,8 @@ func (s *scope) Sweep(ctx context.Context, dryRun bool) (Swept, error) {
 	return out, translate(err)
 }
 
-// keepSwept sweeps all namespaces until ctx is done: a minute after its start, and then every Config.SweepEvery. With SkipSleeps
-// it waits by the machine's clock, because sweeps are no reason to skip time, nor is skipped time one to sweep.
+// keepSwept sweeps all namespaces until ctx is done: first after a minute, then every Config.SweepEvery. With
+// SkipSleeps it waits by the machine's clock: sweeps must not make time skip, nor skipped time cause sweeps.
 func (h *Host) keepSwept(ctx context.Context) {
 	c := h.cfg.Clock
 	if h.skip != nil {
@@ -273,7 +275,8 @@ func (h *Host) keepSwept(ctx context.Context) {
 			t.Stop()
 			return
 		}
-		// The timer is set before the sweep: whoever moves a fake clock as soon as the sweep has ended moves it past the next one.
+		// Set the timer before the sweep: a test that moves a fake clock right after the sweep then moves it past the
+		// next one.
 		t, next = sweepTimer(c, h.cfg.SweepEvery)
 		if !h.IsCopy() {
 			h.sweepAll(ctx)
@@ -283,13 +286,13 @@ func (h *Host) keepSwept(ctx context.Context) {
 
 func (h *Host) setNextSweep(at time.Time) { h.nextSweep.Store(&at) }
 
-// sweepTimer returns a timer, and the instant at which it fires.
+// sweepTimer starts a timer and returns it with the instant at which it fires.
 func sweepTimer(c clock.Clock, d time.Duration) (clock.Timer, time.Time) {
 	now := c.Now()
 	return c.NewTimer(d), now.Add(d)
 }
 
-// sweepAll deletes what the retentions of all namespaces no longer keep.
+// sweepAll deletes the runs of all namespaces that are past their retention.
 func (h *Host) sweepAll(ctx context.Context) {
 	report, err := h.sweeper.Sweep(ctx, h.cfg.Clock.Now().UnixMilli(), nil, false)
 	if ctx.Err() != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Status is where a run is in its life. Its method Terminal reports whether it is an end, and String returns its
-// name, such as "sleeping".
+// Status is the state of a run. Its method Terminal reports whether the run has ended, and String returns the name,
+// such as "sleeping".
 type Status = store.Status
 
 // The statuses.
@@ -26,8 +26,8 @@ const (
 	Queued     = store.Queued     // waits for an activation
 	Running    = store.Running    // an activation or an attempt of a step is in flight
 	Sleeping   = store.Sleeping   // waits for timers only
-	Waiting    = store.Waiting    // waits for something else; Run.Reason says what
-	Paused     = store.Paused     // an operator has paused it
+	Waiting    = store.Waiting    // waits for a signal, a step or the like; Run.Reason says for what
+	Paused     = store.Paused     // paused by an operator
 	Stuck      = store.Stuck      // needs a person; Run.Reason says why
 	Completed  = store.Completed  // ended with a result
 	Failed     = store.Failed     // ended with an error
@@ -35,7 +35,7 @@ const (
 	Terminated = store.Terminated // ended by a terminate
 )
 
-// Run is what is known of a run. Instants are zero where there is none.
+// Run describes a run. Instants that do not apply are zero.
 type Run struct {
 	// Namespace is empty in the default namespace.
 	Namespace string `json:"namespace,omitempty"`
@@ -45,45 +45,45 @@ type Run struct {
 	Version  uint32    `json:"version"`
 	Module   string    `json:"module"` // SHA-256 in hexadecimal
 	Status   Status    `json:"status"`
-	Reason   string    `json:"reason,omitempty"` // of waiting and stuck
+	Reason   string    `json:"reason,omitempty"` // while waiting or stuck
 	Created  time.Time `json:"created"`
 	Started  time.Time `json:"started,omitzero"` // when its workflow began to run, in its first iteration
 	Updated  time.Time `json:"updated"`
 	Ended    time.Time `json:"ended,omitzero"`
 	Wake     time.Time `json:"wake,omitzero"` // when it wakes by itself
-	Entries  uint64    `json:"entries"`       // of its journal
-	// Existed is true in the answer of a Start whose run was there already.
+	Entries  uint64    `json:"entries"`       // the length of its journal
+	// Existed is true if a Start returns a run that existed before.
 	Existed bool `json:"existed,omitempty"`
 	// Iteration is how often the run has continued as new.
 	Iteration uint32 `json:"iteration,omitempty"`
 	// FirstIteration is the first iteration whose journal is kept: see Retention.KeepIterations.
 	FirstIteration uint32            `json:"first_iteration,omitempty"`
 	Attributes     map[string]string `json:"attributes,omitempty"`
-	Memo           json.RawMessage   `json:"memo,omitempty"`   // what the run was started with for people to see
+	Memo           json.RawMessage   `json:"memo,omitempty"`   // set at the start, for people to see
 	Parent         string            `json:"parent,omitempty"` // id of the run that started it
 	Output         uint64            `json:"output,omitempty"` // chunks of output
-	// Schedule is the id of the schedule that started the run, and Nominal the instant for which it did.
+	// Schedule is the id of the schedule that started the run, and Nominal the instant that the run was started for.
 	Schedule string    `json:"schedule,omitempty"`
 	Nominal  time.Time `json:"nominal,omitzero"`
-	// Aside says why nothing happens to the run here: "copy" for one that was imported to be looked at, "moved" for one
-	// that was exported to continue elsewhere; empty for all others.
+	// Aside says why the run makes no progress here: "copy" if it was imported for inspection, "moved" if it was
+	// exported to continue elsewhere; otherwise empty.
 	Aside string `json:"aside,omitempty"`
-	// Imported is when the run came here from another installation; zero if it was started here.
+	// Imported is when the run was imported from another installation; zero if it was started here.
 	Imported time.Time `json:"imported,omitzero"`
-	// Place is where the run stands that waits for a slot. Only Get returns it.
+	// Place is the position of a waiting run in the queue for a slot. Only Get sets it.
 	Place *Place `json:"place,omitempty"`
-	// Throttled is until when other starts of the same key return this run, in place of one of their own: see
-	// StartWindow. Only such a start returns it.
+	// Throttled is until when further starts with the same key return this run instead of a new one: see StartWindow.
+	// Only such a start sets it.
 	Throttled time.Time `json:"throttled,omitzero"`
-	// Error is the message with which a failed run has failed. Lists have 300 characters of it, and none of a run that failed
-	// under a release before; Get returns it whole, and ResultRaw all that was recorded.
+	// Error is the message of a failed run. Lists show 300 characters of it, and none for runs that failed under a
+	// release before; Get returns all of it, and ResultRaw all that was recorded.
 	Error string `json:"error,omitempty"`
-	// Failure is all that was recorded of it: code, message, the step with its attempts, and the cause. Only Get
-	// returns it, for a failed run whose failure has that form.
+	// Failure is the recorded failure: code, message, the step with its attempts, and the cause. Only Get sets it,
+	// for a failed run whose failure has that form.
 	Failure *abi.Error `json:"failure,omitempty"`
-	// Help is a sentence that says what helps a run that is stuck because its workflow differs from its journal.
+	// Help is advice for a run that is stuck because its workflow differs from its journal.
 	Help string `json:"help,omitempty"`
-	// TraceID is the id of the run's trace in W3C Trace Context, 32 hexadecimal digits. Only Get returns it.
+	// TraceID is the id of the run's trace in W3C Trace Context, 32 hexadecimal digits. Only Get sets it.
 	TraceID string `json:"trace_id,omitempty"`
 
 	incarnation store.Incarnation
@@ -103,7 +103,7 @@ func (h *Host) runOf(s store.RunState) Run {
 		Entries:   uint64(s.Length),
 		Iteration: s.Iteration, FirstIteration: s.Kept, Parent: s.Parent, Output: s.Output, Schedule: s.Schedule,
 		Aside: s.Aside.String(), Imported: at(s.ImportUnixMs), incarnation: s.Incarnation, traceParent: s.TraceParent}
-	if s.Status.Terminal() { // a run that was retried has ended before, and may not have ended now
+	if s.Status.Terminal() { // a retried run has an earlier end, but may be live again
 		r.Ended = at(s.EndedUnixMs)
 	}
 	if r.Schedule != "" {
@@ -144,7 +144,7 @@ func newRunID(now time.Time) string {
 	return t[:8] + "-" + t[8:12] + "-" + t[12:16] + "-" + t[16:20] + "-" + t[20:]
 }
 
-// Get returns a run as it stands.
+// Get returns the current state of a run.
 func (s *scope) Get(ctx context.Context, id string) (Run, error) {
 	key, err := s.key(ctx, id)
 	if err != nil {
@@ -170,8 +170,8 @@ func (s *scope) Get(ctx context.Context, id string) (Run, error) {
 	return r, translate(err)
 }
 
-// failure returns the message with which a run has failed by an entry, and all that the entry says of it, "" and nil if that
-// cannot be read, or is none by now.
+// failure reads the entry that ended a failed run. It returns the message and, if the entry has that form, the whole
+// failure; "" and nil if the entry cannot be read or is no longer a failure.
 func (s *scope) failure(ctx context.Context, id string, end store.Seq) (string, *abi.Error) {
 	for e, err := range s.Journal(ctx, id, end) {
 		if err != nil || e.Kind != store.KindFailed {
@@ -180,7 +180,7 @@ func (s *scope) failure(ctx context.Context, id string, end store.Seq) (string, 
 		if f, ok := failureOf(e.Data); ok && f.Message != "" {
 			return f.Message, f
 		}
-		var plain struct { // of a form of the guest's own
+		var plain struct { // a form of the guest's own
 			Message string `json:"message"`
 		}
 		if json.Unmarshal(e.Data, &plain) == nil && plain.Message != "" {
@@ -191,7 +191,7 @@ func (s *scope) failure(ctx context.Context, id string, end store.Seq) (string, 
 	return "", nil
 }
 
-// Entry is one record of a run's journal, as [Host.Journal] returns it. It is [store.Entry]; the fields that matter
+// Entry is one record of a run's journal, as [Host.Journal] returns it. It is [store.Entry]. The fields that matter
 // to readers are
 //
 //	Seq         store.Seq  // its number in the iteration, from 0
@@ -205,18 +205,19 @@ func (s *scope) failure(ctx context.Context, id string, end store.Seq) (string, 
 //	DueUnixMs   int64      // the deadline of a sleep or wait, if HasDue is set
 //	Attempt     uint32     // of a step, from 1
 //
-// The comments of the constants of [store.Kind] say which fields a kind uses; the others are zero. Call, Delivery and
-// End of a Kind say whether the workflow made the entry, takes it, or ended with it. The bytes must not be changed.
+// The comments of the constants of [store.Kind] say which fields a kind uses; all other fields are zero. Call,
+// Delivery and End of a Kind say whether the workflow made the entry, receives it, or ended with it. The bytes must
+// not be changed.
 type Entry = store.Entry
 
-// Journal returns the durable entries of a run's newest iteration, from a seq on.
+// Journal returns the durable entries of a run's newest iteration, starting at a seq.
 func (s *scope) Journal(ctx context.Context, id string, from store.Seq) iter.Seq2[Entry, error] {
 	return s.journal(ctx, id, nil, from)
 }
 
-// JournalOf returns the entries of an iteration, from 0, as Journal does: a run that has continued as new keeps the
-// journals of earlier iterations, as long as its Retention says. It yields ErrNotFound if the run has not reached that iteration,
-// or if its journal was removed.
+// JournalOf returns the entries of an iteration, like Journal. Iterations are numbered from 0. A run that has
+// continued as new keeps the journals of earlier iterations as long as its Retention says. JournalOf yields
+// ErrNotFound if the run has not reached that iteration, or if its journal was removed.
 func (s *scope) JournalOf(ctx context.Context, id string, iteration uint32, from store.Seq) iter.Seq2[Entry, error] {
 	return s.journal(ctx, id, &iteration, from)
 }
@@ -260,7 +261,7 @@ func (s *scope) journal(ctx context.Context, id string, iteration *uint32, from 
 //	Text    string
 type LogLine = store.LogLine
 
-// Logs returns at most limit stored lines of a run's log, from an index on.
+// Logs returns at most limit stored lines of a run's log, starting at an index.
 func (s *scope) Logs(ctx context.Context, id string, from uint64, limit int) ([]LogLine, error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
@@ -281,8 +282,8 @@ func (s *scope) Logs(ctx context.Context, id string, from uint64, limit int) ([]
 	return lines, nil
 }
 
-// Watch returns a channel that receives when something of the run has become durable, until the returned function is
-// called. The run need not exist. In a namespace that does not exist the channel never receives.
+// Watch returns a channel that receives when an event of the run has become durable, until stop is called. The run
+// need not exist. In a namespace that does not exist the channel never receives.
 func (s *scope) Watch(id string) (changed <-chan struct{}, stop func()) {
 	key, err := s.key(context.Background(), id)
 	if err != nil {
@@ -291,7 +292,7 @@ func (s *scope) Watch(id string) (changed <-chan struct{}, stop func()) {
 	return s.h.rt.Watchers.Watch(key)
 }
 
-// Wait waits until the run has ended or is stuck, or ctx is done. It returns ErrFenced if the run has not ended and
+// Wait blocks until the run has ended or is stuck, or ctx is done. It returns ErrFenced if the run has not ended and
 // another host owns it.
 func (s *scope) Wait(ctx context.Context, id string) (Run, error) {
 	key, err := s.key(ctx, id)
@@ -319,8 +320,8 @@ func (s *scope) Wait(ctx context.Context, id string) (Run, error) {
 	}
 }
 
-// ResultRaw waits until the run has ended and returns its result. It returns a *RunError if the run ended otherwise
-// than completed, and ErrMismatch if it is stuck.
+// ResultRaw waits until the run has ended and returns its result. It returns a *RunError if the run did not complete,
+// and ErrMismatch if it is stuck.
 func (s *scope) ResultRaw(ctx context.Context, id string) ([]byte, error) {
 	r, err := s.Wait(ctx, id)
 	if err != nil {
@@ -335,7 +336,7 @@ func (s *scope) ResultRaw(ctx context.Context, id string) ([]byte, error) {
 			return nil, err
 		}
 		last = e
-		break // a retry may append more at this moment
+		break // a retry may append more meanwhile
 	}
 	if last.Kind == store.KindCompleted {
 		return last.Data, nil
@@ -347,7 +348,7 @@ func (s *scope) ResultRaw(ctx context.Context, id string) ([]byte, error) {
 	return nil, re
 }
 
-// Results is where runs are whose results Result returns: a *Host or a *Namespace.
+// Results provides the results of runs: a *Host or a *Namespace.
 type Results interface {
 	ResultRaw(ctx context.Context, id string) ([]byte, error)
 }
@@ -364,8 +365,8 @@ func Result[T any](ctx context.Context, in Results, id string) (v T, err error) 
 	return v, nil
 }
 
-// Replay runs the run's module against its journal, in memory, and says whether it still does what the journal
-// records: nil, or an error that names the entry and both sides. Nothing is changed.
+// Replay replays the journal of a run against the run's module, in memory. It returns nil if the workflow still does
+// what the journal records, or an error that names the entry and both sides. It changes nothing.
 func (s *scope) Replay(ctx context.Context, id string) error {
 	key, err := s.key(ctx, id)
 	if err == nil {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	_ "time/tzdata" // zones are there also where the system has none
+	_ "time/tzdata" // for systems without a database of time zones
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/cron"
@@ -20,39 +20,39 @@ import (
 
 // Limits of schedules.
 const (
-	// MaxScheduleID bounds the id of a schedule, in bytes. The ids of its runs are made of it.
+	// MaxScheduleID bounds the id of a schedule, in bytes. The ids of its runs contain it.
 	MaxScheduleID = schedule.MaxIDBytes
-	// MaxScheduleInput bounds the input that a schedule gives to its runs, in bytes.
+	// MaxScheduleInput bounds the input of a schedule's runs, in bytes.
 	MaxScheduleInput = schedule.MaxInputBytes
-	// DefaultCatchUp is how long after its time an instant is made up for, unless a schedule says otherwise.
+	// DefaultCatchUp is the default of ScheduleSpec.CatchUp.
 	DefaultCatchUp = schedule.DefaultCatchUp
-	// MaxScheduleNext bounds what ScheduleNext and ScheduleSpec.Next return.
+	// MaxScheduleNext bounds the results of ScheduleNext and ScheduleSpec.Next.
 	MaxScheduleNext = 1000
 	// MaxSchedules bounds a page of Schedules.
 	MaxSchedules = store.MaxPage
 )
 
-// Overlap says what a schedule does at an instant when its previous run has not ended, such as OverlapSkip.
+// Overlap is the policy of a schedule for instants at which its previous run has not ended, such as OverlapSkip.
 type Overlap = schedule.Overlap
 
 // The policies.
 const (
-	OverlapSkip           = schedule.Skip           // nothing is started; the default
-	OverlapBufferOne      = schedule.BufferOne      // one start waits for the end of the run, others are skipped
+	OverlapSkip           = schedule.Skip           // starts nothing; the default
+	OverlapBufferOne      = schedule.BufferOne      // one start waits for the end of the run; further ones are skipped
 	OverlapBufferAll      = schedule.BufferAll      // all starts wait, up to 1,000, one after the other
-	OverlapAllow          = schedule.AllowAll       // it is started beside the others
-	OverlapCancelOther    = schedule.CancelOther    // the run is cancelled, and the start waits for its end
-	OverlapTerminateOther = schedule.TerminateOther // the run is terminated
+	OverlapAllow          = schedule.AllowAll       // starts the run concurrently
+	OverlapCancelOther    = schedule.CancelOther    // cancels the live run, and the start waits for its end
+	OverlapTerminateOther = schedule.TerminateOther // terminates the live run
 )
 
-// ScheduleSpec says what a schedule starts when.
+// ScheduleSpec says what a schedule starts, and when.
 type ScheduleSpec struct {
-	// Workflow is started, in its latest version at each start, or in Version. It need not exist yet.
+	// Workflow is the workflow to start, in its latest version at each start, or in Version. It need not exist yet.
 	Workflow string
 	Version  uint32
-	// Input is that of each run, as StartRaw takes it; at most MaxScheduleInput bytes.
+	// Input is the input of each run, as StartRaw takes it; at most MaxScheduleInput bytes.
 	Input []byte
-	// Attributes are those of each run.
+	// Attributes are the attributes of each run.
 	Attributes map[string]string
 	Memo       json.RawMessage // of each run: see WithMemo
 	// Timeout bounds each run: see WithTimeout. 0 = none.
@@ -61,53 +61,54 @@ type ScheduleSpec struct {
 	When string
 	// Zone is the time zone of When, such as "Europe/Berlin"; empty = UTC.
 	Zone string
-	// Jitter delays each start by up to this long, and less than until the next instant. It is the same for the same schedule and
-	// instant. At most 24 h; 0 = none.
+	// Jitter delays each start by up to this long, but by less than the time to the next instant. It is deterministic
+	// for a schedule and instant. At most 24 h; 0 = none.
 	Jitter time.Duration
 	// Overlap is the policy for instants that come before a run has ended. Default OverlapSkip.
 	Overlap Overlap
-	// CatchUp is how long after its time an instant is still started, if the host was down or the start was refused. Later than
-	// that it is missed, which the schedule lists. At least 10 s; 0 = DefaultCatchUp.
+	// CatchUp is how late an instant may still be started, if the host was down or the start was refused. After that
+	// it is missed, and listed in Schedule.NotStarted. At least 10 s; 0 = DefaultCatchUp.
 	CatchUp time.Duration
-	// From and Until bound the instants, both included; zero = from now, and for ever.
+	// From and Until bound the instants, both inclusive; zero = from now, and without end.
 	From, Until time.Time
-	// Runs is how many instants are started, those of triggers and backfills not counted; 0 = any number.
+	// Runs is the number of instants to start, not counting triggers and backfills; 0 = any number.
 	Runs int64
-	// Priority is that of each run among those that wait for a slot: see WithPriority.
+	// Priority is the priority of each run in the queue for a slot: see WithPriority.
 	Priority int
-	// Revision is the number of the spec: 1 is the one with which the schedule was created. UpdateSchedule replaces the spec with
-	// this number, and no other one; 0 = any. So what was read, changed and written undoes no change of others. CreateSchedule
-	// ignores it.
+	// Revision is the number of the spec, from 1 at the creation of the schedule. UpdateSchedule fails unless it is
+	// the current revision; 0 = any. So a read-modify-write overwrites no concurrent change. CreateSchedule ignores
+	// it.
 	Revision uint64
 }
 
-// Schedule is a schedule as it stands. Instants are zero where there is none.
+// Schedule is the current state of a schedule. Instants that do not apply are zero.
 type Schedule struct {
 	Namespace string // empty in the default namespace
 	ID        string
 	Spec      ScheduleSpec
 	Created   time.Time
-	Updated   time.Time // the spec
+	Updated   time.Time // of the spec
 	Paused    bool
 	Note      string // of the newest Pause or Resume
-	Ended     bool   // it starts nothing any more by itself
-	// Next is the next instant, and Wake when something is done next: the jitter later, or when a refused start is retried.
+	Ended     bool   // starts no more runs by itself
+	// Next is the next instant. Wake is when the schedule next acts: Next plus jitter, or the retry of a refused
+	// start.
 	Next, Wake time.Time
-	// Started is how many runs it has started, Skipped how many instants its overlap policy has left out, and Missed how many others
-	// were not started.
+	// Started is how many runs it has started, Skipped how many instants the overlap policy skipped, and Missed how
+	// many other instants were not started.
 	Started, Skipped, Missed int64
 	Running                  []string           // runs that have not ended, the newest 100
 	Waiting                  []time.Time        // instants that wait for the end of a run
 	Recent                   []ScheduledRun     // the newest 10 runs
-	NotStarted               []ScheduleMiss     // the newest 20 that were skipped or missed
-	Backfills                []ScheduleBackfill // ranges that are being filled
+	NotStarted               []ScheduleMiss     // the newest 20 skipped or missed instants
+	Backfills                []ScheduleBackfill // ranges in progress
 	Error                    string             // of the newest start, if it was refused
 }
 
 // ScheduledRun is a run that a schedule has started.
 type ScheduledRun struct {
-	Nominal time.Time `json:"nominal"`        // the instant for which it was started
-	Kind    string    `json:"kind,omitempty"` // trigger or backfill; empty for the others
+	Nominal time.Time `json:"nominal"`        // the instant that it was started for
+	Kind    string    `json:"kind,omitempty"` // trigger or backfill; otherwise empty
 	Run     string    `json:"run"`
 	Started time.Time `json:"started"`
 }
@@ -117,25 +118,25 @@ type ScheduleMiss struct {
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
 	Count  int64     `json:"count"`
-	More   bool      `json:"more,omitempty"` // there were more than were counted
+	More   bool      `json:"more,omitempty"` // some more instants were not counted
 	Reason string    `json:"reason"`
-	Policy bool      `json:"policy,omitempty"` // they were skipped by the overlap policy
+	Policy bool      `json:"policy,omitempty"` // skipped by the overlap policy
 }
 
-// ScheduleBackfill is a range that is being filled: the instants after one, up to another one.
+// ScheduleBackfill is a backfill in progress: the instants after After, up to To.
 type ScheduleBackfill struct {
 	After time.Time `json:"after"`
 	To    time.Time `json:"to"`
-	All   bool      `json:"all,omitempty"` // beside each other
+	All   bool      `json:"all,omitempty"` // concurrently
 }
 
-// ScheduleInstant is one at which a schedule is due.
+// ScheduleInstant is an instant at which a schedule is due.
 type ScheduleInstant struct {
 	Nominal time.Time `json:"nominal"`
-	Start   time.Time `json:"start"` // later by the jitter
+	Start   time.Time `json:"start"` // Nominal plus jitter
 }
 
-// definition returns what the inside takes.
+// definition converts the spec to an internal definition.
 func (s *ScheduleSpec) definition() schedule.Definition {
 	ms := func(t time.Time) int64 {
 		if t.IsZero() {
@@ -153,7 +154,8 @@ func (s *ScheduleSpec) definition() schedule.Definition {
 		Priority: s.Priority}
 }
 
-// Check returns ErrInvalid for a spec that cannot be, as CreateSchedule does. Whether it is ever due is not looked at.
+// Check returns ErrInvalid for an invalid spec, as CreateSchedule does. It does not check whether the spec is ever
+// due.
 func (s ScheduleSpec) Check() error {
 	d := s.definition()
 	if err := d.Check(); err != nil {
@@ -162,8 +164,8 @@ func (s ScheduleSpec) Check() error {
 	return translate(limit.CheckPriority(d.Priority))
 }
 
-// Next returns at most n instants after one at which a schedule with this spec is due, without jitter. ErrInvalid if the spec is
-// wrong. n is at most MaxScheduleNext.
+// Next returns up to n instants, later than after, at which a schedule with this spec is due, without jitter. ErrInvalid
+// if the spec is invalid. n is at most MaxScheduleNext.
 func (s ScheduleSpec) Next(after time.Time, n int) ([]time.Time, error) {
 	times, err := cron.Parse(s.When, s.Zone)
 	if err != nil {
@@ -183,7 +185,7 @@ func (s ScheduleSpec) Next(after time.Time, n int) ([]time.Time, error) {
 	return list, nil
 }
 
-// roundedUp returns the first millisecond that is not before an instant.
+// roundedUp rounds an instant up to milliseconds.
 func roundedUp(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
 func instantOf(ms int64) time.Time {
@@ -193,7 +195,7 @@ func instantOf(ms int64) time.Time {
 	return abi.TimeOf(ms)
 }
 
-// scheduleOf shows a schedule.
+// scheduleOf converts a stored schedule.
 func (h *Host) scheduleOf(x *schedule.Stored) Schedule {
 	d := &x.Definition
 	out := Schedule{Namespace: h.nameOf(x.Key.Namespace), ID: x.Key.ID, Created: abi.TimeOf(x.CreatedMs),
@@ -225,7 +227,7 @@ func (h *Host) scheduleOf(x *schedule.Stored) Schedule {
 	return out
 }
 
-// scheduleKey returns the key of a schedule, if its id can be one and the host may act.
+// scheduleKey returns the key of a schedule. It checks the id and, if acts is set, that the host may act.
 func (s *scope) scheduleKey(ctx context.Context, id string, acts bool) (store.RunKey, error) {
 	if err := schedule.CheckID(id); err != nil {
 		return store.RunKey{}, err
@@ -238,7 +240,7 @@ func (s *scope) scheduleKey(ctx context.Context, id string, acts bool) (store.Ru
 	return s.key(ctx, id)
 }
 
-// shown shows what a call has returned.
+// shown converts a stored schedule and its error for the caller.
 func (s *scope) shown(x *schedule.Stored, err error) (Schedule, error) {
 	if err != nil {
 		return Schedule{}, translate(err)
@@ -246,10 +248,10 @@ func (s *scope) shown(x *schedule.Stored, err error) (Schedule, error) {
 	return s.h.scheduleOf(x), nil
 }
 
-// CreateSchedule makes a schedule under an id of at most MaxScheduleID of A-Z a-z 0-9 . _ : ~ -. It starts what is due from
-// now on. Durable on return. ErrInvalid if the spec is wrong or never due, also a *SchemaError if the input does not fit the
-// workflow as it is, ErrConflict if there is a schedule of the id, ErrBusy if the namespace has as many as its
-// quota allows, ErrDiskFull if the disk has no room for new work.
+// CreateSchedule creates a schedule under an id of at most MaxScheduleID of A-Z a-z 0-9 . _ : ~ -. It starts instants
+// from now on. Durable on return. ErrInvalid if the spec is invalid or never due, also as a *SchemaError if the input
+// does not fit the current workflow, ErrConflict if the id is taken, ErrBusy if the namespace has used up its quota
+// of schedules, ErrDiskFull if the disk has no room for new work.
 func (s *scope) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
 	began := budget.Clock.Now()
 	if err := s.h.roomOnDisk(len(spec.Input)); err != nil {
@@ -270,9 +272,9 @@ func (s *scope) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec
 	return s.shown(s.h.keeper.Create(ctx, key, spec.definition(), "", false))
 }
 
-// UpdateSchedule replaces the whole spec of a schedule. If When, Zone or From are others,
-// only instants from now on are started by the new spec; otherwise nothing is left out. What waits, counts and pauses stays.
-// Durable on return. ErrNotFound if there is no such schedule, ErrConflict if its spec has another revision than spec.Revision.
+// UpdateSchedule replaces the whole spec of a schedule. If When, Zone or From change, the new spec starts only
+// instants from now on; otherwise no instant is lost. Waiting starts, counts and pauses stay. Durable on return.
+// ErrNotFound if there is no such schedule, ErrConflict if its spec has another revision than spec.Revision.
 func (s *scope) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
@@ -287,8 +289,9 @@ func (s *scope) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec
 	}))
 }
 
-// startable reports that a schedule could not start runs as things are, since the input does not fit the workflow's schema.
-// Both may change before it is due, so its starts are checked again. A workflow may be uploaded later than its schedule is made.
+// startable returns an error if a run would be refused now, because the input does not fit the workflow's schema.
+// Input and schema may change before the schedule is due, so each start is checked again. The workflow may be
+// uploaded later.
 func (s *scope) startable(ctx context.Context, spec *ScheduleSpec) error {
 	if err := limit.CheckPriority(spec.Priority); err != nil {
 		return translate(err)
@@ -300,8 +303,9 @@ func (s *scope) startable(ctx context.Context, spec *ScheduleSpec) error {
 	return s.fitting(ctx, &run.NewRun{Workflow: spec.Workflow, Input: spec.Input}, v.Module, &start{})
 }
 
-// PauseSchedule stops a schedule until ResumeSchedule, with a note of at most 1,024 bytes that says why. Instants that come
-// meanwhile are left out, and are not listed as missed. Its runs continue. Triggers and backfills are started. Durable on return.
+// PauseSchedule pauses a schedule until ResumeSchedule, with a note of at most 1,024 bytes that says why. Instants
+// during the pause are skipped, and not listed as missed. Its runs continue, and triggers and backfills still start
+// runs. Durable on return.
 func (s *scope) PauseSchedule(ctx context.Context, id, note string) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
@@ -310,7 +314,7 @@ func (s *scope) PauseSchedule(ctx context.Context, id, note string) (Schedule, e
 	return s.shown(s.h.keeper.Pause(ctx, key, note))
 }
 
-// ResumeSchedule lets a paused schedule continue with what is due from now on. Durable on return.
+// ResumeSchedule resumes a paused schedule, with instants from now on. Durable on return.
 func (s *scope) ResumeSchedule(ctx context.Context, id, note string) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
@@ -328,7 +332,7 @@ func (s *scope) DeleteSchedule(ctx context.Context, id string) error {
 	return translate(err)
 }
 
-// GetSchedule returns a schedule as it stands. ErrNotFound if there is none.
+// GetSchedule returns the current state of a schedule. ErrNotFound if there is none.
 func (s *scope) GetSchedule(ctx context.Context, id string) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, false)
 	if err != nil {
@@ -337,7 +341,7 @@ func (s *scope) GetSchedule(ctx context.Context, id string) (Schedule, error) {
 	return s.shown(s.h.keeper.Get(ctx, key))
 }
 
-// ScheduleNext returns the next instants of a schedule, at most n, or MaxScheduleNext.
+// ScheduleNext returns the next instants of a schedule: at most n, and at most MaxScheduleNext.
 func (s *scope) ScheduleNext(ctx context.Context, id string, n int) ([]ScheduleInstant, error) {
 	key, err := s.scheduleKey(ctx, id, false)
 	if err != nil {
@@ -370,18 +374,18 @@ func (h *scheduler) StartRun(ctx context.Context, key store.RunKey, d *schedule.
 	if err == nil && !r.Existed {
 		return !r.Status.Terminal(), nil
 	}
-	// There is a run of the id: perhaps this start was made before.
+	// The id is taken, perhaps by an earlier try of this start.
 	if found, err := h.Find(ctx, key, run); err == nil && found != nil && found.AtMs == in.AtMs {
 		return found.Live, nil
 	}
 	return false, &joined{fmt.Errorf("the id %s is taken by another run", run), schedule.ErrNever}
 }
 
-// refusedStart returns the error of a start as a schedule takes it.
+// refusedStart converts the error of a start for its schedule.
 func refusedStart(err error) error {
 	switch {
 	case err == nil:
-	case errors.Is(err, ErrBusy): // a quota, or the disk is full
+	case errors.Is(err, ErrBusy): // over a quota, or the disk is full
 		return &joined{err, schedule.ErrLater}
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrInvalid), errors.Is(err, ErrLimit),
 		errors.Is(err, store.ErrCorrupt):
@@ -390,7 +394,7 @@ func refusedStart(err error) error {
 	return err
 }
 
-// Startable returns why a run of a definition cannot be started: its version is not there, or the input does not fit.
+// Startable returns why a run of a definition cannot be started: its version is missing, or the input does not fit.
 func (h *scheduler) Startable(ctx context.Context, key store.RunKey, d *schedule.Definition) error {
 	s := (*Host)(h).scopeOf(key.Namespace)
 	v, err := h.store.Modules().Version(ctx, key.Namespace, d.Workflow, d.Version)
@@ -400,7 +404,7 @@ func (h *scheduler) Startable(ctx context.Context, key store.RunKey, d *schedule
 	return refusedStart(translate(err))
 }
 
-// Find returns a run that a schedule has started, nil if that of the id is none, or there is none. A deleted one was there.
+// Find returns the run of an id if the schedule started it, including deleted runs; otherwise nil.
 func (h *scheduler) Find(ctx context.Context, key store.RunKey, run string) (*schedule.Found, error) {
 	st, err := h.store.State(ctx, store.RunKey{Namespace: key.Namespace, ID: run})
 	if errors.Is(err, store.ErrNotFound) || err == nil && st.Schedule != key.ID {
@@ -409,7 +413,7 @@ func (h *scheduler) Find(ctx context.Context, key store.RunKey, run string) (*sc
 	if err != nil {
 		return nil, err
 	}
-	// A run that was imported was started by a schedule of the installation where it was.
+	// An imported run was started by a schedule of another installation.
 	return &schedule.Found{AtMs: st.NominalUnixMs, CreatedMs: st.CreatedUnixMs,
 		Live: !st.Deleted && !st.Status.Terminal() && st.Aside == store.NotAside && st.Import == ""}, nil
 }
@@ -452,7 +456,7 @@ func unlessEnded(err error) error {
 // Owned returns a partition.
 func (h *scheduler) Owned(p store.PartitionID) store.Partition { return h.rt.Partitions.Get(p) }
 
-// Arm has a schedule looked at when it is due.
+// Arm sets the wake of a schedule.
 func (h *scheduler) Arm(key store.RunKey, wakeMs int64, err error) {
 	h.rt.Partitions.Arm(wake.Key{Kind: store.WakeSchedule, Run: key}, wakeMs, err)
 }

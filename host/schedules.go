@@ -10,12 +10,12 @@ import (
 // SchedulePage is a page of schedules.
 type SchedulePage struct {
 	Schedules []Schedule `json:"items"`
-	// Next is the id behind which the next page begins, empty on the last.
+	// Next is the cursor of the next page, the last id of this one; empty on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// SchedulePage returns a page of the schedules of the namespace in the order of their ids, behind that with the id after; limit
-// is 1 to MaxSchedules. A page that holds MaxPageBytes has fewer schedules than its limit, and yet a next one.
+// SchedulePage returns a page of the schedules of the namespace, sorted by id, that follow the id after. limit is 1
+// to MaxSchedules. A page ends at MaxPageBytes, so it may be shorter than its limit and still have a next page.
 func (s *scope) SchedulePage(ctx context.Context, after string, limit int) (SchedulePage, error) {
 	p := SchedulePage{Schedules: []Schedule{}}
 	if limit < 1 || limit > MaxSchedules {
@@ -40,9 +40,9 @@ func (s *scope) SchedulePage(ctx context.Context, after string, limit int) (Sche
 	return p, translate(err)
 }
 
-// Schedules returns at most limit schedules of the namespace in the order of their ids, behind that with the id after; limit
-// is 1 to MaxSchedules. There are no more behind them if they are fewer. Each has up to 256 KiB, and all are in memory at once:
-// SchedulePage bounds that.
+// Schedules returns the schedules of the namespace, sorted by id, that follow the id after, at most limit of them.
+// limit is 1 to MaxSchedules. If it returns fewer, there are no more. Each takes up to 256 KiB, and all are in memory
+// at once: SchedulePage bounds that.
 func (s *scope) Schedules(ctx context.Context, after string, limit int) ([]Schedule, error) {
 	p, err := s.SchedulePage(ctx, after, limit)
 	list := p.Schedules

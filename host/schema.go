@@ -12,21 +12,21 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// SchemaFault is one place of an input that does not fit a schema:
+// SchemaFault is a place in an input that does not fit a schema:
 //
 //	Pointer string `json:"pointer"` // of the value, by RFC 6901; "" is the whole input
 //	Message string `json:"message"`
 type SchemaFault = schema.Fault
 
-// SchemaError says why an input or the payload of a signal does not fit the schema that the workflow gives for it.
-// Nothing was recorded. errors.Is(err, ErrInvalid) is true.
+// SchemaError says why an input or the payload of a signal does not fit the schema of the workflow. Nothing was
+// recorded. errors.Is(err, ErrInvalid) is true.
 type SchemaError struct {
-	What   string        // such as: input of workflow "order"
-	Faults []SchemaFault // in the order of their pointers, at most 20
-	More   int           // how many more there are
+	What   string        // for example: input of workflow "order"
+	Faults []SchemaFault // sorted by pointer, at most 20
+	More   int           // the number of further faults
 }
 
-// Error tells all faults.
+// Error lists all faults.
 func (e *SchemaError) Error() string {
 	return fmt.Sprintf("%s: %v", e.What, &schema.Error{Faults: e.Faults, More: e.More})
 }
@@ -34,16 +34,16 @@ func (e *SchemaError) Error() string {
 // Unwrap returns ErrInvalid.
 func (e *SchemaError) Unwrap() error { return ErrInvalid }
 
-// SchemaSet checks the JSON Schemas of one module before there is a module: what Add takes, an upload of a module with
-// all of them takes, too. The zero value is ready. It may not be used concurrently.
+// SchemaSet checks the JSON Schemas of one module before the module exists. If Add accepts each schema, an upload of
+// a module with all of them accepts them, too. The zero value is ready to use. It is not safe for concurrent use.
 type SchemaSet struct{ all schema.Set }
 
-// Add adds a schema, draft 2020-12. The error is a sentence that says what is wrong with it, or that the schemas are
-// too much together: 1 MiB, 20,000 parts; one that exists already counts once.
+// Add adds a schema, draft 2020-12. The error is a sentence that says what is wrong with the schema, or that the
+// schemas together exceed the limits: 1 MiB, 20,000 parts. A repeated schema counts once.
 func (s *SchemaSet) Add(text []byte) error { return s.all.Add(text) }
 
-// Schemas are what a version of a workflow says of its input, result, signals and updates, as JSON Schema, draft
-// 2020-12. What it does not say is nil.
+// Schemas are the JSON Schemas, draft 2020-12, of a version of a workflow: for its input, result, signals and
+// updates. Schemas that the workflow does not give are nil.
 type Schemas struct {
 	Input   json.RawMessage            `json:"input,omitempty"`
 	Result  json.RawMessage            `json:"result,omitempty"`
@@ -51,11 +51,12 @@ type Schemas struct {
 	Updates map[string]json.RawMessage `json:"updates,omitempty"`
 }
 
-// Schemas returns the schemas of a version of a workflow; number 0 is the latest. ErrNotFound if there is none.
+// Schemas returns the schemas of a version of a workflow; number 0 is the latest. ErrNotFound if the version does not
+// exist.
 //
-// A start and a signal, by Go, HTTP or the command line, that does not fit is refused with a *SchemaError; so is what is
-// delivered to a hook of a signal's name. What workflows hand to children and to each other is not checked, and neither are
-// results: they are code that was uploaded, and say themselves what is wrong.
+// A start or signal, by Go, HTTP or the command line, that does not fit is refused with a *SchemaError. The same
+// holds for deliveries to a hook with a signal's name. Inputs of children, signals between workflows, and results are
+// not checked: they come from uploaded code, which reports its own errors.
 func (s *scope) Schemas(ctx context.Context, workflow string, number uint32) (Schemas, error) {
 	v, err := s.Workflow(ctx, workflow, number)
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *scope) schemasOf(ctx context.Context, workflow string, module store.Dig
 	return w, translate(err)
 }
 
-// fitting checks the input of a start, and its first signal. The input of an existing run was checked when it started.
+// fitting checks the input of a start and its first signal. The input of an existing run was checked at its start.
 func (s *scope) fitting(ctx context.Context, n *run.NewRun, module store.Digest, o *start) error {
 	if n.Existing {
 		if o.signal == nil {
@@ -97,7 +98,7 @@ func (s *scope) fitting(ctx context.Context, n *run.NewRun, module store.Digest,
 	return fittingSignal(ctx, w, o.signal.Name, o.signal.Data)
 }
 
-// refusal checks a value. Its error is that of ctx if ctx has ended.
+// refusal checks a value. It returns ctx's error if ctx has ended.
 func refusal(ctx context.Context, s *schema.Schema, what string, value []byte) error {
 	e := s.Check(ctx, value)
 	if e == nil {
@@ -121,8 +122,9 @@ func fittingSignal(ctx context.Context, w *schema.Workflow, name string, payload
 	return refusal(ctx, w.Signals[name], what, payload)
 }
 
-// fittingTo checks the payload of a signal to a run. One that the run has taken already, by its idempotency key, fits,
-// whatever the run's version says of it by now. Of a run that is not there, the signal itself says so.
+// fittingTo checks the payload of a signal to a run. A signal that the run accepted before, by its idempotency key,
+// fits, whatever the schema of the run's version is by now. If the run does not exist, it returns nil: the signal
+// fails anyway.
 func (s *scope) fittingTo(ctx context.Context, key store.RunKey, n run.Signal) error {
 	st, err := s.h.rt.Runs.State(ctx, key)
 	if err != nil {

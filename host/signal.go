@@ -14,8 +14,8 @@ import (
 // SignalOption is an option of Signal.
 type SignalOption func(*run.Signal)
 
-// WithIdempotencyKey makes a repeated signal recognizable: the same name, key and payload again change nothing, the same
-// name and key with another payload are ErrConflict. A key of one name says nothing of signals with another name. A run
+// WithIdempotencyKey makes a repeated signal recognizable. The same name, key and payload again change nothing. The
+// same name and key with another payload are ErrConflict. Keys of signals with different names are independent. A run
 // remembers its newest 10,000 keys.
 func WithIdempotencyKey(key string) SignalOption { return func(n *run.Signal) { n.Key = key } }
 
@@ -28,7 +28,7 @@ func newSignal(name string, payload any, opts []SignalOption) (run.Signal, error
 }
 
 func newRawSignal(name string, data []byte, opts []SignalOption) (run.Signal, error) {
-	n := run.Signal{Name: name, Data: bytes.Clone(data)} // the caller may use its buffer again
+	n := run.Signal{Name: name, Data: bytes.Clone(data)} // the caller may reuse its buffer
 	for _, o := range opts {
 		o(&n)
 	}
@@ -47,10 +47,10 @@ func newRawSignal(name string, data []byte, opts []SignalOption) (run.Signal, er
 	return n, nil
 }
 
-// Signal sends a signal to a run, with a payload that is encoded as JSON (json.RawMessage and nil are taken as they
-// are). It is durable on return, and kept until the workflow takes it: first in, first out for each name. ErrTerminal
-// if the run has ended, unless it had accepted this very one before, by its idempotency key. ErrBusy if it has too much
-// that it has not taken, ErrDiskFull if the disk has no room for it.
+// Signal sends a signal to a run. The payload is encoded as JSON; a json.RawMessage or nil is taken as it is. The
+// signal is durable on return. It is kept until the workflow takes it: first in, first out for each name. ErrTerminal
+// if the run has ended, unless it accepted this signal before, as its idempotency key shows. ErrBusy if the run has
+// too many pending signals, ErrDiskFull if the disk has no room for the signal.
 func (s *scope) Signal(ctx context.Context, id, name string, payload any, opts ...SignalOption) error {
 	n, err := newSignal(name, payload, opts)
 	if err != nil {
@@ -84,19 +84,19 @@ func (s *scope) signal(ctx context.Context, id string, n run.Signal) error {
 
 // HookReply is the answer to a delivery to a hook.
 type HookReply struct {
-	Status      int // of HTTP
+	Status      int // HTTP status code
 	ContentType string
 	Body        string
 }
 
-// CheckHook returns ErrNotFound if no live run holds a token, as DeliverHook does, for those who do not read a payload that
-// goes to nobody.
+// CheckHook returns ErrNotFound, as DeliverHook does, if no live run holds the token. A server calls it before it
+// reads the payload.
 func (s *scope) CheckHook(ctx context.Context, token string) error {
 	_, err := s.hook(ctx, token)
 	return err
 }
 
-// noHook is what is said of every token that delivers to nobody, whether it is unknown or its run, or the namespace, is.
+// noHook returns the one error for every token that reaches no run: the token, its run or the namespace is unknown.
 func noHook() error { return &joined{errors.New("no run holds this token"), ErrNotFound} }
 
 // hook returns the hook of the run that holds a token.
@@ -113,8 +113,8 @@ func (s *scope) hook(ctx context.Context, token string) (runtime.Hook, error) {
 	return hook, err
 }
 
-// DeliverHook delivers a payload to the run that holds a token, as a signal of the hook's name; durable on return.
-// ErrNotFound if no live run holds the token, for whatever reason. ErrBusy and ErrDiskFull as of Signal.
+// DeliverHook delivers a payload to the run that holds a token, as a signal of the hook's name. The signal is durable
+// on return. ErrNotFound if no live run holds the token, for whatever reason. ErrBusy and ErrDiskFull as in Signal.
 func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, opts ...SignalOption) (HookReply, error) {
 	hook, err := s.hook(ctx, token)
 	if err != nil {

@@ -12,21 +12,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// A family of runs that waits for something else than time is looked at again after the first of these, and then after twice
-// as long each time, up to the second: what it waits for may have come.
+// The pauses between two looks at a family of runs that waits for something other than time: the first one, and the
+// longest. Each is twice as long as the one before.
 const (
 	firstLook = time.Millisecond
 	mostLook  = 500 * time.Millisecond
 )
 
-// SkipSleeps lets no time pass for one run, and for its children and theirs: whenever the host is idle, the clock
-// of these runs moves to the next instant at which one of them wakes: a sleep, the timeout of a wait, the next attempt of a
-// step, the run's own deadline. Workflows see that clock, and their journals hold its instants. All other runs, schedules,
+// SkipSleeps skips idle time for one run and its descendants: whenever the host is idle, the clock of these runs
+// jumps to the next instant at which one of them wakes: a sleep, the timeout of a wait, the next attempt of a step,
+// the run's own deadline. Workflows see that clock, and their journals hold its instants. All other runs, schedules,
 // limits, rates and retention keep the clock of the host.
 //
-// It blocks until the run has ended or is stuck, and returns nil then, or until ctx is done, and returns its error.
-// ErrNotFound if there is no such run, ErrConflict if another call skips its sleeps. A run that has not ended by then keeps
-// the clock that it has seen: what it sleeps from there is real. Config.SkipSleeps moves the clock of a whole host instead.
+// It blocks until the run has ended or is stuck, and returns nil, or until ctx is done, and returns ctx's error.
+// ErrNotFound if the run does not exist, ErrConflict if another call skips its sleeps. A run that has not ended by
+// then keeps its clock, and its later sleeps take real time. Config.SkipSleeps moves the clock of a whole host
+// instead.
 func (s *scope) SkipSleeps(ctx context.Context, id string) error {
 	root, err := s.key(ctx, id)
 	var st store.RunState
@@ -52,7 +53,7 @@ func (s *scope) SkipSleeps(ctx context.Context, id string) error {
 		if next < math.MaxInt64 {
 			pause = firstLook
 			clocks.Leap(root, next)
-			for _, key := range clocks.Members(root) { // a look has happen what is due
+			for _, key := range clocks.Members(root) { // looking at a run makes its due deadlines happen
 				if _, err := s.h.waking(ctx, key); err != nil {
 					return translate(err)
 				}
@@ -69,8 +70,8 @@ func (s *scope) SkipSleeps(ctx context.Context, id string) error {
 	}
 }
 
-// appointment returns the first instant at which a member of a family wakes by itself, math.MaxInt64 if none does, and
-// whether its root needs nobody to wait for it any more.
+// appointment returns the first instant at which a member of a family wakes by itself, math.MaxInt64 if there is
+// none, and whether the call for its root may return.
 func (h *Host) appointment(ctx context.Context, root store.RunKey) (unixMs int64, over bool, err error) {
 	unixMs = math.MaxInt64
 	seen, goesOn := map[store.RunKey]bool{}, false
@@ -88,32 +89,32 @@ func (h *Host) appointment(ctx context.Context, root store.RunKey) (unixMs int64
 			return 0, true, nil
 		}
 		unixMs, goesOn = min(unixMs, x.unixMs), goesOn || x.goesOn
-		for _, id := range x.children { // one that was there before is a member from this look on
+		for _, id := range x.children { // from this look on, a child that existed before is a member
 			queue = append(queue, store.RunKey{Namespace: key.Namespace, ID: id})
 		}
 	}
-	if goesOn { // it may have something to do before
+	if goesOn { // it may act earlier
 		unixMs = math.MaxInt64
 	}
 	return unixMs, false, nil
 }
 
-// waking is when a run wakes by itself.
+// waking describes when a run wakes by itself.
 type waking struct {
-	unixMs   int64 // math.MaxInt64 if it does not
-	over     bool  // it has ended, or is left to a person
-	goesOn   bool  // it goes on by itself, as soon as its namespace may
+	unixMs   int64 // math.MaxInt64: never
+	over     bool  // it has ended, or is stuck
+	goesOn   bool  // it continues by itself, as soon as its namespace's quota allows
 	children []string
 }
 
-// waking looks at a run of a family. One that has the clock of the host, or is not there, never wakes.
+// waking looks at a run of a family. A run with the clock of the host, or one that does not exist, never wakes.
 func (h *Host) waking(ctx context.Context, key store.RunKey) (waking, error) {
 	x := waking{unixMs: math.MaxInt64}
 	err := h.rt.Runs.Look(ctx, key, func(of *run.Run) error {
 		x.over = of.Journal().Ended() != store.KindInvalid || of.State().Status == store.Stuck
 		at := h.rt.Runs.Clocks.Now(math.MinInt64, key, store.RunKey{}, of.State().Incarnation, store.Incarnation{})
 		x.over = x.over || at == math.MinInt64
-		if x.over { // a stranger has taken its id
+		if x.over { // another run has taken its id
 			return nil
 		}
 		now := h.cfg.Clock.Now().UnixMilli()

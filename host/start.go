@@ -31,34 +31,36 @@ type start struct {
 	signal     *run.Signal
 	conflict   ConflictPolicy
 	schedule   string // id of the schedule that starts the run
-	nominalMs  int64  // the instant for which it does
+	nominalMs  int64  // the instant that the run is started for
 	priority   int
 	err        error
 }
 
 // WithRunID names the run: 1 to 128 of A-Z a-z 0-9 . _ : ~ -. A second start with the same id, workflow and input
-// returns the existing run, whatever its version is by now; with others it is ErrConflict. Two inputs that are
-// JSON are the same if they differ in white space and in the order of the members of objects. Default: a UUIDv7.
+// returns the existing run, whatever its version is by now. With another workflow or input it is ErrConflict. Two
+// inputs that are JSON are the same if they differ only in white space and in the order of the members of objects.
+// Default: a UUIDv7.
 func WithRunID(id string) StartOption { return func(s *start) { s.id = id } }
 
 // WithVersion starts a version other than the latest.
 func WithVersion(number uint32) StartOption { return func(s *start) { s.version = number } }
 
-// WithStartAt starts the run's first activation at an instant; one that has passed is now.
+// WithStartAt delays the run's first activation until an instant. An instant in the past means now.
 func WithStartAt(t time.Time) StartOption { return func(s *start) { s.at = t } }
 
 // WithStartIn is WithStartAt with the time from now, by the host's clock, rounded up to milliseconds.
 func WithStartIn(d time.Duration) StartOption { return func(s *start) { s.inMs = abi.Milliseconds(d) } }
 
-// WithStartInText is WithStartIn with duration text, such as "1h30m" or "400000d", which may be longer than what a
-// time.Duration holds, 292 years. Text that is no duration is ErrInvalid.
+// WithStartInText is WithStartIn with duration text, such as "1h30m" or "400000d". It may be longer than 292 years,
+// the maximum of a time.Duration. Malformed text is ErrInvalid.
 func WithStartInText(text string) StartOption {
 	return func(s *start) { s.inMs = s.parse("start in", text, abi.ParseDuration) }
 }
 
-// WithTimeout bounds the run, from its start or the instant of WithStartAt: a run that takes a cancel gets one then, and
-// a minute to end; after that, and others at once, it fails with the kind "timeout". 0 is no bound. It is rounded up to
-// milliseconds; a negative one is ErrInvalid.
+// WithTimeout bounds the duration of the run, counted from its start or the instant of WithStartAt. At the deadline,
+// a run that takes a cancel is cancelled and has a minute to end; after that minute it fails with the kind "timeout".
+// Other runs fail with that kind at the deadline. 0 means no bound. The timeout is rounded up to milliseconds. A
+// negative timeout is ErrInvalid.
 func WithTimeout(d time.Duration) StartOption {
 	return func(s *start) {
 		s.timeoutMs = abi.Milliseconds(d)
@@ -68,13 +70,13 @@ func WithTimeout(d time.Duration) StartOption {
 	}
 }
 
-// WithTimeoutText is WithTimeout with duration text, as WithStartInText takes it. What rounds to nothing, such as
-// "0.1ms", is a millisecond.
+// WithTimeoutText is WithTimeout with duration text, as in WithStartInText. A positive duration that would round to
+// zero, such as "0.1ms", becomes one millisecond.
 func WithTimeoutText(text string) StartOption {
 	return func(s *start) { s.timeoutMs = s.parse("timeout", text, abi.ParseTimeout) }
 }
 
-// parse reads duration text. What is wrong with it is the error of the start.
+// parse reads duration text. A parse error becomes the error of the start.
 func (s *start) parse(what, text string, read func(string) (int64, error)) int64 {
 	ms, err := read(text)
 	if err != nil {
@@ -83,7 +85,7 @@ func (s *start) parse(what, text string, read func(string) (int64, error)) int64
 	return ms
 }
 
-// atUnixMs returns the instant before which the run does not begin, 0 for at once.
+// atUnixMs returns the earliest instant at which the run may begin, or 0 if it may begin at once.
 func (s *start) atUnixMs(now time.Time) (int64, error) {
 	switch {
 	case s.inMs > 0:
@@ -97,7 +99,7 @@ func (s *start) atUnixMs(now time.Time) (int64, error) {
 	case s.at.After(abi.TimeOf(abi.MaxUnixMs)):
 		return 0, translate(abi.Errorf(abi.InvalidArgument, "start at %v: the last instant is %v", s.at,
 			abi.TimeOf(abi.MaxUnixMs)))
-	case s.at.Before(abi.TimeOf(abi.MinUnixMs)): // whose number of milliseconds may not fit
+	case s.at.Before(abi.TimeOf(abi.MinUnixMs)): // its number of milliseconds may overflow
 		return abi.MinUnixMs, nil
 	}
 	return s.at.UnixMilli(), nil
@@ -108,9 +110,10 @@ func WithAttributes(attributes map[string]string) StartOption {
 	return func(s *start) { s.attributes = attributes }
 }
 
-// WithMemo sets the run's memo: what people see beside the run in each list, such as who ordered it. It is encoded as
-// JSON, of at most 2,048 bytes without white space; nil means none. It stays the same for as long as the run is there, over
-// restarts and continue-as-new, and no list selects by it. ErrInvalid if it is no JSON, ErrLimit if it is longer.
+// WithMemo sets the run's memo: a value that lists show beside the run, such as who ordered it. It is encoded as
+// JSON, of at most 2,048 bytes without white space; nil means no memo. It stays the same for the life of the run,
+// over restarts and continue-as-new. Lists cannot filter by it. ErrInvalid if it cannot be encoded as JSON, ErrLimit
+// if it is longer.
 func WithMemo(memo any) StartOption {
 	return func(s *start) {
 		s.memo = nil
@@ -127,17 +130,17 @@ func WithMemo(memo any) StartOption {
 	}
 }
 
-// WithTraceParent has the run belong to a trace: header is what the caller's span says of itself in the header
-// traceparent of W3C Trace Context. The run's trace is the caller's then, after a restart of the host, over
-// continue-as-new and in its children, too, and requests of its steps say so. What is no such header is ignored, as the
-// standard demands. A start that answers a run which is there changes nothing. Default: a trace of its own.
+// WithTraceParent makes the run part of the caller's trace. header is the caller's header traceparent of W3C Trace
+// Context. The trace also covers restarts of the host, continue-as-new and children of the run, and the requests of
+// its steps carry it. A malformed header is ignored, as the standard demands. A start that returns an existing run
+// leaves the trace of that run as it is. Default: each run has a trace of its own.
 func WithTraceParent(header string) StartOption {
 	return func(s *start) { s.trace = traceid.Normal(header) }
 }
 
-// WithSignal sends the run a first signal in the same commit as its start. Where a run of the id is there already
-// and the start answers that one, the signal goes to it: ErrTerminal if it has ended, unless it has taken this very signal
-// before. The payload is encoded as JSON, as that of Signal.
+// WithSignal sends the run a first signal in the same commit as its start. If the start returns an existing run, the
+// signal goes to that run: ErrTerminal if it has ended, unless it has accepted this signal before. The payload is
+// encoded as JSON, as in Signal.
 func WithSignal(name string, payload any, opts ...SignalOption) StartOption {
 	return func(s *start) {
 		n, err := newSignal(name, payload, opts)
@@ -145,22 +148,22 @@ func WithSignal(name string, payload any, opts ...SignalOption) StartOption {
 	}
 }
 
-// ConflictPolicy says what a start does if a run has its id already: ConflictExisting, ConflictFail,
-// ConflictTerminate or ConflictReplace.
+// ConflictPolicy says what a start does if its run id is taken: ConflictExisting, ConflictFail, ConflictTerminate or
+// ConflictReplace.
 type ConflictPolicy = run.ConflictPolicy
 
 // The policies.
 const (
-	ConflictExisting  = run.ConflictExisting  // the same workflow and input give that run, others are ErrConflict; the default
+	ConflictExisting  = run.ConflictExisting  // the default: returns the run if workflow and input are the same, else ErrConflict
 	ConflictFail      = run.ConflictFail      // ErrConflict
-	ConflictTerminate = run.ConflictTerminate // that run is terminated, and its records are replaced
-	ConflictReplace   = run.ConflictReplace   // its records are replaced if it has ended, else ErrConflict
+	ConflictTerminate = run.ConflictTerminate // terminates that run and replaces its records
+	ConflictReplace   = run.ConflictReplace   // replaces the records of that run if it has ended, else ErrConflict
 )
 
-// OnConflict says what the start does when there is a run of its id.
+// OnConflict sets what the start does if its run id is taken.
 func OnConflict(p ConflictPolicy) StartOption { return func(s *start) { s.conflict = p } }
 
-// checkAttributes returns what is wrong with the attributes.
+// checkAttributes returns an error if there are too many attributes, or one of them is invalid.
 func (o *start) checkAttributes() error {
 	if len(o.attributes) > abi.MaxAttributes {
 		return abi.Errorf(abi.Limit, "%d attributes, the limit is %d", len(o.attributes), abi.MaxAttributes)
@@ -173,8 +176,8 @@ func (o *start) checkAttributes() error {
 	return nil
 }
 
-// Start starts a run of a workflow with an input, which is encoded as JSON; a json.RawMessage or nil is taken as
-// it is. The run is durable on return. ErrDiskFull if the disk has no room for new work.
+// Start starts a run of a workflow. The input is encoded as JSON; a json.RawMessage or nil is taken as it is. The run
+// is durable on return. ErrDiskFull if the disk has no room for new work.
 func (s *scope) Start(ctx context.Context, workflow string, input any, opts ...StartOption) (Run, error) {
 	b, err := encoded(fmt.Sprintf("the input of workflow %q", workflow), input)
 	if err != nil {
@@ -191,13 +194,13 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	}
 	began := budget.Clock.Now()
 	r, err := s.begin(ctx, workflow, input, &o)
-	if o.schedule == "" { // a schedule asks again at a pace of its own, and others wait for it
+	if o.schedule == "" { // schedules retry at their own pace, and a delay here would delay other work
 		err = s.slowly(ctx, began, err)
 	}
 	return r, err
 }
 
-// begin starts a run as its options say.
+// begin checks the options and starts the run, within the start window of its workflow if there is one.
 func (s *scope) begin(ctx context.Context, workflow string, input []byte, o *start) (Run, error) {
 	if o.err != nil {
 		return Run{}, o.err
@@ -239,7 +242,7 @@ func (s *scope) begin(ctx context.Context, workflow string, input []byte, o *sta
 	return s.startOf(ctx, key, workflow, input, o, at)
 }
 
-// startOf starts the run of a start.
+// startOf starts a run and retries while startOnce returns errStartAgain.
 func (s *scope) startOf(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start, at int64) (Run, error) {
 	for {
 		r, err := s.startOnce(ctx, key, workflow, input, o, at)
@@ -249,11 +252,11 @@ func (s *scope) startOf(ctx context.Context, key store.RunKey, workflow string, 
 	}
 }
 
-// errStartAgain is of a start whose version, or the run that it answers, is another one, or deleted, by now.
+// errStartAgain: the chosen version, or the existing run that was to be returned, was replaced or deleted meanwhile.
 var errStartAgain = errors.New("start again")
 
-// startOnce chooses a version, checks the input against its schema, and starts the run. Versions are not held while it
-// checks, as that may take long, and who deletes one waits.
+// startOnce chooses a version, checks the input against its schema, and starts the run. It does not hold versions
+// during the check: the check may take long, and a caller that deletes a version would wait for it.
 func (s *scope) startOnce(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start, at int64) (Run, error) {
 	if err := ctx.Err(); err != nil {
 		return Run{}, err
@@ -273,7 +276,7 @@ func (s *scope) startOnce(ctx context.Context, key store.RunKey, workflow string
 		n.ID = store.IDDrawn
 	}
 	asked := v.Number
-	if o.version == 0 && !n.Existing { // the latest one
+	if o.version == 0 && !n.Existing { // the latest version
 		asked = 0
 	}
 	free := s.h.rt.Versions.Hold()
@@ -302,9 +305,9 @@ func (s *scope) startOnce(ctx context.Context, key store.RunKey, workflow string
 	return r, nil
 }
 
-// versionOf chooses the version of a start: that of the existing run if the start is of the same workflow,
-// whatever the latest version is by now. It sets n.Existing where such a run decides: it is answered, or is in conflict
-// with the start, and was checked when it started.
+// versionOf chooses the version of a start. Under ConflictExisting, if a run of the same workflow has the id, it is
+// the version of that run, whatever the latest version is by now. versionOf then sets n.Existing, also if the run is
+// of another workflow: that run is returned or conflicts with the start, and its input was checked when it started.
 func (s *scope) versionOf(ctx context.Context, n *run.NewRun, o *start) (store.Version, error) {
 	number := o.version
 	if o.named && o.conflict == ConflictExisting {
@@ -318,7 +321,7 @@ func (s *scope) versionOf(ctx context.Context, n *run.NewRun, o *start) (store.V
 		}
 	}
 	v, err := s.h.store.Modules().Version(ctx, n.Key.Namespace, n.Workflow, number)
-	if n.Existing && number != 0 && errors.Is(err, store.ErrNotFound) { // versions of runs stay: the run was deleted, and it
+	if n.Existing && number != 0 && errors.Is(err, store.ErrNotFound) { // versions that runs use are kept, so the run was deleted
 		return v, errStartAgain
 	}
 	return v, translate(err)

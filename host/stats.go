@@ -8,28 +8,27 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Stats is what the host holds in memory at the moment, and what it has done.
+// Stats is what the host holds in memory at the moment, and what it has done since Open.
 type Stats struct {
 	Runs      int    // runs in progress
 	Instances int    // live instances
-	Timers    int    // wakes of the next minute
+	Timers    int    // wakes within the next minute
 	Queued    int    // new runs that wait for an instance
-	Waiting   int    // guests of all runs that wait for one, or for a place to continue in theirs, and bodies that have to wait
-	Commands  int    // what runs want of each other (signals, starts and ends of children, slots), read and not taken in yet
-	Commits   uint64 // of runs, each durable, since Open
-	// JournalBytes and GuestBytes are what is counted for the limits of that name.
+	Waiting   int    // guests that wait for an instance or for a place to continue in theirs, and bodies that wait
+	Commands  int    // commands between runs (signals, starts and ends of children, slots) that were read and not yet processed
+	Commits   uint64 // durable commits of runs, since Open
+	// JournalBytes and GuestBytes are the use of Config's limits of those names.
 	JournalBytes, GuestBytes int64
-	// Overdue is how long the wake has been due that is due longest and has not happened: of a run, a schedule or a
-	// queue. A host that keeps up has 0 or some milliseconds. Runs that wait because of Quota.WakesPerSecond do not
-	// count.
+	// Overdue is the delay of the longest overdue wake of a run, a schedule or a queue. A host that keeps up has 0 or
+	// some milliseconds. Runs that wait because of Quota.WakesPerSecond do not count.
 	Overdue    time.Duration
-	Partitions int // that this host owns
-	// NextSweep is when Run next deletes the runs that retentions no longer keep; it is in the past while it does. Zero if it does
-	// not: see Config.SweepEvery.
+	Partitions int // owned by this host
+	// NextSweep is when Run next deletes runs past their retention; it is in the past during a sweep. Zero if Run
+	// does not sweep: see Config.SweepEvery.
 	NextSweep time.Time
 }
 
-// Stats returns the numbers. It takes some microseconds, however many runs there are.
+// Stats returns the current numbers. It takes some microseconds, however many runs there are.
 func (h *Host) Stats() Stats {
 	s := h.rt.Stats()
 	var sweep time.Time
@@ -42,14 +41,14 @@ func (h *Host) Stats() Stats {
 		Overdue: time.Duration(s.OverdueMs) * time.Millisecond, Partitions: s.Partitions}
 }
 
-// StoreStats says how large the store is, and how long it had commits wait, since Open.
+// StoreStats is the size of the store, and how long it has delayed commits, since Open.
 type StoreStats struct {
-	Bytes       uint64        // of its files, as they were a moment ago
-	WriteStalls uint64        // how often commits waited until the store had caught up with those before
-	Stalled     time.Duration // how long they waited, a stall in progress included
+	Bytes       uint64        // of its files, a moment ago
+	WriteStalls uint64        // how often commits waited for the store to catch up with earlier ones
+	Stalled     time.Duration // how long they waited, including a stall in progress
 }
 
-// StoreStats asks the store, which takes a tenth of a second at most. ErrNotFound if the store of Config.Store does not say.
+// StoreStats asks the store, which takes at most a tenth of a second. ErrNotFound if Config.Store does not report it.
 func (h *Host) StoreStats() (StoreStats, error) {
 	s, ok := h.below.(store.Measured)
 	if !ok {
@@ -62,8 +61,8 @@ func (h *Host) StoreStats() (StoreStats, error) {
 	return StoreStats{Bytes: m.Bytes, WriteStalls: m.WriteStalls, Stalled: m.Stalled}, translate(err)
 }
 
-// CountsByNamespace returns how many runs each namespace has that has or had any, by its name; the default one is
-// "default". They are counted as they change, so it takes as long as there are namespaces, however many runs they have.
+// CountsByNamespace returns the number of runs by namespace, for each namespace that has or had runs; the default one
+// is "default". The counts are maintained as runs change, so the cost depends only on the number of namespaces.
 func (h *Host) CountsByNamespace(ctx context.Context) (map[string]RunCounts, error) {
 	all, err := h.store.Tallies(ctx)
 	if err != nil {
@@ -84,8 +83,8 @@ func (h *Host) CountsByNamespace(ctx context.Context) (map[string]RunCounts, err
 	return counts, nil
 }
 
-// Failure returns why the store has failed, an ErrStoreFailed, and nil if it has not. A host whose store has failed accepts
-// nothing any more, and Run returns; what is durable can be read until Close.
+// Failure returns why the store has failed, an ErrStoreFailed, or nil if it works. A host whose store has failed
+// accepts no more calls, and Run returns. What is durable can be read until Close.
 func (h *Host) Failure() error {
 	if s, ok := h.below.(store.Failing); ok {
 		select {

@@ -15,11 +15,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// HandleStep registers a Go function that performs steps. Workflows call it by "host/" and the name, if their version
+// HandleStep registers a Go function that performs steps. Workflows call it as "host/" and the name, if their version
 // is allowed to (AllowStep). The input and the result are JSON. A handler may be called several times for one step,
-// and should pass the idempotency key of StepInfo to whatever it changes. Its context ends at the step's timeout,
-// when the run ends, and when the workflow cancels the step; the outcome of a cancelled step is still recorded. Fatal
-// and RetryAfter control the retries; a panic is a failed attempt.
+// so it should pass the idempotency key of StepInfo to the systems that it changes. Its context ends at the step's
+// timeout, when the run ends, and when the workflow cancels the step; the outcome of a cancelled step is still
+// recorded. Fatal and RetryAfter control the retries. A panic is a failed attempt.
 //
 // Registering a name again replaces the handler. Register handlers before Run.
 func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, in In) (Out, error)) {
@@ -36,7 +36,7 @@ func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, 
 		}
 		b, err := json.Marshal(out)
 		if err == nil {
-			err = checkJSON("it", b) // of what marshals itself
+			err = checkJSON("it", b) // a MarshalJSON of the handler may return anything
 		}
 		if err != nil {
 			return nil, Fatal(fmt.Errorf("result of handler %q: %w", name, err))
@@ -50,12 +50,12 @@ func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []b
 	h.remotes.Delete(name)
 	h.handlers.add(func(other *Host) { other.HandleRawStep(name, fn) })
 	h.rt.Handle(name, func(ctx context.Context, a handler.Attempt, input []byte) ([]byte, error) {
-		// The journal keeps what comes in and what goes out; the handler may continue to use either.
+		// The journal keeps the input and the output; the handler may reuse both buffers.
 		a.Details = h.workers.progress.Latest(&a)
 		ctx = context.WithValue(ctx, beatKey{}, func(details []byte) error { return h.beat(a, details) })
 		failed := true
-		defer func() { // by a panic, too
-			if failed { // the next attempt continues from there, whatever becomes of this host
+		defer func() { // also after a panic
+			if failed { // the next attempt continues from these details, even if this host ends
 				h.workers.progress.Flush(a.IdempotencyKey)
 			}
 		}()
@@ -67,7 +67,7 @@ func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []b
 
 type stepKey struct{}
 
-// Step says what a handler is called for.
+// Step describes the step that a handler is called for.
 type Step struct {
 	Namespace string // empty in the default namespace
 
@@ -77,25 +77,24 @@ type Step struct {
 	Name     string    // of the step, unique in the run
 	Seq      store.Seq // of the call in the run's journal
 	Attempt  int       // from 1
-	Attempts int       // at most; 0 = no limit
-	// IdempotencyKey is the same over all attempts of this step, restarts of the host included.
+	Attempts int       // the maximum; 0 = no limit
+	// IdempotencyKey is the same for all attempts of this step, also across restarts of the host.
 	IdempotencyKey string
-	// AtMostOnce says that the step is not tried again if nobody knows what became of an attempt.
+	// AtMostOnce says that the step is not retried if the outcome of an attempt is unknown.
 	AtMostOnce bool
-	// Timeout is how long this attempt may take from when the handler is called.
+	// Timeout is the time limit of this attempt, from the call of the handler.
 	Timeout time.Duration
-	// Details is the JSON that Heartbeat has recorded last, in an attempt before this one; for a worker also in this
-	// attempt, if another worker had it before. Nil: nothing.
+	// Details is the JSON of the latest Heartbeat of an earlier attempt. For a worker, it may be of this attempt, if
+	// another worker had it before. Nil: no details.
 	Details json.RawMessage
 
 	ns          store.NamespaceID
 	incarnation store.Incarnation
-	traceParent string // under which the run was started
+	traceParent string // that the run was started with
 }
 
-// TraceParent returns the header traceparent of W3C Trace Context for requests of this attempt: the trace id is the
-// run's. It is computed when it is asked for, since two hashes are a good part of what a step costs. Of a zero Step it
-// is empty.
+// TraceParent returns the header traceparent of W3C Trace Context for requests of this attempt. Its trace id is the
+// run's. It is computed on demand: its two hashes are a good part of the cost of a step. For a zero Step it is empty.
 func (s *Step) TraceParent() string {
 	if s.Attempt == 0 {
 		return ""
@@ -115,7 +114,7 @@ func (h *Host) stepOf(a *handler.Attempt) Step {
 		Details: bytes.Clone(a.Details), incarnation: a.Incarnation, traceParent: a.TraceParent}
 }
 
-// StepInfo returns the step for which a handler is called. Outside of a handler it returns the zero Step.
+// StepInfo returns the step that a handler is called for. Outside of a handler it returns the zero Step.
 func StepInfo(ctx context.Context) Step {
 	s, _ := ctx.Value(stepKey{}).(Step)
 	return s
@@ -141,9 +140,9 @@ type HTTPResponse = egress.Response
 // ErrDenied is the error of a request that the grants of a version do not allow.
 var ErrDenied = errors.New("not allowed")
 
-// HTTP performs a request for the step that a handler is called for, under what the version of its workflow may request
-// (AllowHTTP, AllowSecret). The header traceparent is the attempt's unless there is another one. ErrDenied if it may not,
-// ErrLimit for a response that is too large.
+// HTTP performs a request for the step that a handler is called for, under the grants of the version of its workflow
+// (AllowHTTP, AllowSecret). It adds the attempt's header traceparent unless the request has one. ErrDenied if the
+// grants do not allow the request, ErrLimit if the response is too large.
 func (h *Host) HTTP(ctx context.Context, r HTTPRequest, body []byte) (HTTPResponse, []byte, error) {
 	s := StepInfo(ctx)
 	if s.Attempt > 0 {

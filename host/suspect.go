@@ -9,12 +9,12 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// suspectTimes say when runs are tried that bring the host down.
+// suspectTimes are the delays before runs that crash the process are tried again.
 var suspectTimes = quarantine.DefaultTimes()
 
-// openWatch looks at how the process before has ended, sets aside runs that brought it down again and again, and begins to watch
-// for others. A host whose store is not in its folder watches nothing: it does not know who else has the store open. Nor does one
-// that has opened a copy, in which nothing runs.
+// openWatch finds out how the previous process ended, sets aside runs that crashed it repeatedly, and starts to watch
+// the computing runs. A host whose store is not in its folder does not watch: another host may have the store open.
+// Neither does a host with a copy, in which no run computes.
 func (h *Host) openWatch(ctx context.Context) (*quarantine.Watch, error) {
 	if !h.ownStore || h.copied {
 		return nil, nil //nolint:nilnil // a nil watch watches nothing
@@ -33,7 +33,7 @@ func (h *Host) openWatch(ctx context.Context) (*quarantine.Watch, error) {
 	return watch, nil
 }
 
-// progress returns how far a run has come. One that cannot be read does not run.
+// progress returns the progress of a run. A run that cannot be read does not run.
 func (h *Host) progress(ctx context.Context, run store.RunKey) (quarantine.Progress, error) {
 	st, entries, err := h.store.Run(ctx, run)
 	switch {
@@ -46,7 +46,8 @@ func (h *Host) progress(ctx context.Context, run store.RunKey) (quarantine.Progr
 	return quarantine.Progress{Over: true}, nil
 }
 
-// setAside leaves a run to a person, durable on return. No other partition or run is touched, and nothing runs yet.
+// setAside makes a run stuck, durable on return. It touches no other partition or run, and is called before any run
+// computes.
 func (h *Host) setAside(ctx context.Context, r *quarantine.Record) error {
 	run := store.RunKey{Namespace: r.Namespace, ID: r.ID}
 	p, err := h.store.Acquire(ctx, run.Partition(), owner(), 0)

@@ -16,20 +16,20 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Scope is a kind of calls that a token allows. A server maps each of its endpoints to one scope.
+// Scope is a kind of call that a token allows. A server maps each of its endpoints to one scope.
 type Scope string
 
 // The scopes.
 const (
 	ScopeRead    Scope = "read"    // look at workflows, runs, journals, results, output; queries
-	ScopeWork    Scope = "work"    // take attempts of handlers for workers, and hand in what came of them
+	ScopeWork    Scope = "work"    // take attempts of handlers for workers, and hand in their outcomes
 	ScopeRun     Scope = "run"     // start runs and send signals
 	ScopeOperate Scope = "operate" // cancel, terminate, pause, wake, retry, restart, migrate and delete runs; sweep
 	ScopeUpload  Scope = "upload"  // upload and delete versions; with ScopeRead, check runs against a module
-	ScopeAdmin   Scope = "admin"   // tokens, retentions, backups, releasing a copy; it includes the other scopes
+	ScopeAdmin   Scope = "admin"   // tokens, retentions, backups, releasing a copy; includes the other scopes
 )
 
-// Scopes are all scopes, from that which allows least.
+// Scopes are all scopes, starting with the least powerful.
 var Scopes = []Scope{ScopeRead, ScopeWork, ScopeRun, ScopeOperate, ScopeUpload, ScopeAdmin}
 
 // ErrUnauthorized is the error of a token that is unknown, revoked or expired.
@@ -37,34 +37,34 @@ var ErrUnauthorized = errors.New("token is not accepted")
 
 // Limits of tokens.
 const (
-	// MaxTokens is how many tokens a store holds: they are listed as a whole, and a program with more needs another way to know
-	// callers.
+	// MaxTokens is how many tokens a store holds. They are always listed as a whole; a program with more callers
+	// needs another way to authenticate them.
 	MaxTokens = 10_000
-	// MaxTokensOfOne is how many tokens there may be for one namespace, so that the callers of one cannot take the place of all
-	// others: a token with the scope admin makes more of them.
+	// MaxTokensOfOne is how many tokens a namespace may have, so that the callers of one namespace, who can create
+	// tokens with the scope admin, cannot use up MaxTokens.
 	MaxTokensOfOne = 1_000
 	// MaxTokenNameBytes bounds the name of a token, which has one line in a list.
 	MaxTokenNameBytes = 128
-	// tokenBytes is how many random bytes a token has: 256 bits, which nobody guesses, so that a plain hash of it is enough.
+	// tokenBytes is how many random bytes a token has: 256 bits cannot be guessed, so a plain hash is enough.
 	tokenBytes = 32
-	// tokenIDBytes is how much of a token's hash is its id: enough that MaxTokens of them hardly ever share one.
+	// tokenIDBytes is how many bytes of a token's hash are its id: among MaxTokens tokens, collisions are rare.
 	tokenIDBytes = 6
 )
 
-// TokenPrefix begins the text of each token, by which scanners for secrets find it.
+// TokenPrefix begins the text of each token, so that secret scanners find it.
 const TokenPrefix = "wfh_"
 
-// TokenSpec is what a token is to allow. Scopes must not be empty.
+// TokenSpec is what a new token allows. Scopes must not be empty.
 type TokenSpec struct {
 	Name      string        // for people, at most MaxTokenNameBytes; may be empty
-	Namespace string        // the only namespace that the token is for, which need not exist; empty for all
-	Scopes    []Scope       // what it allows
-	TTL       time.Duration // how long; 0 for ever
+	Namespace string        // the only namespace of the token, which need not exist; empty for all
+	Scopes    []Scope       // the allowed scopes
+	TTL       time.Duration // time to live; 0 for no expiry
 }
 
-// Token is what is known of a token. Its text is known to its holder alone.
+// Token describes a token. The text of a token is not stored.
 type Token struct {
-	ID        string    `json:"id"` // names it in lists and to RevokeToken; it is no secret
+	ID        string    `json:"id"` // identifies the token in lists and in RevokeToken; not secret
 	Name      string    `json:"name,omitempty"`
 	Namespace string    `json:"namespace,omitempty"` // empty: all of them
 	Scopes    []Scope   `json:"scopes"`
@@ -81,16 +81,16 @@ func (t *Token) Allows(s Scope, namespace string) bool {
 		(slices.Contains(t.Scopes, s) || slices.Contains(t.Scopes, ScopeAdmin))
 }
 
-// NewTokenText returns the text of a new token with 256 bits from the host's random, without storing anything.
+// NewTokenText returns the text for a new token with 256 bits from Config.Random. It stores nothing.
 func (h *Host) NewTokenText() string {
 	var b [tokenBytes]byte
 	h.cfg.Random(b[:])
 	return TokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// CreateToken makes a token and returns its text, which is stored nowhere: only its SHA-256 is. When CreateToken
-// returns, the token is durable. ErrInvalid for scopes, names and times that cannot be, ErrLimit if there are
-// MaxTokens, or MaxTokensOfOne of the namespace.
+// CreateToken creates a token and returns its text. The text is not stored, only its SHA-256. The token is durable on
+// return. ErrInvalid for invalid scopes, names and times, ErrLimit if there are MaxTokens, or MaxTokensOfOne of the
+// namespace.
 func (h *Host) CreateToken(ctx context.Context, spec TokenSpec) (text string, t Token, err error) {
 	st, err := h.tokenOf(spec)
 	if err != nil {
@@ -121,7 +121,7 @@ func (h *Host) CreateToken(ctx context.Context, spec TokenSpec) (text string, t 
 	return text, tokenInfo(&st), nil
 }
 
-// tokenOf checks a specification and makes the record of a token without its hash.
+// tokenOf checks a specification and returns the record of a token without its hash.
 func (h *Host) tokenOf(spec TokenSpec) (store.Token, error) {
 	switch {
 	case len(spec.Name) > MaxTokenNameBytes:
@@ -163,7 +163,7 @@ func scopeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Tokens lists the tokens that were created and not revoked, those that have expired included, by their creation.
+// Tokens lists the tokens that were created and not revoked, including expired ones, by creation time.
 func (h *Host) Tokens(ctx context.Context) ([]Token, error) {
 	list := []Token{}
 	for t, err := range h.store.Tokens().All(ctx) {
@@ -176,8 +176,8 @@ func (h *Host) Tokens(ctx context.Context) ([]Token, error) {
 	return list, nil
 }
 
-// RevokeToken deletes the token with an id: when it returns, no call of Authenticate accepts the token any more. ErrNotFound
-// if there is none.
+// RevokeToken deletes the token with an id. On return, Authenticate no longer accepts the token. ErrNotFound if the
+// token does not exist.
 func (h *Host) RevokeToken(ctx context.Context, id string) error {
 	for t, err := range h.store.Tokens().All(ctx) {
 		if err != nil {
@@ -190,7 +190,7 @@ func (h *Host) RevokeToken(ctx context.Context, id string) error {
 	return fmt.Errorf("token %q: %w", id, ErrNotFound)
 }
 
-// Authenticate returns the token of a text. ErrUnauthorized if there is none, or if it has expired.
+// Authenticate returns the token with a text. ErrUnauthorized if it does not exist or has expired.
 func (h *Host) Authenticate(ctx context.Context, text string) (Token, error) {
 	hash := store.Digest(sha256.Sum256([]byte(text)))
 	t, err := h.store.Tokens().Token(ctx, hash)
@@ -199,7 +199,7 @@ func (h *Host) Authenticate(ctx context.Context, text string) (Token, error) {
 		return Token{}, fmt.Errorf("%w: nobody has this token, or it was revoked", ErrUnauthorized)
 	case err != nil:
 		return Token{}, translate(err)
-	case subtle.ConstantTimeCompare(t.Hash[:], hash[:]) != 1: // a record under a key that is not its own
+	case subtle.ConstantTimeCompare(t.Hash[:], hash[:]) != 1: // the record is stored under a wrong key
 		return Token{}, fmt.Errorf("%w: the token's record is of another token", ErrUnauthorized)
 	case t.ExpiresUnixMs != 0 && h.cfg.Clock.Now().UnixMilli() >= t.ExpiresUnixMs:
 		return Token{}, fmt.Errorf("%w: the token %s has expired at %s", ErrUnauthorized, tokenID(hash),

@@ -8,9 +8,10 @@ import (
 	"github.com/wfhost/wfhost/host/internal/budget"
 )
 
-// TriggerSchedule starts a run of a schedule now, whether it is paused or not. Its nominal instant is now. policy is used in
-// place of that of the schedule, unless it is empty. The run is durable on return. The zero Run says that the start waits for
-// the end of another one. ErrConflict if the policy skips it. If ctx ends first, the run may be started all the same.
+// TriggerSchedule starts a run of a schedule now, also if the schedule is paused. The nominal instant is now. policy,
+// if not empty, replaces the policy of the schedule. The run is durable on return. The zero Run says that the start
+// waits for the end of another run. ErrConflict if the policy skips it. If ctx ends first, the run may still be
+// started.
 func (s *scope) TriggerSchedule(ctx context.Context, id string, policy Overlap) (Run, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
@@ -24,10 +25,10 @@ func (s *scope) TriggerSchedule(ctx context.Context, id string, policy Overlap) 
 	return s.Get(ctx, run)
 }
 
-// BackfillSchedule has the instants of a range started that has passed, the first of them at from or later, the last at to or
-// earlier: one after the other, or all beside each other. An instant that has a run already is not started again, and none is
-// before Spec.From or behind Spec.Until. The range is durable on return, and is filled whether the schedule is paused or not.
-// ErrInvalid if it has not passed, or has no beginning.
+// BackfillSchedule starts the instants of a past range, from and to included: one after the other, or all
+// concurrently. It skips instants that already have a run, and instants before Spec.From or after Spec.Until. The
+// range is durable on return, and is filled even if the schedule is paused. ErrInvalid if the range has not passed,
+// or has no beginning.
 func (s *scope) BackfillSchedule(ctx context.Context, id string, from, to time.Time, all bool) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {

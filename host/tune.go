@@ -9,43 +9,44 @@ import (
 	"github.com/wfhost/wfhost/host/internal/admission"
 )
 
-// gcHeadroomBytes is how much is allocated at least between two garbage collections. Go's own rule is as much as is
-// alive, which in a busy host may be 6 MiB: forty collections a second, a fifth of the processors' time with the stacks
-// that they shrink and wakes grow again. A host with many sleepers has more alive than this, and keeps Go's rule.
+// gcHeadroomBytes is the least allocation between two garbage collections. Go's own rule is as much as is alive,
+// which in a busy host may be 6 MiB: forty collections a second cost a fifth of the processors' time, including the
+// stacks that they shrink and that wakes grow again. A host with many sleepers has more alive than this, and keeps
+// Go's rule.
 const gcHeadroomBytes = 64 << 20
 
-// gcMostBytes is how much is allocated at most between two collections, as long as no more than gcGoalBytes are taken with
-// that, and gcFloorPercent what of more is alive: what a host has much of is payloads in journals, in which a collection has
-// nothing to look for.
+// gcMostBytes is the most allocation between two collections, as long as the heap then stays within gcGoalBytes. For
+// larger heaps it is at least gcFloorPercent of what is alive: most of a large heap is payloads in journals, which a
+// collection need not scan.
 const (
 	gcMostBytes    = 128 << 20
 	gcGoalBytes    = 320 << 20
 	gcFloorPercent = 25
 )
 
-// gcLeastPercent is Go's own rule, and gcLeastLiveBytes the heap below which it does not collect.
+// gcLeastPercent is Go's own rule, and gcLeastLiveBytes the heap size below which Go does not collect.
 const (
 	gcLeastPercent   = 100
 	gcLeastLiveBytes = 4 << 20
 )
 
-// Tune sets Go's runtime for a host that has the process to itself, as `wfhost serve` does. It is called once, at the
+// Tune tunes Go's runtime for a host that has the process to itself, as `wfhost serve` does. Call it once, at the
 // beginning of main:
 //
 //   - GOMAXPROCS becomes one more than it was, since a thread of a host nearly always waits for the disk. Go then no longer
-//     follows a limit of CPU time of the process that is changed while it runs.
-//   - The garbage collector runs after 64 MiB were allocated, or as much as is alive if that is more, which is Go's own rule, but
-//     after 128 MiB if more is alive, and after less, down to a quarter of what is alive, where that would take more than
-//     320 MiB. A busy host with little alive takes up to a fifth less CPU time, and up to 64 MiB more memory; one with much
-//     alive holds less garbage.
+//     follows changes of the process's CPU limit.
+//   - The garbage collector runs after 64 MiB were allocated, or as much as is alive if that is more, which is Go's own rule.
+//     If more than 128 MiB is alive, it runs after 128 MiB, and after less, down to a quarter of what is alive, if the heap
+//     would exceed 320 MiB. A busy host with little alive takes up to a fifth less CPU time, and up to 64 MiB more memory; a
+//     host with much alive holds less garbage.
 //
-// What GOMAXPROCS or GOGC are set to in the environment stays. A program should not call Tune if memory is scarcer than
+// GOMAXPROCS and GOGC in the environment take precedence. A program should not call Tune if memory is scarcer than
 // CPU time, if it does much else beside the host, or if it calls runtime.GOMAXPROCS, debug.SetGCPercent or
-// debug.SetMemoryLimit itself: Tune sets the percentage again after collections. The host needs none of this to work.
+// debug.SetMemoryLimit itself: Tune sets the percentage again after collections. The host does not need Tune to work.
 func Tune() {
 	if v, _ := os.LookupEnv("GOMAXPROCS"); v == "" {
 		// One more than there are cores: Go takes a while to notice that a thread waits for the disk, and a host
-		// nearly always has one that does. Two cores were idle for a quarter of the time.
+		// nearly always has such a thread. Without it, two cores were idle for a quarter of the time.
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 		admission.Spare.Add(1)
 	}
@@ -55,13 +56,13 @@ func Tune() {
 	}
 }
 
-// headroom adapts Go's rule after each collection.
+// headroom adapts the GC percentage after each collection.
 type headroom struct {
 	percent int
 	live    []metrics.Sample
 }
 
-// afterGC has a finalizer, which is called after each collection.
+// afterGC has a finalizer that runs after each collection.
 type afterGC struct{ t *headroom }
 
 func (t *headroom) collected(a *afterGC) {
@@ -70,14 +71,14 @@ func (t *headroom) collected(a *afterGC) {
 	if v := t.live[0].Value; v.Kind() == metrics.KindUint64 {
 		live = v.Uint64()
 	}
-	if p := gcPercent(live); p*10 < t.percent*9 || p*9 > t.percent*10 { // each change stops the world for a moment
+	if p := gcPercent(live); p*10 < t.percent*9 || p*9 > t.percent*10 { // each change stops the world briefly
 		debug.SetGCPercent(p)
 		t.percent = p
 	}
 	runtime.SetFinalizer(a, func(a *afterGC) { a.t.collected(a) })
 }
 
-// gcPercent returns how much may be allocated before the next collection, in percent of what is alive.
+// gcPercent returns how much may be allocated before the next collection, in percent of the live heap.
 func gcPercent(liveBytes uint64) int {
 	live := max(liveBytes, gcLeastLiveBytes)
 	most := uint64(gcHeadroomBytes)

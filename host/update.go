@@ -18,7 +18,7 @@ import (
 // UpdateStatus is what has become of an update.
 type UpdateStatus string
 
-// The statuses of updates. There is none of one that was refused: nothing of it is recorded.
+// The statuses of updates. A refused update has none: it is not recorded.
 const (
 	UpdateAccepted  UpdateStatus = "accepted" // durable; the workflow has not answered yet
 	UpdateCompleted UpdateStatus = "completed"
@@ -29,11 +29,11 @@ const (
 type Update struct {
 	Run    string       `json:"run"`
 	Name   string       `json:"name"`
-	ID     string       `json:"id"` // by which its answer is requested again
+	ID     string       `json:"id"` // identifies the update in UpdateResult
 	Status UpdateStatus `json:"status"`
-	// Result is the answer of one that is completed: JSON, unless the workflow has another codec.
+	// Result is the answer of a completed update: JSON, unless the workflow has another codec.
 	Result []byte `json:"-"`
-	// Failure is what is said of one that failed, and JSON the same as it was recorded.
+	// Failure is the error of a failed update, and JSON the same as it was recorded.
 	Failure *abi.Error `json:"-"`
 	JSON    []byte     `json:"-"`
 }
@@ -41,12 +41,12 @@ type Update struct {
 // UpdateError says that a workflow has refused an update, or that an accepted one has failed.
 type UpdateError struct {
 	Update Update
-	// Refused says that nothing was recorded: the workflow does not take the update as it stands now.
+	// Refused says that nothing was recorded: the workflow does not take the update in its current state.
 	Refused bool
 	Cause   error // why the workflow could not be asked; nil if it has answered
 }
 
-// Error names the update and says what the workflow said.
+// Error names the update and quotes the answer of the workflow, or the cause.
 func (e *UpdateError) Error() string {
 	what, said := "failed", string(e.Update.JSON)
 	if e.Refused {
@@ -67,7 +67,7 @@ func (e *UpdateError) Unwrap() error { return e.Cause }
 // UpdateOption is an option of Update.
 type UpdateOption func(*updating)
 
-// updating is an update that is to be accepted.
+// updating is an update in the process of being accepted.
 type updating struct {
 	Update
 	key    store.RunKey
@@ -75,33 +75,33 @@ type updating struct {
 	early  bool
 }
 
-// WithUpdateID sets the id of an update, by which a repeated one is recognized: the same name, id and input are the
-// same update, and get its answer; the same name and id with another input are ErrConflict. A run remembers its newest
-// 10,000 ids, those of signals included. Default: a random one, which the Update has.
+// WithUpdateID sets the id of an update, by which a repeated update is recognized. The same name, id and input are
+// the same update, and get its answer. The same name and id with another input are ErrConflict. A run remembers its
+// newest 10,000 ids, including those of signals. Default: a random id, found in Update.ID.
 func WithUpdateID(id string) UpdateOption { return func(u *updating) { u.ID = id } }
 
-// UntilAccepted has Update return when the update is accepted, and not wait for the answer.
+// UntilAccepted makes Update return when the update is accepted, without waiting for the answer.
 func UntilAccepted() UpdateOption { return func(u *updating) { u.early = true } }
 
-// updateTries is how often a workflow is asked whether it accepts an update, when it has continued by the time that it has
-// answered. Each is a replay; a run that makes so many commits meanwhile is busy for some time.
+// updateTries is how often a workflow is asked whether it accepts an update, if the run advances during each
+// question. Each question is a replay. A run that commits that often meanwhile is busy for some time.
 const updateTries = 20
 
 // Update asks a run to do something and returns its answer. The input is encoded as JSON (json.RawMessage and nil are
 // taken as they are).
 //
-// First the workflow is asked whether it accepts the update, as it stands where it waits; nothing of that is recorded.
-// A workflow that refuses, or has no handler of that name there, is an *UpdateError with Refused; an input that does
-// not fit the schema that it gives is a *SchemaError. An accepted update is durable. The workflow performs it in its
-// own code, and its answer is durable when Update returns it. An error of the workflow is an *UpdateError, too, and the
-// same one each time it is asked for.
+// First the host asks the workflow whether it accepts the update where it waits now; this is not recorded. If the
+// workflow refuses, or has no handler of that name, the error is an *UpdateError with Refused. If the input does not
+// fit the workflow's schema, it is a *SchemaError. An accepted update is durable. The workflow performs it in its own
+// code, and its answer is durable when Update returns it. An error of the workflow is an *UpdateError, too, and the
+// same one for each repetition.
 //
 // If ctx ends before the answer, the error is that of ctx. The Update has its ID in each case. Its Status is
-// UpdateAccepted if that is known, and empty if it may have been accepted or not; Update with the same ID settles that,
-// and UpdateResult waits again, in another process as well. ErrTerminal if the run has ended before it accepted the
-// update. A run that ends, or continues as new, while it performs an update fails it. ErrBusy if the run has too many
-// that it has not answered, has not begun, or does not come to rest within ten seconds; ErrNotFound if there is no such
-// run, or its workflow lists its updates without this one.
+// UpdateAccepted if it is known to be accepted, and empty if that is unknown. Update with the same ID settles that,
+// and UpdateResult waits again, in another process as well. ErrTerminal if the run ended before it accepted the
+// update. A run that ends, or continues as new, while it performs an update fails the update. ErrBusy if the run has
+// too many unanswered updates, has not begun, or does not come to rest within ten seconds. ErrNotFound if the run
+// does not exist, or its workflow lists its updates without this one.
 func (s *scope) Update(ctx context.Context, id, name string, input any, opts ...UpdateOption) (Update, error) {
 	data, err := encoded(fmt.Sprintf("the input of update %q", name), input)
 	if err != nil {
@@ -135,8 +135,8 @@ func (s *scope) Update(ctx context.Context, id, name string, input any, opts ...
 	return s.updated(ctx, u.key, u.Update, !u.early)
 }
 
-// UpdateResult returns an update that was accepted, by its name and id, and waits for its answer until ctx ends if wait
-// is true. An error of the workflow is an *UpdateError, as of Update. ErrNotFound if the run has accepted no such
+// UpdateResult returns an accepted update, by its name and id. If wait is true, it waits for the answer until ctx
+// ends. An error of the workflow is an *UpdateError, as in Update. ErrNotFound if the run has not accepted such an
 // update, or has forgotten it.
 func (s *scope) UpdateResult(ctx context.Context, id, name, updateID string, wait bool) (Update, error) {
 	key, err := s.key(ctx, id)
@@ -149,7 +149,7 @@ func (s *scope) UpdateResult(ctx context.Context, id, name, updateID string, wai
 	return s.updated(ctx, key, Update{Run: id, Name: name, ID: updateID}, wait)
 }
 
-// accept has a run accept an update, unless it has accepted the very same one before.
+// accept makes a run accept an update, unless the run has accepted the same update before.
 func (s *scope) accept(ctx context.Context, u *updating) error {
 	for range updateTries {
 		known, err := s.knownUpdate(ctx, u)
@@ -177,7 +177,7 @@ func (s *scope) accept(ctx context.Context, u *updating) error {
 		"try again", u.Run, updateTries, u.Name), ErrBusy}
 }
 
-// mayAccept returns an error unless a run is as it was when its workflow was asked, and has room for another update.
+// mayAccept returns an error if the run has advanced since its workflow was asked, or has no room for another update.
 func mayAccept(j *journal.Journal, asked *store.RunState) error {
 	if j.Started().Iteration != asked.Iteration || store.Seq(j.Len()) != asked.Length {
 		return run.ErrMoved
@@ -188,11 +188,11 @@ func mayAccept(j *journal.Journal, asked *store.RunState) error {
 	return nil
 }
 
-// knownUpdate reports whether a run has accepted an update before. Its error says why it cannot be accepted whatever
-// the workflow says: the run has ended, its input does not fit, its workflow does not list it, or it came with another
-// input before.
+// knownUpdate reports whether a run has accepted an update before. It returns an error if the run cannot accept it
+// whatever the workflow says: the run has ended, the input does not fit the schema, the workflow does not list the
+// update, or the id came with another input before.
 func (s *scope) knownUpdate(ctx context.Context, u *updating) (known bool, err error) {
-	var seen struct { // which the writer continues to fill in if ctx ends
+	var seen struct { // separate, because the writer continues to fill it in if ctx ends
 		st           store.RunState
 		known, ended bool
 	}
@@ -222,12 +222,12 @@ func (s *scope) knownUpdate(ctx context.Context, u *updating) (known bool, err e
 	return false, s.fittingTo(ctx, u.key, u.signal)
 }
 
-// updated returns what has become of an accepted update, and waits for its answer.
+// updated returns the state of an accepted update. If wait is set, it waits for the answer.
 func (s *scope) updated(ctx context.Context, key store.RunKey, u Update, wait bool) (Update, error) {
 	changed, stop := s.h.rt.Watchers.Watch(key)
 	defer stop()
 	for {
-		now := struct { // which the writer continues to fill in if ctx ends
+		now := struct { // separate, because the writer continues to fill it in if ctx ends
 			Update
 			known journal.Key
 			aside bool
@@ -237,7 +237,7 @@ func (s *scope) updated(ctx context.Context, key store.RunKey, u Update, wait bo
 			now.aside = r.State().Aside != store.NotAside
 			return err
 		})
-		if err == nil && now.Status == "" { // an earlier iteration has accepted it, and no later one has
+		if err == nil && now.Status == "" { // accepted by an earlier iteration
 			err = s.earlier(ctx, key, now.known.Iteration, &now.Update)
 		}
 		if err != nil {
@@ -261,7 +261,7 @@ func (s *scope) updated(ctx context.Context, key store.RunKey, u Update, wait bo
 	}
 }
 
-// earlier reads what has become of an update from the journal of an iteration that is over.
+// earlier reads the outcome of an update from the journal of a past iteration.
 func (s *scope) earlier(ctx context.Context, key store.RunKey, iteration uint32, u *Update) error {
 	st, err := s.h.store.State(ctx, key)
 	if err == nil {
@@ -286,8 +286,8 @@ func (s *scope) earlier(ctx context.Context, key store.RunKey, iteration uint32,
 	return err
 }
 
-// read takes what a journal says of the update. If an earlier iteration has accepted it, and this one has not, the
-// status stays empty, and the key says which.
+// read sets the status and answer of the update from a journal. If an earlier iteration accepted the update and this
+// one did not, the status stays empty, and known names that iteration.
 func (u *Update) read(j *journal.Journal) (known journal.Key, err error) {
 	signal := abi.UpdatePrefix + u.Name
 	at, here := j.Update(signal, u.ID)
@@ -319,11 +319,11 @@ func (u *Update) read(j *journal.Journal) (known journal.Key, err error) {
 	return known, nil
 }
 
-// endWords says how a run has ended, in words.
+// endWords describes how a run has ended.
 var endWords = map[store.Kind]string{store.KindCompleted: "completed", store.KindFailed: "failed",
 	store.KindCancelled: "was cancelled", store.KindTerminated: "was terminated", store.KindContinued: "continued as new"}
 
-// failedUpdate returns an update that failed as error JSON says, or was refused so.
+// failedUpdate returns an update that failed, or was refused, with the error in b.
 func failedUpdate(u Update, b []byte) Update {
 	u.Status, u.JSON = UpdateFailed, b
 	var f abi.Error

@@ -14,28 +14,28 @@ import (
 	"github.com/wfhost/wfhost/store/seal"
 )
 
-// VerifyOptions says how data is verified. The zero value reads everything and changes nothing.
+// VerifyOptions are the options of a verification. The zero value reads everything and changes nothing.
 type VerifyOptions struct {
-	// Repair makes lists, counts and wakes anew where they are not what the states of the runs imply. Journals, states, modules
-	// and payloads are never changed. A backup is not repaired.
+	// Repair rebuilds lists, counts and wakes that do not match the states of the runs. Journals, states, modules and
+	// payloads are never changed. Backups are not repaired.
 	Repair bool
-	// AcceptLossAfter is FILE:OFFSET, where the log is damaged according to the error with which the data cannot be opened. The
-	// report then says in Loss what was committed behind it, as far as that can be read, and nothing is changed. With
-	// Repair, the log is cut there: all of that is lost, and runs go back to earlier states. ErrInvalid if the log is
-	// damaged elsewhere or not at all.
+	// AcceptLossAfter is FILE:OFFSET, where the log is damaged according to the error of opening the data. The
+	// report's Loss then lists the commits after the damage, as far as they can be read, and nothing is changed. With
+	// Repair, the log is cut there: those commits are lost, and runs return to earlier states. ErrInvalid if the log
+	// is damaged elsewhere or not at all.
 	AcceptLossAfter string
-	// NoReplay leaves out that each run's module is run against its journal, which takes most of the time.
+	// NoReplay omits the replay of each run against its module, which takes most of the time.
 	NoReplay bool
-	// Engines names the engines on which each run is replayed; Engines returns which there are. If there are several,
-	// each is compared with the first: a run for which they differ in what the workflow does, hands over, or has in its
-	// memory at the end is a problem of the kind "engine", which names the first entry where they do. NoReplay ignores
-	// them. Default: the one of Config alone.
+	// Engines names the engines that replay each run; the function Engines returns the available ones. With several
+	// engines, each is compared with the first: if they differ in the calls of a workflow, in its payloads, or in its
+	// memory at the end, that is a problem of the kind "engine", which names the first entry that differs. With
+	// NoReplay, Engines are ignored. Default: the engine of Config.
 	Engines []string
 }
 
-// VerifyProblem is one thing that is wrong with a store:
+// VerifyProblem is a fault of a store:
 //
-//	Kind      string // what is wrong, such as "journal" or "index"
+//	Kind      string // the kind of fault, such as "journal" or "index"
 //	Partition int    // -1 for the whole store
 //	Namespace store.NamespaceID
 //	Run       string
@@ -43,38 +43,38 @@ type VerifyOptions struct {
 //	Repaired  bool
 type VerifyProblem = pebblestore.Problem
 
-// VerifyLoss is what is lost when the log is cut where it is damaged: File, Offset, Bytes, Later files, Commits that can be
-// read, the Runs that they change, how many of which Others, and the folder in which the files are Kept, empty if nothing
-// was changed.
+// VerifyLoss is what is lost if the log is cut where it is damaged: File, Offset, Bytes, Later files, the number of
+// readable Commits after the damage, the Runs that they change, Others, which counts changes that belong to no run by
+// kind, and the folder with the files that were Kept, empty if nothing was changed.
 type VerifyLoss = pebblestore.Loss
 
-// VerifyReport is what was found.
+// VerifyReport is the result of Verify.
 type VerifyReport struct {
 	Backup     string    `json:"backup,omitempty"`     // the backup that was verified; empty for a data directory
 	BackupTime time.Time `json:"backup_time,omitzero"` // of its data
 	pebblestore.Report
 	Loss     *VerifyLoss `json:"loss,omitempty"` // of VerifyOptions.AcceptLossAfter
-	Replayed int64       `json:"replayed"`       // runs whose module was run against their journal
-	// Engines are those of VerifyOptions on which runs were replayed.
+	Replayed int64       `json:"replayed"`       // the number of replayed runs
+	// Engines are the engines of VerifyOptions that replayed runs.
 	Engines []string `json:"engines,omitempty"`
-	// Uncompared counts the runs for which an engine was not compared with the first, since one of them ended the replay for a
-	// reason that is not the workflow's: calls were nested too deeply for it, or the machine was too slow.
+	// Uncompared counts the runs for which an engine was not compared with the first, since one of them stopped the
+	// replay for a reason outside the workflow: calls were nested too deeply for it, or the machine was too slow.
 	Uncompared int64 `json:"uncompared,omitempty"`
-	// Encrypted says why payloads were not read and no run was replayed: they are encrypted, and there was no Codec. It
+	// Encrypted says why payloads were not read and no run was replayed: they are encrypted, and no Codec was set. It
 	// is empty otherwise.
 	Encrypted string `json:"encrypted,omitempty"`
 }
 
-// Sound reports whether nothing is wrong, or no longer.
+// Sound reports whether there are no faults, or all were repaired.
 func (r *VerifyReport) Sound() bool { return r.Left() == 0 }
 
-// Verify reads the whole of a data directory that no host has open, or of a backup, or of the newest backup of a place:
-// all records decode, journals have no gaps, payloads and modules are what their SHA-256 says, files of a backup too,
-// the lists, counts and wakes are what the states of the runs imply, and each run's module does what its journal
-// records. cfg says how modules are compiled; its Dir and Store are not used. What is wrong is in the report; an error
-// means that the data cannot be read at all. ErrLocked if a host has it open: verify a backup of it then. Of encrypted
-// data, cfg.Codec decodes all but the commands in inboxes; without it, payloads are not read, and the report says so.
-// ErrKey if the codec does not have the key.
+// Verify reads all of a data directory that no host has open, or of a backup, or of the newest backup of a place. It
+// checks that all records decode, that journals have no gaps, that payloads, modules and the files of a backup match
+// their SHA-256, that the lists, counts and wakes match the states of the runs, and that each run's module does what
+// its journal records. cfg says how modules are compiled; its Dir and Store are not used. Faults are in the report;
+// an error means that the data cannot be read at all. ErrLocked if a host has it open: verify a backup instead. With
+// encrypted data, cfg.Codec decodes all but the commands in inboxes; without a Codec, payloads are not read, and the
+// report says so. ErrKey if the codec does not have the key.
 func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (report *VerifyReport, err error) {
 	report = &VerifyReport{}
 	if err := checkEngines(opts.Engines); err != nil {
@@ -122,7 +122,7 @@ func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (r
 		report.Add(VerifyProblem{Kind: "file", Partition: -1, Text: w.Error()})
 	}
 	if err != nil {
-		if len(wrong) > 0 { // it is clear why
+		if len(wrong) > 0 { // the report has the cause
 			report.Add(VerifyProblem{Kind: "file", Partition: -1, Text: err.Error()})
 			return report, nil
 		}
@@ -134,10 +134,10 @@ func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (r
 	return report, translate(readAll(ctx, at.dir, cfg, opts, report))
 }
 
-// located is a store to be read.
+// located is a store to read.
 type located struct {
 	dir    string
-	backup string // that the store is of; empty for a data directory
+	backup string // the backup of the store; empty for a data directory
 	close  func() error
 }
 
@@ -162,7 +162,7 @@ func locate(ctx context.Context, path string) (*located, error) {
 	return &located{dir, "", func() error { return nil }}, nil
 }
 
-// readAll decodes all runs of a store that is encrypted, and replays them. It adds what is wrong to the report.
+// readAll decodes and replays all runs of an encrypted store. It adds faults to the report.
 func readAll(ctx context.Context, dir string, cfg Config, opts VerifyOptions, report *VerifyReport) (err error) {
 	s, err := pebblestore.Open(dir, pebblestore.Options{ReadOnly: true, Logger: cfg.Logger})
 	if errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrVersion) {
@@ -194,7 +194,7 @@ func readAll(ctx context.Context, dir string, cfg Config, opts VerifyOptions, re
 		return err
 	}
 	defer func() { err = errors.Join(err, v.close()) }()
-	broken := map[store.RunKey]bool{} // which cannot be read
+	broken := map[store.RunKey]bool{} // unreadable runs
 	for _, p := range report.Problems {
 		if p.Kind == "state" || p.Kind == "journal" {
 			broken[store.RunKey{Namespace: p.Namespace, ID: p.Run}] = true

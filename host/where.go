@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// MaxConditions bounds the conditions of a query, each of which is checked for each run. It is the bound of
+// MaxConditions bounds the conditions of a query. Each condition is checked for each run. It is the bound of
 // attributes, since no query needs more.
 const MaxConditions = abi.MaxAttributes
 
@@ -21,16 +21,16 @@ type Comparison string
 // The comparisons.
 const (
 	Equal   Comparison = "=" // the same text
-	Less    Comparison = "<" // the others compare integers, or instants
+	Less    Comparison = "<" // this and the following ones compare integers, or instants
 	AtMost  Comparison = "<="
 	More    Comparison = ">"
 	AtLeast Comparison = ">="
 )
 
-// Condition compares an attribute of a run with a value. An attribute has the type of its text: an integer (42, of 64
-// bits, without a plus sign or leading zeros), an instant (2026-01-31T12:00:00Z, RFC 3339, in any zone), or neither. A
-// comparison other than Equal needs a value that is an integer or an instant, and selects the runs whose attribute is
-// one, too. Instants are compared to the millisecond.
+// Condition compares an attribute of a run with a value. The type of an attribute follows from its text: an integer
+// (42, with 64 bits, without a plus sign or leading zeros), an instant (2026-01-31T12:00:00Z, RFC 3339, in any zone),
+// or neither. Comparisons other than Equal need an integer or an instant, and select runs whose attribute has the
+// same type. Instants are compared to the millisecond.
 type Condition struct {
 	Key   string
 	Op    Comparison
@@ -38,9 +38,9 @@ type Condition struct {
 }
 
 // ParseCondition reads KEY=VALUE, KEY<VALUE, KEY<=VALUE, KEY>VALUE or KEY>=VALUE. The key ends at the first of these
-// signs; blanks around the sign belong to neither. It returns ErrInvalid if the text is not a condition, if its value
-// cannot be compared, or if it looks like a comparison of another language, such as != or ==, which would select
-// nothing. A Condition may have any key and value.
+// signs. Blanks around the sign are ignored. ErrInvalid if the text is not a condition, if its value cannot be
+// compared, or if it looks like a comparison of another language, such as != or ==, which would select no runs. A
+// Condition may have any key and value.
 func ParseCondition(text string) (c Condition, err error) {
 	i := strings.IndexAny(text, "=<>")
 	if i < 1 {
@@ -57,7 +57,7 @@ func ParseCondition(text string) (c Condition, err error) {
 	return c, c.into(&store.Query{})
 }
 
-// foreign returns the comparison of another language that a condition has, empty if it has none.
+// foreign returns the comparison of another language in a condition, empty if there is none.
 func (c *Condition) foreign() string {
 	for _, sign := range []string{"!", "~", ":"} {
 		if strings.HasSuffix(c.Key, sign) && c.Op == Equal {
@@ -100,7 +100,7 @@ func (c *Condition) into(q *store.Query) error {
 	default:
 		return &joined{fmt.Errorf("attribute %q: the comparison must be one of = < <= > >=, got %.80q", c.Key, c.Op), ErrInvalid}
 	}
-	if nothing { // none is beyond the last integer
+	if nothing { // no attribute is beyond the last integer
 		r.From, r.To = 1, 0
 	}
 	q.Ranges = append(q.Ranges, r)

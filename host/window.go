@@ -13,20 +13,20 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// StartWindow puts the starts of a workflow together that have the same key. It has a debounce or a throttle. It concerns
-// Start and StartRaw, and so the command and HTTP; the runs of schedules, children and restarts have ids that others know,
-// and are started each.
+// StartWindow merges starts of a workflow that have the same key into one run. It has a debounce or a throttle. It
+// applies to Start and StartRaw, and so to the command and HTTP. Runs of schedules, children and restarts are never
+// merged: their schedule, parent or caller knows their ids.
 type StartWindow struct {
 	Workflow string `json:"workflow"`
-	// Debounce is a quiet time: "10s" of the workflow, or "10s per input.customer" of the starts with the same value there. All
-	// starts until none has come for so long are one run, which has the input, the version and the options of the newest one and
-	// begins then. 1 ms to 366 days. Each start returns this run.
+	// Debounce is a quiet time: "10s" for the workflow, or "10s per input.customer" for starts with the same value at
+	// that place. A run begins when no start has come for that long. It has the input, the version and the options of
+	// the newest start, and each start returns this run. From 1 ms to 366 days.
 	Debounce string `json:"debounce,omitempty"`
-	// Longest is how long after the first start the run of a debounce begins at the latest, as duration text. Default: 10 times the
-	// quiet time, at most 366 days.
+	// Longest is how long after the first start a debounced run begins at the latest, as duration text. Default: 10
+	// times the quiet time, at most 366 days.
 	Longest string `json:"longest,omitempty"`
-	// Throttle is a window, "1h per input.customer": a start begins one, and others within it return its run, with
-	// Run.Throttled. 1 ms to 366 days.
+	// Throttle is a window, such as "1h per input.customer": a start opens a window, and further starts within it
+	// return its run, with Run.Throttled. From 1 ms to 366 days.
 	Throttle string `json:"throttle,omitempty"`
 }
 
@@ -59,8 +59,9 @@ func windowOf(workflow string, p *window.Policy) StartWindow {
 	return StartWindow{Workflow: workflow, Debounce: p.String(), Longest: abi.FormatDuration(p.LongestMs)}
 }
 
-// SetStartWindow puts the starts of a workflow together from now on, in place of what was set before. Runs that wait begin
-// when they were to. Durable on return. It returns ErrInvalid for what says nothing, and ErrLimit if the namespace has too many.
+// SetStartWindow replaces the start window of a workflow, for starts from now on. The instants at which waiting runs
+// begin stay. Durable on return. ErrInvalid if the window is empty or invalid, ErrLimit if the namespace has too
+// many.
 func (s *scope) SetStartWindow(ctx context.Context, w StartWindow) (StartWindow, error) {
 	p, err := w.policy()
 	if err != nil {
@@ -87,7 +88,8 @@ func (s *scope) setWindow(ctx context.Context, workflow string, p *window.Policy
 	return translate(err)
 }
 
-// DeleteStartWindow has each start of a workflow be a run of its own again. Durable on return. ErrNotFound if that was so.
+// DeleteStartWindow removes the start window of a workflow, so that each start is a run again. Durable on return.
+// ErrNotFound if there is none.
 func (s *scope) DeleteStartWindow(ctx context.Context, workflow string) error {
 	list, err := s.StartWindows(ctx)
 	if err != nil {
@@ -101,7 +103,7 @@ func (s *scope) DeleteStartWindow(ctx context.Context, workflow string) error {
 	return translate(fmt.Errorf("the start window of workflow %q: %w", workflow, store.ErrNotFound))
 }
 
-// StartWindows returns how starts are put together in the namespace, by workflow.
+// StartWindows returns the start windows of the namespace, sorted by workflow.
 func (s *scope) StartWindows(ctx context.Context) ([]StartWindow, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
@@ -115,7 +117,8 @@ func (s *scope) StartWindows(ctx context.Context) ([]StartWindow, error) {
 	return out, translate(err)
 }
 
-// startWithin makes a start of a workflow whose starts are put together, or says that it is none of these.
+// startWithin starts a run if the workflow has a start window. It returns is = false, without an error, if the start
+// must proceed without a window.
 func (s *scope) startWithin(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start,
 	at int64) (r Run, is bool, err error) {
 	if o.schedule != "" {
@@ -133,7 +136,7 @@ func (s *scope) startWithin(ctx context.Context, key store.RunKey, workflow stri
 		return Run{}, true, translate(err)
 	}
 	defer k.Unlock()
-	if o.named && o.id != k.Window.Run { // a start that is repeated
+	if o.named && o.id != k.Window.Run { // a repeated start
 		if st, err := s.h.rt.Runs.State(ctx, key); err == nil && !st.Deleted {
 			return Run{}, false, nil
 		}
@@ -153,7 +156,7 @@ func (s *scope) startWithin(ctx context.Context, key store.RunKey, workflow stri
 	}
 }
 
-// fitsWindow returns what of a start cannot be put together with others.
+// fitsWindow returns an error if an option of the start does not work with the window.
 func fitsWindow(p *window.Policy, workflow string, o *start, at int64) error {
 	switch {
 	case o.conflict != ConflictExisting:
@@ -167,7 +170,7 @@ func fitsWindow(p *window.Policy, workflow string, o *start, at int64) error {
 	return nil
 }
 
-// throttled returns the run that the window of a key has, or begins a window with the run of this start.
+// throttled returns the run of the key's window, or opens a window with the run of this start.
 func (s *scope) throttled(ctx context.Context, k *window.Key, key store.RunKey, workflow string, input []byte, o *start, at int64,
 	p *window.Policy) (Run, bool, error) {
 	now := s.h.cfg.Clock.Now().UnixMilli()
@@ -177,7 +180,7 @@ func (s *scope) throttled(ctx context.Context, k *window.Key, key store.RunKey, 
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return Run{}, true, translate(err)
 		case err != nil || st.Deleted: // the window has no run
-		case x.Run == key.ID: // repeated
+		case x.Run == key.ID: // the start is a repetition
 			return Run{}, false, nil
 		default:
 			r := s.h.runOf(st)
@@ -188,18 +191,18 @@ func (s *scope) throttled(ctx context.Context, k *window.Key, key store.RunKey, 
 	if err := beginWindow(ctx, k, key.ID, now, p.Ms); err != nil {
 		return Run{}, true, translate(err)
 	}
-	r, err := s.startOf(ctx, key, workflow, input, o, at) // the key stays locked: until it is there, the window has no run
+	r, err := s.startOf(ctx, key, workflow, input, o, at) // the key stays locked: until the run exists, the window has none
 	return r, true, err
 }
 
-// debounced moves the run that waits for a key, or begins one.
+// debounced moves the waiting run of a key, or starts one.
 func (s *scope) debounced(ctx context.Context, k *window.Key, key store.RunKey, workflow string, input []byte, o *start,
 	p *window.Policy) (Run, bool, error) {
 	now := s.h.cfg.Clock.Now().UnixMilli()
 	moves := *o
 	moves.conflict = run.ConflictMove
 	x := k.Window
-	if x.Run != "" && x.Run != o.id { // of one that the host has named, nothing is left once it is deleted
+	if x.Run != "" && x.Run != o.id { // a deleted run with a generated id leaves no record
 		if _, err := s.h.store.State(ctx, store.RunKey{Namespace: key.Namespace, ID: x.Run}); errors.Is(err, store.ErrNotFound) {
 			x.Run = ""
 		} else if err != nil {
@@ -224,8 +227,8 @@ func (s *scope) debounced(ctx context.Context, k *window.Key, key store.RunKey, 
 	return r, true, err
 }
 
-// beginWindow begins a window with a run, of so many milliseconds from now, durable on return. It returns errStartAgain if
-// another host was quicker.
+// beginWindow opens a window with a run, for ms milliseconds from now, durable on return. It returns errStartAgain if
+// another host opened one first.
 func beginWindow(ctx context.Context, k *window.Key, run string, now, ms int64) error {
 	end, err := abi.AddMs(now, ms)
 	if err != nil {

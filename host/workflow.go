@@ -30,15 +30,15 @@ type Version struct {
 	HTTP     []string     `json:"allow_http,omitempty"`
 	Secrets  []string     `json:"allow_secret,omitempty"`
 	Created  time.Time    `json:"created"`
-	Imported bool         `json:"imported,omitempty"` // made by an import: no start uses it that does not name it
-	New      bool         `json:"new"`                // made by this upload; false if it was there
-	// Queries that the workflow says it offers; only Workflow and LiveVersions give them.
+	Imported bool         `json:"imported,omitempty"` // made by an import: starts use it only by number
+	New      bool         `json:"new"`                // made by this upload; false if it existed before
+	// Queries that the workflow declares. Only Workflow and LiveVersions set them.
 	Queries []string `json:"queries,omitempty"`
-	// Signals that the workflow says it receives; only Workflow and LiveVersions give them.
+	// Signals that the workflow declares. Only Workflow and LiveVersions set them.
 	Signals []string `json:"signals,omitempty"`
-	// Updates that the workflow says it takes; only Workflow and LiveVersions give them.
+	// Updates that the workflow declares. Only Workflow and LiveVersions set them.
 	Updates []string `json:"updates,omitempty"`
-	// Live is how many live runs have the version; only LiveVersions counts them.
+	// Live is the number of live runs of the version. Only LiveVersions sets it.
 	Live int `json:"live"`
 }
 
@@ -53,14 +53,14 @@ type UploadOption func(*upload)
 
 type upload struct {
 	grants               store.Grants
-	steps, http, secrets bool     // these were given
+	steps, http, secrets bool     // whether grants of this kind were given
 	only                 []string // of OnlyWorkflows
-	stored               bool     // the module was
+	stored               bool     // the module was stored
 	err                  error
 }
 
-// AllowStep allows the version to call the handlers of these names ("*" for all). Without it, a version may call
-// what the version before it might, if Upload says so.
+// AllowStep allows the version to call the handlers of these names ("*" for all). Without it, a version inherits the
+// grants of the previous version, under the conditions of Upload.
 func AllowStep(names ...string) UploadOption {
 	return func(u *upload) {
 		u.steps = true
@@ -69,9 +69,10 @@ func AllowStep(names ...string) UploadOption {
 }
 
 // AllowHTTP allows bodies and step functions of the version, and its steps by host/http, to make requests to hosts of
-// these patterns, [scheme://]host[:port]: https and its port unless they say otherwise, "*." for any name below.
-// Private, loopback and link-local addresses can be reached only where the pattern is such an address itself, or
-// localhost. Without it, a version may request what the version before it might; the first one, nothing.
+// these patterns, [scheme://]host[:port]. The defaults are https and its port; "*." stands for any name below.
+// Private, loopback and link-local addresses are reachable only if the pattern is such an address itself, or
+// localhost. Without AllowHTTP, a version inherits the grants of the previous version; the first version may make no
+// requests.
 func AllowHTTP(patterns ...string) UploadOption {
 	return func(u *upload) {
 		u.http = true
@@ -85,12 +86,12 @@ func AllowHTTP(patterns ...string) UploadOption {
 }
 
 // AllowSecret allows the version to send a secret of Config.Secrets in one header of requests to hosts of one
-// pattern: the guest writes {{secret:NAME}} into that header's value, and never sees what goes out.
+// pattern: the guest writes {{secret:NAME}} into that header's value, and never sees the value that is sent.
 func AllowSecret(name, pattern, header string) UploadOption {
 	return AllowSecretText(name + "=" + pattern + "," + header)
 }
 
-// AllowSecretText is AllowSecret in one text: NAME=pattern,Header.
+// AllowSecretText is AllowSecret with one text: NAME=pattern,Header.
 func AllowSecretText(text string) UploadOption {
 	return func(u *upload) {
 		u.secrets = true
@@ -101,7 +102,7 @@ func AllowSecretText(text string) UploadOption {
 	}
 }
 
-// CheckGrants returns ErrInvalid for grants that cannot be, as Upload does.
+// CheckGrants returns ErrInvalid for invalid grants, as Upload does.
 func CheckGrants(opts ...UploadOption) error {
 	var u upload
 	for _, o := range opts {
@@ -110,13 +111,13 @@ func CheckGrants(opts ...UploadOption) error {
 	return u.err
 }
 
-// sorted returns a list sorted and without repetitions.
+// sorted sorts a list and removes duplicates.
 func sorted(list []string) []string {
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// over returns the grants of the next version: what was not given is as in the version before.
+// over returns the grants of the next version: grants that were not given are inherited from the version before.
 func (u *upload) over(before store.Grants) store.Grants {
 	g := u.grants
 	if !u.steps {
@@ -132,18 +133,20 @@ func (u *upload) over(before store.Grants) store.Grants {
 }
 
 // Upload stores a module as the next version of a workflow, and returns that version. If the module lists workflows,
-// at most abi.MaxWorkflows, Upload makes a version of each, or of those of OnlyWorkflows, and returns that of the one
-// named, or of any if name is empty. The same bytes with the same grants again are the same version.
+// at most abi.MaxWorkflows, Upload makes a version of each, or of those in OnlyWorkflows. It returns the version of
+// the workflow with this name, or any of them if name is empty. The same bytes with the same grants give the same
+// version again.
 //
-// Upload inspects and compiles the module, and runs its start-up once; two modules at a time, and ErrBusy says that
-// too many wait. It returns a *RejectError for a module that cannot be a workflow, and ErrDiskFull if the disk has no
-// room for it. It ends with ctx. It creates a namespace that does not exist. Durable on return.
+// Upload inspects and compiles the module, and runs its start-up once. It does so for two modules at a time, and
+// ErrBusy says that too many wait. *RejectError for a module that cannot be a workflow, ErrDiskFull if the disk has
+// no room for it. The upload ends with ctx. It creates the namespace if it does not exist. Durable on return.
 //
-// An existing workflow gets a version of another module only if the caller names it, by name or OnlyWorkflows; or
-// names another one whose latest version came in the same module; or names none, and the new module lists the same
-// workflows as the one before. Otherwise the whole upload is refused with ErrConflict. Workflows that are named in
-// this way, and uploads of the same bytes, inherit the grants that the upload does not give from the version before.
-// A caller who names none and would pass grants on to another module gets ErrConflict.
+// An existing workflow gets a version of another module only if the caller names the workflow, by name or
+// OnlyWorkflows; or names another workflow whose latest version came in the same module; or names none, and the new
+// module lists the same workflows as the one before. Otherwise the whole upload is refused with ErrConflict.
+// Workflows that are named in this way, and uploads of the same bytes, inherit grants that the upload does not give
+// from the version before. A caller who names no workflow and would pass grants on to another module gets
+// ErrConflict.
 func (s *scope) Upload(ctx context.Context, name string, wasm []byte, opts ...UploadOption) (Version, error) {
 	versions, err := s.UploadAll(ctx, name, wasm, opts...)
 	if err != nil {
@@ -153,7 +156,7 @@ func (s *scope) Upload(ctx context.Context, name string, wasm []byte, opts ...Up
 	return versions[max(i, 0)], nil
 }
 
-// UploadAll is Upload, and returns the versions of all workflows of the module.
+// UploadAll is Upload that returns the versions of all workflows of the module.
 func (s *scope) UploadAll(ctx context.Context, name string, wasm []byte, opts ...UploadOption) ([]Version, error) {
 	began := budget.Clock.Now()
 	versions, err := s.upload(ctx, name, wasm, opts)
@@ -164,8 +167,8 @@ func (s *scope) UploadAll(ctx context.Context, name string, wasm []byte, opts ..
 	return versions, err
 }
 
-// largeModule is the size from which a module leaves so much garbage that a collection pays, which costs what the whole
-// process has alive: a module of Go has some MiB, one that was made by hand a few KiB.
+// largeModule is the size of modules after which a garbage collection pays. Its cost grows with the live heap of the
+// process. A Go module has some MiB, a hand-written one a few KiB.
 const largeModule = 1 << 20
 
 func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []UploadOption) ([]Version, error) {
@@ -187,14 +190,14 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	if err := s.roomForModule(ctx, wasm); err != nil {
 		return nil, translate(err)
 	}
-	if len(wasm) >= largeModule { // its upload leaves several times the module and its code behind
+	if len(wasm) >= largeModule { // the upload leaves several times the size of the module as garbage
 		defer freeMemory()
 	}
 	mod, description, err := s.h.rt.Versions.Prepare(ctx, wasm)
 	if err == nil {
 		mod.Close()
 	}
-	if ctx.Err() != nil { // whatever the module would have become
+	if ctx.Err() != nil { // the caller has given up, whatever Prepare returned
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
@@ -218,11 +221,12 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	return versions, translate(err)
 }
 
-// uploadAttempts is how often an upload stores its module, which may be deleted before its versions are there, together
-// with the last version that had the same bytes.
+// uploadAttempts is how often an upload stores its module. A module may be deleted before its versions exist,
+// together with the last version that had the same bytes.
 const uploadAttempts = 10
 
-// addVersions stores a module and makes a version of each workflow. A module that is refused is not stored, or not for long.
+// addVersions stores a module and makes a version of each workflow. A refused module is not stored, or its caller
+// discards it.
 func (s *scope) addVersions(ctx context.Context, c claim, wasm []byte, info store.ModuleInfo, u *upload) ([]Version, error) {
 	ns, err := s.id(ctx, true)
 	if err != nil {
@@ -238,18 +242,18 @@ func (s *scope) addVersions(ctx context.Context, c claim, wasm []byte, info stor
 	return s.addDecided(ctx, ns, c, wasm, info, u)
 }
 
-// discard deletes a module that was stored for nothing, unless it has versions. An upload of the same bytes in flight
-// stores them again. If it fails, the next host does it.
+// discard deletes a module without versions. A concurrent upload of the same bytes stores it again. If the deletion
+// fails, the next host repeats it.
 func (h *Host) discard(ctx context.Context, d store.Digest) {
 	if _, err := h.rt.Versions.DeleteUnused(context.WithoutCancel(ctx), d); err != nil {
 		h.cfg.Logger.Warn("a module that no version has stays until the next start", "module", d, "cause", err)
 	}
 }
 
-// unusedAtOnce is how many modules that no version has are deleted at a time.
+// unusedAtOnce is how many modules without versions are deleted at a time.
 const unusedAtOnce = 256
 
-// discardAll deletes the modules of uploads that were cut, by a crash for example. It keeps no host from being opened.
+// discardAll deletes the modules of interrupted uploads, for example after a crash. Errors do not prevent Open.
 func (h *Host) discardAll(ctx context.Context) {
 	if h.copied {
 		return
@@ -272,16 +276,16 @@ func (h *Host) discardAll(ctx context.Context) {
 	}
 }
 
-// freeEvery is how often uploads may have all of the memory collected: that takes the longer, the more the host holds.
+// freeEvery is the least time between two collections for uploads: their cost grows with the memory of the host.
 const freeEvery = 10 * time.Second
 
-// freed is when an upload has last had memory collected.
+// freed is when an upload last collected memory.
 var freed struct {
 	sync.Mutex
 	at time.Time
 }
 
-// freeMemory returns what large uploads leave to the operating system, unless another one has just done so.
+// freeMemory returns the garbage of large uploads to the operating system, at most once every freeEvery.
 func freeMemory() {
 	freed.Lock()
 	now := budget.Clock.Now()
@@ -295,7 +299,7 @@ func freeMemory() {
 	}
 }
 
-// addDecided makes the versions of a module that is stored. What other uploads have done meanwhile counts.
+// addDecided makes the versions of a stored module. It decides again, because other uploads may have intervened.
 func (s *scope) addDecided(ctx context.Context, ns store.NamespaceID, c claim, wasm []byte, info store.ModuleInfo, u *upload) (
 	[]Version, error) {
 	mu := &deciding[int(ns)%len(deciding)]
@@ -351,9 +355,9 @@ func (s *scope) Versions(ctx context.Context, name string) iter.Seq2[Version, er
 	}
 }
 
-// DeleteVersion deletes a version of a workflow, with its module if no other version has it; durable on return.
-// A version that any run has, live or ended, is in use and refused with ErrConflict until those runs are deleted.
-// Its number is not given again.
+// DeleteVersion deletes a version of a workflow, and its module if no other version has it; durable on return.
+// ErrConflict if a run has the version, live or ended: delete those runs first. The number of the version is not
+// reused.
 func (s *scope) DeleteVersion(ctx context.Context, workflow string, number uint32) error {
 	if number == 0 {
 		return &joined{errors.New("which version is to be deleted must be said: numbers begin at 1"), ErrInvalid}
@@ -365,8 +369,8 @@ func (s *scope) DeleteVersion(ctx context.Context, workflow string, number uint3
 	return translate(err)
 }
 
-// LiveVersions lists the versions of a workflow, oldest first, with the number of their live runs, which are counted as they
-// change. ErrNotFound if there is no version.
+// LiveVersions lists the versions of a workflow, oldest first, with their numbers of live runs. These are maintained
+// as runs change. ErrNotFound if there is no version.
 func (s *scope) LiveVersions(ctx context.Context, workflow string) (versions []Version, err error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
@@ -390,7 +394,7 @@ func (s *scope) LiveVersions(ctx context.Context, workflow string) (versions []V
 	return versions, nil
 }
 
-// names returns the names in what a module's description says of a workflow. They are read once.
+// names returns the names that a module's description declares for a workflow. The result is cached.
 func (s *scope) names(ctx context.Context, workflow string, module store.Digest) module.Names {
 	return s.h.named.Of(module, workflow, func() ([]byte, error) {
 		info, err := s.h.store.Modules().Info(ctx, module)
@@ -398,7 +402,7 @@ func (s *scope) names(ctx context.Context, workflow string, module store.Digest)
 	})
 }
 
-// described returns what a module's description says of a workflow; nothing, if it has none.
+// described returns what a module's description declares for a workflow; the zero value if it has no description.
 func (s *scope) described(ctx context.Context, workflow string, module store.Digest) (w abi.WorkflowDescription) {
 	info, err := s.h.store.Modules().Info(ctx, module)
 	var d abi.Description
@@ -413,8 +417,8 @@ func (s *scope) described(ctx context.Context, workflow string, module store.Dig
 	return w
 }
 
-// DeclaredSignals returns the names of the signals that a version of a workflow declares, none if it does not declare
-// any; number 0 is the latest version. Signal does not check them; a caller that accepts signals from strangers
+// DeclaredSignals returns the names of the signals that a version of a workflow declares, empty if it declares none;
+// number 0 is the latest version. Signal does not check them; a caller that accepts signals from untrusted clients
 // should.
 func (s *scope) DeclaredSignals(ctx context.Context, workflow string, number uint32) ([]string, error) {
 	v, err := s.Workflow(ctx, workflow, number)
@@ -424,7 +428,7 @@ func (s *scope) DeclaredSignals(ctx context.Context, workflow string, number uin
 	return v.Signals, nil
 }
 
-// SignalsOf is DeclaredSignals of the workflow and version of a run. ErrNotFound if there is no such run.
+// SignalsOf is DeclaredSignals for the workflow and version of a run. ErrNotFound if the run does not exist.
 func (s *scope) SignalsOf(ctx context.Context, id string) ([]string, error) {
 	key, err := s.key(ctx, id)
 	if err != nil {
