@@ -51,7 +51,7 @@ func (r *restarting) program() (ops []doing, steps []string) {
 	for i := range 3 + r.r.IntN(6) {
 		name := fmt.Sprint("c", i)
 		o := doing{Do: "call", Name: name, Fails: r.odds(2, 3)}
-		switch r.r.IntN(12) {
+		switch r.r.IntN(13) {
 		case 0, 1, 2:
 			o.Undo = "undo " + name
 		case 3:
@@ -73,6 +73,11 @@ func (r *restarting) program() (ops []doing, steps []string) {
 			o = doing{Do: "race", Name: "race " + name, Ops: []doing{{Do: "call", Name: name}, {Do: "sleep", Name: "s" + name, MS: 10}}}
 		case 10:
 			o = doing{Do: "emit", Name: name}
+		case 11:
+			o = doing{Do: "timer", Name: name, MS: 1 + r.r.IntN(5000)}
+			if r.odds(1, 3) {
+				o.ID = "ticks"
+			}
 		}
 		ops = append(ops, o)
 		if o.Do == "call" {
@@ -179,7 +184,9 @@ func (r *restarting) retried() {
 	r.t.Helper()
 	err := r.Retry(ctx, r.id, 0)
 	if err == nil {
-		r.Finish(r.id)
+		if run := r.Finish(r.id); run.Status == host.Stuck {
+			r.t.Errorf("the retry is stuck: %s", run.Reason)
+		}
 		return
 	}
 	if _, advice, ok := strings.Cut(err.Error(), `restart the run from "`); ok {
@@ -212,8 +219,8 @@ func (r *restarting) from(from string) {
 		r.disturb(o.NewID)
 	}
 	_, _ = r.Unpause(ctx, o.NewID)
-	if s := r.Finish(o.NewID).Status; s == host.Stuck {
-		r.t.Errorf("from %q: it is stuck", from)
+	if run := r.Finish(o.NewID); run.Status == host.Stuck {
+		r.t.Errorf("from %q: it is stuck: %s", from, run.Reason)
 		return
 	}
 	do(r.t, r.Replay(ctx, o.NewID))

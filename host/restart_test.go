@@ -172,6 +172,42 @@ func TestRestartWithoutLaterSignals(t *testing.T) {
 	}
 }
 
+// TestRestartWithOpenTimers restarts, and retries, runs in which timers of the workflow's own rang between the calls that are kept: their
+// replay takes each where the first run did, whatever time it is by now. What comes then sees the present time.
+func TestRestartWithOpenTimers(t *testing.T) {
+	for _, timer := range []doing{{Do: "timer", Name: "t", MS: 1000}, {Do: "timer", Name: "t", MS: 700, ID: "ticks"}} {
+		g := newRestarts(t)
+		g.breaks("ship")
+		ops := []doing{timer, {Do: "sleep", Name: "nap", MS: 3000}, {Do: "call", Name: "ship", Fails: true}, {Do: "signal", Name: "go", MS: 5000}}
+		g.begin("r", ops...)
+		g.Advance(4 * time.Second)
+		g.begin("f", timer, doing{Do: "sleep", Name: "nap", MS: 3000}, doing{Do: "fail", Name: "no", Fails: true})
+		g.Advance(time.Hour)
+		g.breaks()
+		for _, crash := range []bool{false, true} {
+			id := fmt.Sprint("again-", crash)
+			_, err := g.Host.Restart(ctx, "r", id, "ship")
+			do(t, err)
+			if crash {
+				g.Crash()
+			}
+			g.Settle()
+			g.Clock.Advance(4 * time.Second)
+			g.Settle()
+			do(t, g.Signal(ctx, id, "go", "in time")) // its time-out counts from the restart
+			if got := g.ends(id); !strings.HasSuffix(got, "nap=slept ship=ship go=in time") {
+				t.Errorf("%+v, crash %v: %s", timer, crash, got)
+			}
+		}
+		for _, id := range []string{"r", "f"} {
+			do(t, g.Retry(ctx, id, 0))
+			if r := g.Finish(id); r.Status == host.Stuck {
+				t.Errorf("%+v: %s", timer, r.Reason)
+			}
+		}
+	}
+}
+
 // TestRestartBehindAHook restarts a run from a step behind a hook whose token was chosen, or made: what came before stays, its
 // delivery, too, and the new run has the token.
 func TestRestartBehindAHook(t *testing.T) {

@@ -51,6 +51,8 @@ type Started struct {
 	// Copied is how many entries after entry 0 were copied from the run that this one repeats. Inputs of calls may differ there,
 	// because workflows know the id of their run.
 	Copied int `json:"copied,omitempty"`
+	// Taken is how many deliveries the workflow of that run had taken when it made the call that this run makes again.
+	Taken uint64 `json:"taken,omitempty"`
 	// Signalled says that entry 1 is the signal that the run was started with.
 	Signalled bool `json:"signalled,omitempty"`
 }

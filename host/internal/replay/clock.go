@@ -95,7 +95,7 @@ func (m *Machine) read() {
 	}
 	m.reads++
 	m.move(0, m.reads)
-	if m.cfg.Mode != Live || m.resting || m.dumped || m.Passed() {
+	if m.cfg.Mode != Live || m.resting || m.dumped || m.Passed() || m.behind() {
 		return
 	}
 	if lag := m.cfg.Tail.Now() - m.hostMs; max(lag, -lag) > abi.MaxLagMs { // negative: it was set back

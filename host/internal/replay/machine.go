@@ -117,6 +117,7 @@ type Machine struct {
 	attributes attributes
 	markers    markers
 	beyond     bool // the guest has passed its last wait (Config.Rested)
+	loaded     int  // entries when the guest began
 	position   store.Seq
 
 	inBody     bool
@@ -197,6 +198,7 @@ func New(cfg Config) *Machine {
 		return m
 	}
 	m.refresh()
+	m.loaded = len(m.entries)
 	m.begins()
 	m.handles = make([]handle, 0, len(m.entries)/2+1) // most have a call and a delivery
 	return m
@@ -250,6 +252,20 @@ func (m *Machine) Passed() bool {
 		return false
 	}
 	return m.cfg.Rested > 0 && !m.beyond || m.nextCall() != nil
+}
+
+// behind reports whether an earlier instance of the guest took deliveries that this one has yet to take. It must not see the present
+// time before: the clock of a poll that came due then would not be awaited. Entry 0 of a copy says how many there are. After a retry,
+// when the last wait is unknown, any delivery may be one.
+func (m *Machine) behind() bool {
+	switch {
+	case m.cfg.Rested > 0 || m.beyond: // see Passed
+		return false
+	case m.cfg.Started.Copied > 0:
+		return m.consumed < m.cfg.Started.Taken
+	}
+	m.skipOver()
+	return m.delPos < m.loaded
 }
 
 // RunID returns the id of the run.

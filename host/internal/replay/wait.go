@@ -217,9 +217,7 @@ func (m *Machine) Dump() bool {
 // next returns the index of the first delivery in journal order that the waiting guest takes, or -1. It depends only on the
 // order of the journal and on what this guest started, took and withdrew.
 func (m *Machine) next() int {
-	for m.delPos < len(m.entries) && m.over(m.delPos) {
-		m.delPos++
-	}
+	m.skipOver()
 	s := &m.suspension
 	picky := s.Poll && !s.Events || !s.Poll && len(s.Awaited) > 0 // it may leave many deliveries untaken
 	passed := 0
@@ -249,6 +247,13 @@ func (m *Machine) next() int {
 	return -1
 }
 
+// skipOver moves delPos to the first delivery that the guest may still take.
+func (m *Machine) skipOver() {
+	for m.delPos < len(m.entries) && m.over(m.delPos) {
+		m.delPos++
+	}
+}
+
 // over reports whether the entry at i is not a delivery, or the guest took it or can never take it.
 func (m *Machine) over(i int) bool {
 	e := &m.entries[i]
@@ -265,7 +270,7 @@ func (m *Machine) over(i int) bool {
 func (m *Machine) take(i int) *store.Entry {
 	e := &m.entries[i]
 	m.consumed++
-	m.beyond = m.beyond || i >= int(m.cfg.Rested)
+	m.beyond = m.beyond || m.cfg.Rested > 0 && i >= int(m.cfg.Rested)
 	m.position = max(m.position, e.Seq)
 	m.reads, m.resting = 0, false
 	if e.Kind == store.KindClock && !e.Skipped {

@@ -14,7 +14,7 @@ func TestCancelIsToldOnce(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		j := &journal.Journal{}
 		for _, e := range []store.Entry{journal.Started{RunID: "r", Workflow: "w", Seed: make([]byte, seedBytes), Policy: abi.CancelCooperative,
-			Copied: 2, Signalled: true}.Entry(nil),
+			Copied: 2, Taken: 1, Signalled: true}.Entry(nil),
 			{Kind: store.KindActivated}, {Kind: store.KindCancel}} {
 			if _, err := j.Append(e, 1000); err != nil {
 				t.Fatal(err)
@@ -34,7 +34,7 @@ func TestCancelIsToldOnce(t *testing.T) {
 			if next.CancelUnixMs() == 0 {
 				t.Errorf("told %v: iteration %d knows nothing of the cancel", told, n+1)
 			}
-			if s := next.Started(); s.Copied != 0 || s.Signalled {
+			if s := next.Started(); s.Copied != 0 || s.Taken != 0 || s.Signalled {
 				t.Errorf("iteration %d begins with what iteration 0 began with: %+v", n+1, s)
 			}
 			j = next

@@ -7,6 +7,7 @@ import (
 
 // Copy is what a restarted run takes over from the original run.
 type Copy struct {
+	Taken   uint64          // deliveries that the workflow had taken before the first call that is made again
 	Started journal.Started // of the original iteration
 	Entries []store.Entry   // after entry 0
 }
@@ -21,7 +22,7 @@ func (c *Copy) begin(started *journal.Started, now int64) int64 {
 	started.Iteration = o.Iteration // random numbers depend on the iteration
 	started.First = o.Iteration
 	started.Policy, started.CancelMs, started.Output, started.Attributes = o.Policy, o.CancelMs, o.Output, o.Attributes
-	started.Memo, started.Copied = o.Memo, len(c.Entries)
+	started.Memo, started.Copied, started.Taken = o.Memo, len(c.Entries), c.Taken
 	if len(c.Entries) > 0 && o.Signalled { // the signal is the first copied entry
 		started.Signalled = true
 	}

@@ -59,6 +59,7 @@ func NewPlan(j *journal.Journal, name string) (*Plan, error) {
 		}
 		p.Undone = j.UndoneBefore(store.Seq(cut))
 		fates = p.Copy.upTo(j, cut)
+		p.Copy.Taken = entries[cut].Consumed
 	} else if j.Started().Iteration > 0 {
 		p.Copy.movedOver(entries)
 	}

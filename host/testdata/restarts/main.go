@@ -108,6 +108,20 @@ func (p *performance) one(ctx context.Context, o Op) (string, error) {
 			return "", err
 		}
 		return "started", workflow.Sleep(ctx, o.Name+" and a nap", time.Millisecond)
+	case "timer": // which is open while the program goes on, and ticks if it has an id
+		d := time.Duration(o.MS) * time.Millisecond
+		if o.ID != "" {
+			go func() {
+				for range 5 {
+					time.Sleep(d)
+				}
+			}()
+			return "ticks", nil
+		}
+		_ = time.AfterFunc(d, func() {})
+		return "runs", nil
+	case "fail":
+		return "", errors.New(o.Name)
 	case "emit":
 		_, _ = workflow.Emit(ctx, "out", o.Name)
 		return "", workflow.SetAttribute(ctx, "last", o.Name)
