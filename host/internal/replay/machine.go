@@ -254,9 +254,10 @@ func (m *Machine) Passed() bool {
 	return m.cfg.Rested > 0 && !m.beyond || m.nextCall() != nil
 }
 
-// behind reports whether an earlier instance of the guest took deliveries that this one has yet to take. It must not see the present
-// time before: the clock of a poll that came due then would not be awaited. Entry 0 of a copy says how many there are. After a retry,
-// when the last wait is unknown, any delivery may be one.
+// behind reports whether an earlier instance of the guest took deliveries that this one has yet to take. The guest must not see
+// the present time before it has taken them: a timer that rang between two of them would be over at once, and the guest would not
+// wait for its Clock entry. Entry 0 of a copy says how many there are. After a retry the last wait is unknown, and any delivery
+// may be one of them.
 func (m *Machine) behind() bool {
 	switch {
 	case m.cfg.Rested > 0 || m.beyond: // see Passed

@@ -108,18 +108,8 @@ func (p *performance) one(ctx context.Context, o Op) (string, error) {
 			return "", err
 		}
 		return "started", workflow.Sleep(ctx, o.Name+" and a nap", time.Millisecond)
-	case "timer": // which is open while the program goes on, and ticks if it has an id
-		d := time.Duration(o.MS) * time.Millisecond
-		if o.ID != "" {
-			go func() {
-				for range 5 {
-					time.Sleep(d)
-				}
-			}()
-			return "ticks", nil
-		}
-		_ = time.AfterFunc(d, func() {})
-		return "runs", nil
+	case "timer":
+		return p.timer(o)
 	case "fail":
 		return "", errors.New(o.Name)
 	case "emit":
@@ -143,6 +133,21 @@ func (p *performance) one(ctx context.Context, o Op) (string, error) {
 		return p.race(ctx, o)
 	}
 	return "", fmt.Errorf("there is no %q", o.Do)
+}
+
+// timer starts a timer that is open while the program goes on, and ticks if it has an id.
+func (p *performance) timer(o Op) (string, error) {
+	d := time.Duration(o.MS) * time.Millisecond
+	if o.ID == "" {
+		_ = time.AfterFunc(d, func() {})
+		return "runs", nil
+	}
+	go func() {
+		for range 5 {
+			time.Sleep(d)
+		}
+	}()
+	return "ticks", nil
 }
 
 func (p *performance) receive(ctx context.Context, o Op) (string, error) {
