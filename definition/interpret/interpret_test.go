@@ -348,7 +348,8 @@ func TestDagNats(t *testing.T) {
 			{"id":"c","task":"echo","depends_on":["b"]},{"id":"d","task":"echo","depends_on":["a"],"skip_if":{"step_id":"a","field":"n","op":"==","value":"x"}},
 			{"id":"e","task":"echo","depends_on":["a"],"skip_if":{"step_id":"a","field":"no","op":"!=","value":true}}]}`, `{"n":3}`, `{"c":null,"d":{"n":3},"e":{"n":3}}`, 0, ""},
 	} {
-		got, took, calls, _ := do(t, c.text, c.input, map[time.Duration]string{time.Minute: `paid {"a":1}`})
+		// No definition ends at this time, as a signal to a run that has ended is an error.
+		got, took, calls, _ := do(t, c.text, c.input, map[time.Duration]string{45 * time.Second: `paid {"a":1}`})
 		if !strings.Contains(got, c.want) || took != c.took {
 			t.Errorf("%.60s: %s in %v, want %s in %v", c.text, got, took, c.want, c.took)
 		}
