@@ -10,9 +10,9 @@ import (
 	"github.com/wfhost/wfhost/host/internal/datadir"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/runtime"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/host/internal/wasm/validate"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/backup"
@@ -105,7 +105,7 @@ func translate(err error) error {
 		{store.ErrFenced, ErrFenced},
 		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
 		{store.ErrCopy, ErrCopy}, {store.ErrKey, ErrKey}, {backup.ErrPlace, ErrInvalid},
-		{archive.ErrInvalid, ErrInvalid}, {partition.ErrNotOwned, ErrFenced},
+		{archive.ErrInvalid, ErrInvalid}, {shard.ErrNotOwned, ErrFenced},
 		{runtime.ErrReleased, ErrFenced},
 	} {
 		if errors.Is(err, pair.inner) {

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/limit"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/schedule"
-	"github.com/wfhost/wfhost/host/internal/wake"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -239,7 +239,7 @@ func (h *Host) closeKeepers() {
 }
 
 // Due processes a schedule or a queue that is due.
-func (k *keepers) Due(key wake.Key, done func()) {
+func (k *keepers) Due(key shard.TimerKey, done func()) {
 	if key.Kind == store.WakeLimit {
 		k.gate.Due(key.Run, done)
 		return
@@ -263,7 +263,7 @@ func (h *gatekeeper) Owned(p store.PartitionID) store.Partition { return h.rt.Pa
 
 // Arm sets the wake of a queue.
 func (h *gatekeeper) Arm(queue store.RunKey, wakeMs int64, err error) {
-	h.rt.Partitions.Arm(wake.Key{Kind: store.WakeLimit, Run: queue}, wakeMs, err)
+	h.rt.Partitions.Arm(shard.TimerKey{Kind: store.WakeLimit, Run: queue}, wakeMs, err)
 }
 
 // Kick starts reading the inbox of a partition.

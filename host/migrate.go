@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/check"
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -167,7 +167,7 @@ func (s *scope) goOn(ctx context.Context, key store.RunKey, r *check.Result, to 
 func asReason(c *RunCheck, err error) error {
 	_, own := errors.AsType[*abi.Error](err) // its journal has no room
 	for _, e := range []error{run.ErrTerminal, run.ErrIllegal, run.ErrAside, store.ErrFenced, store.ErrCorrupt, store.ErrVersion,
-		partition.ErrNotOwned} {
+		shard.ErrNotOwned} {
 		own = own || errors.Is(err, e)
 	}
 	if !own {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/progress"
 	"github.com/wfhost/wfhost/host/internal/remote"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
@@ -52,7 +52,7 @@ func Heartbeat(ctx context.Context, details any) error {
 func (h *Host) newProgress() *progress.Keeper {
 	return progress.New(h.cfg.Clock, func(a handler.Attempt, details []byte) error {
 		_, err := h.rt.Runs.Change(context.Background(), a.Run, run.Amend{Make: progress.Entry(a, details), Beside: true})
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, partition.ErrNotOwned) {
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, shard.ErrNotOwned) {
 			return nil // the run was deleted, or another host owns it
 		}
 		return err

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -59,7 +59,7 @@ func (h *Host) rereadRun(ctx context.Context, key store.RunKey) {
 	switch err := h.rt.Runs.Reread(ctx, key); {
 	case err == nil:
 		h.cfg.Logger.Info("a run goes on that an earlier release could not read", "run", key.ID)
-	case errors.Is(err, partition.ErrNotOwned), errors.Is(err, store.ErrVersion):
+	case errors.Is(err, shard.ErrNotOwned), errors.Is(err, store.ErrVersion):
 	default:
 		h.cfg.Logger.Warn("a run cannot go on that an earlier release could not read", "run", key.ID, "cause", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/limit"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/schedule"
-	"github.com/wfhost/wfhost/host/internal/wake"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -458,7 +458,7 @@ func (h *scheduler) Owned(p store.PartitionID) store.Partition { return h.rt.Par
 
 // Arm sets the wake of a schedule.
 func (h *scheduler) Arm(key store.RunKey, wakeMs int64, err error) {
-	h.rt.Partitions.Arm(wake.Key{Kind: store.WakeSchedule, Run: key}, wakeMs, err)
+	h.rt.Partitions.Arm(shard.TimerKey{Kind: store.WakeSchedule, Run: key}, wakeMs, err)
 }
 
 // StoreFailed stops the host.

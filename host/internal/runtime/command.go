@@ -6,14 +6,14 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/writer"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
 // courier executes commands that need more than the receiving run.
 type courier struct {
 	store    store.Store
-	writers  writer.Set
+	writers  shard.Writers
 	versions *module.Versions
 	random   func(p []byte)
 	keepers  Keepers

@@ -13,14 +13,14 @@ import (
 	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/wake"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
 // Keepers process schedules and the queues of limits: see schedule.Keeper and gate.Keeper. They report the next wake by
 // Partitions.Arm.
 type Keepers interface {
-	Due(k wake.Key, done func())
+	Due(k shard.TimerKey, done func())
 	Changed(ctx context.Context, schedule store.RunKey, run string) error
 	Limit(ctx context.Context, n *run.NewRun) error
 	Take(ctx context.Context, owned store.Partition, cmd store.Command) error

@@ -7,14 +7,12 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/actor"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/host/internal/step"
-	"github.com/wfhost/wfhost/host/internal/writer"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -22,7 +20,7 @@ import (
 // their events to the shard.
 type desk struct {
 	life     *life
-	writer   *writer.Writer
+	writer   *shard.Writer
 	guests   *guest.Runner
 	handlers *handler.Registry
 	clock    clock.Clock
@@ -30,9 +28,9 @@ type desk struct {
 }
 
 // Activate requests a guest for a run.
-func (d *desk) Activate(l *run.Lease, c partition.Class) {
+func (d *desk) Activate(l *run.Lease, c shard.Class) {
 	class := guest.Woken
-	if c == partition.ClassStart {
+	if c == shard.ClassStart {
 		class = guest.Starting
 	}
 	d.life.activity.Begin()
@@ -98,7 +96,7 @@ func (d *desk) Drop(a *run.Attempt) {
 
 // Guest posts an event of a guest to the shard.
 func (d *desk) Guest(l *run.Lease, ev run.Event) {
-	d.writer.Post(func(s *partition.Shard, now int64) { // a closed writer has halted the guest
+	d.writer.Post(func(s *shard.Shard, now int64) { // a closed writer has halted the guest
 		if e, ok := ev.(run.BodyEnds); ok {
 			d.attemptEnded(e.Attempt, e.Outcome)
 		}
@@ -111,20 +109,20 @@ func (d *desk) Guest(l *run.Lease, ev run.Event) {
 
 // Ready posts GuestReady to the shard, ahead of its mail.
 func (d *desk) Ready(l *run.Lease) {
-	d.writer.Next(func(s *partition.Shard, now int64) { s.Guest(now, l, run.GuestReady{Lease: l}) })
+	d.writer.Next(func(s *shard.Shard, now int64) { s.Guest(now, l, run.GuestReady{Lease: l}) })
 }
 
 // Inside posts an event of a run to the shard.
 func (d *desk) Inside(key store.RunKey, ev run.Event) { d.inside(key, ev, nil) }
 
-func (d *desk) inside(key store.RunKey, ev run.Event, reply partition.Reply) {
-	if !d.writer.Post(func(s *partition.Shard, now int64) {
+func (d *desk) inside(key store.RunKey, ev run.Event, reply shard.Reply) {
+	if !d.writer.Post(func(s *shard.Shard, now int64) {
 		if e, ok := ev.(run.AttemptEnds); ok {
 			d.attemptEnded(e.Attempt, e.Outcome)
 		}
 		s.Inside(now, key, ev, reply)
 	}) {
-		actor.Mail{Reply: reply}.Refuse(ErrClosed) // and the run is lost
+		shard.Envelope{Reply: reply}.Refuse(ErrClosed) // and the run is lost
 	}
 }
 
@@ -172,16 +170,16 @@ func (p *performance) end(out step.Outcome) { p.endWith(out, nil) }
 
 // endWith is like end and calls r, unless it is nil, when the outcome is durable or is known not to be recorded.
 func (p *performance) endWith(out step.Outcome, r handler.Reply) {
-	var reply partition.Reply
+	var reply shard.Reply
 	if r != nil {
 		reply = func(a run.Answer, err error) { r(a.Changed, err) }
 	}
 	if !p.pulse.End(&p.desk.life.activity) {
-		actor.Mail{Reply: reply}.Refuse(nil)
+		shard.Envelope{Reply: reply}.Refuse(nil)
 		return
 	}
 	if out.Err != nil && p.desk.life.ctx.Err() != nil { // stopped by the host; the attempt is repeated after the next start
-		actor.Mail{Reply: reply}.Refuse(ErrClosed)
+		shard.Envelope{Reply: reply}.Refuse(ErrClosed)
 	} else {
 		p.desk.inside(p.a.Run.Run, run.AttemptEnds{Attempt: p.a, Outcome: out}, reply)
 	}

@@ -5,18 +5,17 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/guest"
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/host/internal/step"
-	"github.com/wfhost/wfhost/host/internal/writer"
 )
 
 // TestBodiesLeaveNoContext: an attempt that has ended leaves nothing behind.
 func TestBodiesLeaveNoContext(t *testing.T) {
 	l := newLife(t.Context())
-	w := writer.New(writer.Config{Clock: clock.System(), Activity: &l.activity, Commits: 1,
-		Commit: func(*partition.Batch) error { return nil }})
-	w.Start(partition.NewShard(nil, partition.Limits{Busy: 1, Commits: 1}, func(string) bool { return true }))
+	w := shard.NewWriter(shard.WriterConfig{Clock: clock.System(), Activity: &l.activity, Commits: 1,
+		Commit: func(*shard.Batch) error { return nil }})
+	w.Start(shard.New(nil, shard.Limits{Woken: 1, Commits: 1}, func(string) bool { return true }))
 	defer w.Close()
 	g := guest.NewRunner(guest.Config{Clock: clock.System(), Instances: 1})
 	g.Close() // so that Perform returns at once, as one that has ended
@@ -24,7 +23,7 @@ func TestBodiesLeaveNoContext(t *testing.T) {
 	a := &run.Attempt{Try: step.Try{Name: "body", Handle: 1}}
 	d.Start(a) // performed in an instance of its own
 	l.wg.Wait()
-	w.Do(func(*partition.Shard, int64) {}) // which comes behind its end
+	w.Do(func(*shard.Shard, int64) {}) // which comes behind its end
 	if a.Performer.(*performance).ctx.Err() == nil {
 		t.Error("the context of an attempt that has ended hangs on that of the runtime")
 	}

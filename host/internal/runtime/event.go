@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/host/internal/note"
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/report"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/host/internal/watch"
 	"github.com/wfhost/wfhost/store"
 )
@@ -54,7 +53,7 @@ type reporter struct {
 }
 
 // batch reports a group commit.
-func (r *reporter) batch(b *partition.Batch, took time.Duration, err error) {
+func (r *reporter) batch(b *shard.Batch, took time.Duration, err error) {
 	if f := r.events.Batch; f != nil {
 		f(b.Len(), b.Bytes, took, err)
 	}
@@ -81,54 +80,54 @@ func (r *reporter) Durable(c *store.RunCommit) {
 	}
 }
 
-// Note logs what happened to a run, and reports it.
-func (r *reporter) Note(n note.Note) {
+// Report logs a report of a shard, and passes it to Events.
+func (r *reporter) Report(n shard.Report) {
 	log, e := r.logger, &r.events
 	switch n.Kind {
-	case note.Wake:
+	case shard.ReportWake:
 		if e.Wake != nil {
 			e.Wake(n.Run, n.LateMs)
 		}
-	case note.Stuck:
+	case shard.ReportStuck:
 		if e.Stuck != nil {
 			e.Stuck(n.State)
 		}
-	case note.Fault:
+	case shard.ReportFault:
 		log.Error("activation failed in the host", "run", n.Run.ID, "workflow", n.Workflow, "cause", n.Cause)
 		if e.Fault != nil {
 			e.Fault(n.Run, n.Workflow, n.Cause)
 		}
-	case note.Long:
+	case shard.ReportLongJournal:
 		log.Warn("journal has become long, the workflow should continue as new", "run", n.Run.ID, "workflow", n.Workflow,
 			"entries", n.Count)
-	case note.Unrecorded:
+	case shard.ReportUnrecorded:
 		log.Error("outcome of a step cannot be recorded", "run", n.Run.ID, "workflow", n.Workflow, "cause", n.Cause)
-	case note.Unreadable:
+	case shard.ReportUnreadable:
 		if errors.Is(n.Cause, store.ErrVersion) {
 			r.unreadable.Store(n.Run, n.Cause.Error())
 		}
 		if r.life.usable() == nil {
 			log.Error("run cannot be read", "run", n.Run.ID, "cause", n.Cause)
 		}
-	case note.Refused:
+	case shard.ReportRefused:
 		log.Error("the store has refused what happened to a run", "run", n.Run.ID, "cause", n.Cause)
-	case note.Command:
+	case shard.ReportCommand:
 		if r.life.usable() == nil {
 			log.Error("command cannot be taken in, it is tried again", "run", n.Run.ID, "partition", n.Partition, "cause", n.Cause)
 		}
-	case note.Damaged:
+	case shard.ReportDamaged:
 		log.Error("a command is damaged, and stays in the inbox", "partition", n.Partition, "cause", n.Cause)
-	case note.Inbox:
+	case shard.ReportInbox:
 		if r.life.usable() == nil {
 			log.Error("inbox cannot be read, it is tried again", "partition", n.Partition, "cause", n.Cause)
 		}
-	case note.Index:
+	case shard.ReportIndex:
 		if r.life.usable() == nil {
 			log.Error("wake index cannot be read, it is tried again", "partition", n.Partition, "cause", n.Cause)
 		}
-	case note.Lost:
+	case shard.ReportLost:
 		r.lost(n)
-	case note.Acquired:
+	case shard.ReportAcquired:
 		r.partitions.count.Add(1)
 		if e.Acquired != nil {
 			e.Acquired(n.Partition)
@@ -136,7 +135,7 @@ func (r *reporter) Note(n note.Note) {
 	}
 }
 
-func (r *reporter) lost(n note.Note) {
+func (r *reporter) lost(n shard.Report) {
 	r.partitions.count.Add(-1)
 	if errors.Is(n.Cause, ErrClosed) {
 		return

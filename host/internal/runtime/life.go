@@ -7,7 +7,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/errand"
 	"github.com/wfhost/wfhost/host/internal/guest"
-	"github.com/wfhost/wfhost/host/internal/writer"
+	"github.com/wfhost/wfhost/host/internal/shard"
 )
 
 // ErrClosed: the runtime is closing and accepts no more work.
@@ -19,7 +19,7 @@ var budgetClock = clock.System()
 // life is the lifecycle of a runtime, which is usable until it is closed or the store fails. It also tracks the runtime's
 // goroutines.
 type life struct {
-	activity writer.Activity
+	activity shard.Activity
 	ctx      context.Context //nolint:containedctx // it ends when the runtime is closed
 	cancel   context.CancelCauseFunc
 	wg       sync.WaitGroup // goroutines for I/O and attempts; Close waits for it

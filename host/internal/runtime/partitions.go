@@ -9,9 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wfhost/wfhost/host/internal/partition"
-	"github.com/wfhost/wfhost/host/internal/wake"
-	"github.com/wfhost/wfhost/host/internal/writer"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -19,7 +17,7 @@ import (
 type Partitions struct {
 	life    *life
 	store   store.Store
-	writers writer.Set
+	writers shard.Writers
 	logger  *slog.Logger
 	owner   string       // name of this host, for people
 	count   atomic.Int32 // number of owned partitions
@@ -62,7 +60,7 @@ func (ps *Partitions) acquire(ctx context.Context, id store.PartitionID, again b
 	if err != nil {
 		return fmt.Errorf("acquire partition %d: %w", id, err)
 	}
-	if !ps.writers.Of(id).Do(func(s *partition.Shard, _ int64) {
+	if !ps.writers.Of(id).Do(func(s *shard.Shard, _ int64) {
 		if p := s.Partition(id); p != nil {
 			s.Lose(p, store.ErrFenced) // fenced by our own new epoch
 		}
@@ -102,7 +100,7 @@ func (ps *Partitions) Release(ctx context.Context, ids ...store.PartitionID) err
 		ps.released[id] = true
 		var owned store.Partition
 		var err error
-		if !ps.writers.Of(id).Do(func(s *partition.Shard, _ int64) {
+		if !ps.writers.Of(id).Do(func(s *shard.Shard, _ int64) {
 			if p := s.Partition(id); p != nil {
 				owned = p.Owned
 				s.Lose(p, ErrReleased)
@@ -123,9 +121,9 @@ func (ps *Partitions) Release(ctx context.Context, ids ...store.PartitionID) err
 var ErrReleased = errors.New("this host has released the partition")
 
 // Arm sets the timer of a schedule or queue: see partition.Partition.Arm. With store.ErrFenced the host loses the partition.
-func (ps *Partitions) Arm(k wake.Key, wakeMs int64, err error) {
+func (ps *Partitions) Arm(k shard.TimerKey, wakeMs int64, err error) {
 	id := k.Run.Partition()
-	ps.writers.Of(id).Post(func(s *partition.Shard, now int64) {
+	ps.writers.Of(id).Post(func(s *shard.Shard, now int64) {
 		if p := s.Partition(id); p != nil && errors.Is(err, store.ErrFenced) {
 			s.Lose(p, err)
 		} else if p != nil {
@@ -136,7 +134,7 @@ func (ps *Partitions) Arm(k wake.Key, wakeMs int64, err error) {
 
 // Get returns the store's handle of a partition, nil if this host does not own the partition.
 func (ps *Partitions) Get(id store.PartitionID) (owned store.Partition) {
-	ps.writers.Of(id).Do(func(s *partition.Shard, _ int64) { // not called if the writer is closed
+	ps.writers.Of(id).Do(func(s *shard.Shard, _ int64) { // not called if the writer is closed
 		if p := s.Partition(id); p != nil {
 			owned = p.Owned
 		}
@@ -153,7 +151,7 @@ func (ps *Partitions) CheckOwned(key store.RunKey) error {
 		return err
 	}
 	if ps.Get(key.Partition()) == nil {
-		return fmt.Errorf("run %q: %w", key.ID, partition.ErrNotOwned)
+		return fmt.Errorf("run %q: %w", key.ID, shard.ErrNotOwned)
 	}
 	return nil
 }
@@ -186,7 +184,7 @@ func (ps *Partitions) watchInboxes() {
 
 // Owned returns the partitions that this host owns, ascending within each writer.
 func (ps *Partitions) Owned() (ids []store.PartitionID) {
-	ps.writers.Do(func(s *partition.Shard, _ int64) { // not called for closed writers
+	ps.writers.Do(func(s *shard.Shard, _ int64) { // not called for closed writers
 		for _, p := range s.Partitions() {
 			ids = append(ids, p.ID)
 		}

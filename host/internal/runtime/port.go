@@ -7,11 +7,9 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/errand"
 	"github.com/wfhost/wfhost/host/internal/leap"
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/wake"
-	"github.com/wfhost/wfhost/host/internal/writer"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -22,19 +20,19 @@ type port struct {
 
 	life       *life
 	store      store.Store
-	writers    writer.Set
+	writers    shard.Writers
 	partitions *Partitions
 	courier    *courier
-	writer     *writer.Writer         // of the shard
+	writer     *shard.Writer          // of the shard
 	handled    func(name string) bool // reports whether a handler is registered
 	journals   *room.Budget
 	clocks     *leap.Clocks
 }
 
 // Load reads a run. If the store remembers that the id is unused, Load needs no goroutine.
-func (p *port) Load(of *partition.Partition, key store.RunKey) {
+func (p *port) Load(of *shard.Partition, key store.RunKey) {
 	if s, ok := p.store.(store.Remembering); ok && s.Absent(key) {
-		p.writer.Next(func(s *partition.Shard, now int64) { s.Loaded(now, of, key, nil, nil, store.ErrNotFound) })
+		p.writer.Next(func(s *shard.Shard, now int64) { s.Loaded(now, of, key, nil, nil, store.ErrNotFound) })
 		return
 	}
 	p.life.reads.Go(uint32(key.Namespace), func(e *errand.Errand) {
@@ -58,7 +56,7 @@ func (p *port) Load(of *partition.Partition, key store.RunKey) {
 				known = &st
 			}
 		}
-		p.writer.Post(func(s *partition.Shard, now int64) { s.Loaded(now, of, key, r, known, err) })
+		p.writer.Post(func(s *shard.Shard, now int64) { s.Loaded(now, of, key, r, known, err) })
 	})
 }
 
@@ -66,26 +64,26 @@ func (p *port) Load(of *partition.Partition, key store.RunKey) {
 func (p *port) Forgot(key store.RunKey) { p.journals.Forget(key) }
 
 // Due reads wakes.
-func (p *port) Due(of *partition.Partition, after store.WakeKey, until int64, limit int) {
+func (p *port) Due(of *shard.Partition, after store.WakeKey, until int64, limit int) {
 	p.life.background(func() {
-		wakes, more, first, err := wake.Find(p.life.ctx, of.Owned, after, until, limit)
-		p.writer.Post(func(s *partition.Shard, now int64) { s.DueRead(now, of, wakes, more, first, err) })
+		wakes, more, first, err := shard.FindWakes(p.life.ctx, of.Owned, after, until, limit)
+		p.writer.Post(func(s *shard.Shard, now int64) { s.DueRead(now, of, wakes, more, first, err) })
 	})
 }
 
 // Ahead seeks runs that began to wait while the clock showed more than now. It reads one state per wake, which takes some
 // seconds for a million wakes. Unless the clock was set back just now, it searches one partition at a time, to leave the disk
 // to a host that is starting.
-func (p *port) Ahead(of *partition.Partition, unixMs int64, wasSet bool) {
+func (p *port) Ahead(of *shard.Partition, unixMs int64, wasSet bool) {
 	p.life.background(func() {
 		if !wasSet {
 			p.life.seeking.Lock()
 			defer p.life.seeking.Unlock()
 		}
 		post := func(keys []store.RunKey, err error) {
-			p.writer.Post(func(s *partition.Shard, now int64) { s.AheadRead(now, of, keys, err) })
+			p.writer.Post(func(s *shard.Shard, now int64) { s.AheadRead(now, of, keys, err) })
 		}
-		err := wake.FindAhead(p.life.ctx, of.Owned, p.store, unixMs, func(keys []store.RunKey) { post(keys, nil) })
+		err := shard.FindWakesAhead(p.life.ctx, of.Owned, p.store, unixMs, func(keys []store.RunKey) { post(keys, nil) })
 		if err != nil && !errors.Is(err, store.ErrClosed) && p.life.ctx.Err() == nil {
 			post(nil, err)
 		}
@@ -93,22 +91,22 @@ func (p *port) Ahead(of *partition.Partition, unixMs int64, wasSet bool) {
 }
 
 // Inbox reads commands.
-func (p *port) Inbox(of *partition.Partition, after store.CommandSeq, limit int) {
+func (p *port) Inbox(of *shard.Partition, after store.CommandSeq, limit int) {
 	p.life.background(func() {
 		cmds, err := of.Owned.Commands(p.life.ctx, after, limit)
-		p.writer.Post(func(s *partition.Shard, now int64) { s.InboxRead(now, of, cmds, err) })
+		p.writer.Post(func(s *shard.Shard, now int64) { s.InboxRead(now, of, cmds, err) })
 	})
 }
 
 // Carry executes a command. Starts of children use the pool life.starts.
-func (p *port) Carry(of *partition.Partition, cmd store.Command, m run.Message) {
+func (p *port) Carry(of *shard.Partition, cmd store.Command, m run.Message) {
 	carry := func(e *errand.Errand) {
 		start, free, err := p.courier.carry(p.life.ctx, of.Owned, cmd, m)
 		if free != nil {
 			done, release := free, e.Keep(errand.LongestStart)
 			free = func() { done(); release() }
 		}
-		if !p.writer.Post(func(s *partition.Shard, now int64) { s.Carried(now, of, cmd.To, start, free, err) }) && free != nil {
+		if !p.writer.Post(func(s *shard.Shard, now int64) { s.Carried(now, of, cmd.To, start, free, err) }) && free != nil {
 			free()
 		}
 	}
@@ -120,21 +118,21 @@ func (p *port) Carry(of *partition.Partition, cmd store.Command, m run.Message) 
 }
 
 // Refuse removes a command that no run takes from the inbox, and answers it.
-func (p *port) Refuse(of *partition.Partition, cmd store.Command, answer *store.Command) {
+func (p *port) Refuse(of *shard.Partition, cmd store.Command, answer *store.Command) {
 	p.life.background(func() {
 		err := p.courier.answerAndDiscard(p.life.ctx, of.Owned, cmd, answer)
-		p.writer.Post(func(s *partition.Shard, now int64) { s.Carried(now, of, cmd.To, nil, nil, err) })
+		p.writer.Post(func(s *shard.Shard, now int64) { s.Carried(now, of, cmd.To, nil, nil, err) })
 	})
 }
 
 // Ring processes a schedule or queue.
-func (p *port) Ring(k wake.Key) {
+func (p *port) Ring(k shard.TimerKey) {
 	p.life.activity.Begin()
 	p.courier.keepers.Due(k, p.life.activity.Done)
 }
 
 // Acquire acquires a partition again, until it succeeds or the host stops.
-func (p *port) Acquire(lost *partition.Partition) {
+func (p *port) Acquire(lost *shard.Partition) {
 	if p.life.usable() != nil {
 		return
 	}
@@ -144,7 +142,7 @@ func (p *port) Acquire(lost *partition.Partition) {
 // After calls f on the shard's goroutine after d of real time.
 func (p *port) After(d time.Duration, f func(now int64)) (stop func()) {
 	return clock.AfterFunc(budgetClock, d, func() {
-		p.writer.Post(func(_ *partition.Shard, now int64) { f(now) }) // a closed writer drops it
+		p.writer.Post(func(_ *shard.Shard, now int64) { f(now) }) // a closed writer drops it
 	})
 }
 

@@ -10,9 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/leap"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/writer"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -22,7 +21,7 @@ type Runs struct {
 	Clocks leap.Clocks // of runs whose sleeps are skipped
 
 	store    store.Store
-	writers  writer.Set
+	writers  shard.Writers
 	guests   *guest.Runner
 	versions *module.Versions
 	random   func(p []byte)
@@ -45,7 +44,7 @@ func (r *Runs) callHeld(ctx context.Context, key store.RunKey, ev run.Event, fre
 	c, answer := make(chan error, 1), new(run.Answer)
 	told := sync.OnceFunc(free)
 	err := errors.Join(r.life.usable(), r.refuse())
-	if err == nil && !r.writers.Of(key.Partition()).Post(func(s *partition.Shard, now int64) {
+	if err == nil && !r.writers.Of(key.Partition()).Post(func(s *shard.Shard, now int64) {
 		s.Deliver(now, key, ev, func(a run.Answer, err error) {
 			told()
 			*answer = a
@@ -164,7 +163,7 @@ func (r *Runs) State(ctx context.Context, key store.RunKey) (store.RunState, err
 	if err != nil || st.Status.Terminal() || st.Status.Attention() {
 		return st, err
 	}
-	r.writers.Of(key.Partition()).Do(func(s *partition.Shard, _ int64) { // not called if the writer is closed
+	r.writers.Of(key.Partition()).Do(func(s *shard.Shard, _ int64) { // not called if the writer is closed
 		if s.Running(key) {
 			st.Status, st.Reason = store.Running, ""
 		}

@@ -24,9 +24,8 @@ import (
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/host/internal/watch"
-	"github.com/wfhost/wfhost/host/internal/writer"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -62,7 +61,7 @@ type Runtime struct {
 
 	cfg      Config
 	life     *life
-	writers  writer.Set
+	writers  shard.Writers
 	guests   *guest.Runner
 	handlers *handler.Registry
 	reporter *reporter
@@ -81,7 +80,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	rt.Checks = check.New(check.Config{Guests: rt.guests, Store: cfg.Store, Journals: cfg.Journals, Fuel: cfg.Fuel, CPU: cfg.CPU,
 		HostCalls: cfg.HostCalls, OnWait: cfg.Events.Waits, OnVerify: cfg.Events.Replay})
 	for range min(goruntime.GOMAXPROCS(0), maxShards) {
-		rt.writers = append(rt.writers, writer.New(writer.Config{Clock: cfg.Clock, Activity: &l.activity, Commits: maxCommits,
+		rt.writers = append(rt.writers, shard.NewWriter(shard.WriterConfig{Clock: cfg.Clock, Activity: &l.activity, Commits: maxCommits,
 			Commit: rt.commit}))
 	}
 	rt.Versions = &module.Versions{Usable: l.usable, Store: cfg.Store, Guests: rt.guests}
@@ -111,12 +110,12 @@ func (rt *Runtime) owes(of store.NamespaceID) bool {
 }
 
 // QuotasChanged makes each writer check again which runs its quotas hold back.
-func (rt *Runtime) QuotasChanged() { rt.writers.Post(func(*partition.Shard, int64) {}) }
+func (rt *Runtime) QuotasChanged() { rt.writers.Post(func(*shard.Shard, int64) {}) }
 
 // startWriters gives each writer a shard, and the shard a port.
 func (rt *Runtime) startWriters() {
 	n := len(rt.writers)
-	limits := partition.Limits{Busy: busyRuns, Starts: max(maxStarts/n, 1), StartBytes: startBytes / int64(n),
+	limits := shard.Limits{Woken: busyRuns, Starts: max(maxStarts/n, 1), StartBytes: startBytes / int64(n),
 		KeptBytes: keptBytes / int64(n), Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits,
 		StartLinger: rt.cfg.StartLinger, Pacer: rt.cfg.Spaces, Clock: rt.Runs.Clocks.Now}
 	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random,
@@ -128,7 +127,7 @@ func (rt *Runtime) startWriters() {
 		p := &port{desk: d, reporter: rt.reporter, life: rt.life, store: rt.cfg.Store, writers: rt.writers,
 			partitions: rt.Partitions, courier: c, writer: w, handled: handled, journals: rt.cfg.Journals,
 			clocks: &rt.Runs.Clocks}
-		w.Start(partition.NewShard(p, limits, handled))
+		w.Start(shard.New(p, limits, handled))
 	}
 }
 
@@ -145,7 +144,7 @@ func (rt *Runtime) HandleRemote(name string, m handler.Remote) {
 }
 
 func (rt *Runtime) wakeMissing(name string) {
-	rt.writers.Post(func(s *partition.Shard, now int64) { s.Handled(now, name) }) // a closed writer drops it
+	rt.writers.Post(func(s *shard.Shard, now int64) { s.Handled(now, name) }) // a closed writer drops it
 }
 
 // Run fires timers and activates runs until ctx is done. Then it drains: it starts no new guests and attempts, and waits, for at
@@ -175,7 +174,7 @@ func (rt *Runtime) Run(ctx context.Context) error {
 }
 
 func (rt *Runtime) setActive(active bool) {
-	rt.writers.Do(func(s *partition.Shard, now int64) { s.SetActive(now, active) }) // not called for closed writers
+	rt.writers.Do(func(s *shard.Shard, now int64) { s.SetActive(now, active) }) // not called for closed writers
 }
 
 const leastDrain = 10 * time.Millisecond // lets attempts that are about to end do so, and avoids a false warning
@@ -202,7 +201,7 @@ func (rt *Runtime) Close() {
 		return
 	}
 	rt.life.cancel(ErrClosed)
-	rt.writers.Do(func(s *partition.Shard, _ int64) { loseAll(s, ErrClosed) }) // not called for closed writers
+	rt.writers.Do(func(s *shard.Shard, _ int64) { loseAll(s, ErrClosed) }) // not called for closed writers
 	rt.guests.Close()
 	rt.life.wg.Wait()
 	rt.writers.Close()
@@ -210,14 +209,14 @@ func (rt *Runtime) Close() {
 	rt.life.activity.Wake()
 }
 
-func loseAll(s *partition.Shard, cause error) {
+func loseAll(s *shard.Shard, cause error) {
 	for _, p := range s.Partitions() {
 		s.Lose(p, cause)
 	}
 }
 
 // commit makes a batch durable.
-func (rt *Runtime) commit(b *partition.Batch) error {
+func (rt *Runtime) commit(b *shard.Batch) error {
 	began := budgetClock.Now()
 	err := rt.cfg.Store.Commit(context.WithoutCancel(rt.life.ctx), b.Groups)
 	rt.reporter.batch(b, budgetClock.Now().Sub(began), err)
@@ -233,7 +232,7 @@ func (rt *Runtime) Fail(err error) {
 		return
 	}
 	rt.reporter.storeFailed(err)
-	rt.writers.Post(func(s *partition.Shard, _ int64) { loseAll(s, err) })
+	rt.writers.Post(func(s *shard.Shard, _ int64) { loseAll(s, err) })
 	rt.Watchers.ChangedAll()
 }
 
@@ -242,7 +241,7 @@ func (rt *Runtime) Fail(err error) {
 func (rt *Runtime) WaitIdle(ctx context.Context) (nextUnixMs int64, ok bool, err error) {
 	unusable := func() bool { return rt.life.usable() != nil }
 	for _, w := range rt.writers {
-		w.Post(func(*partition.Shard, int64) {}) // makes the shard check whether the clock was set
+		w.Post(func(*shard.Shard, int64) {}) // makes the shard check whether the clock was set
 	}
 	for {
 		begun, err := rt.life.activity.Wait(ctx, unusable)
@@ -285,19 +284,19 @@ func (rt *Runtime) waitsForRun(ctx context.Context, dueUnixMs int64) bool {
 
 // Stats are the gauges of a runtime.
 type Stats struct {
-	partition.Stats        // of all shards
-	Instances       int    // live instances
-	Waiting         int    // guests that wait for a place
-	Partitions      int    // owned partitions
-	GuestBytes      int64  // memory charged for guests
-	Commits         uint64 // durable commits of runs since New
+	shard.Stats        // of all shards
+	Instances   int    // live instances
+	Waiting     int    // guests that wait for a place
+	Partitions  int    // owned partitions
+	GuestBytes  int64  // memory charged for guests
+	Commits     uint64 // durable commits of runs since New
 }
 
 // Stats returns the runtime's gauges.
 func (rt *Runtime) Stats() Stats {
 	n := Stats{Commits: rt.reporter.commits.Load(), Partitions: int(rt.Partitions.count.Load())}
 	n.Instances, n.Waiting, n.GuestBytes = rt.guests.Held()
-	rt.writers.Do(func(s *partition.Shard, now int64) { // not called for closed writers
+	rt.writers.Do(func(s *shard.Shard, now int64) { // not called for closed writers
 		x := s.Stats(now)
 		n.Runs, n.Timers, n.Queued, n.Commands = n.Runs+x.Runs, n.Timers+x.Timers, n.Queued+x.Queued, n.Commands+x.Commands
 		n.OverdueMs = max(n.OverdueMs, x.OverdueMs)

@@ -7,9 +7,9 @@ import (
 	"iter"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
@@ -64,7 +64,7 @@ var (
 )
 
 // Activate makes a guest.
-func (x *writer) Activate(l *run.Lease, _ partition.Class) {
+func (x *writer) Activate(l *run.Lease, _ shard.Class) {
 	x.calls++
 	a := &actor{w: x.w, x: x, lease: l, prog: x.w.byMod[l.State.Module]}
 	l.Guest = a

@@ -9,10 +9,8 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/note"
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/wake"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -32,7 +30,7 @@ type host struct {
 type writer struct {
 	w        *world
 	h        *host
-	shard    *partition.Shard
+	shard    *shard.Shard
 	mail     []func(now int64)
 	alarm    int64
 	hasAlarm bool
@@ -55,11 +53,11 @@ func (h *host) start() {
 	for i := range handlerNames {
 		h.handlers[handlerNames[i]] = w.calm || w.odds(2, 3)
 	}
-	limits := partition.Limits{Busy: w.p.busy, Starts: w.p.starts, StartBytes: 1 << 20, KeptBytes: w.p.kept, Timers: w.p.timers,
+	limits := shard.Limits{Woken: w.p.busy, Starts: w.p.starts, StartBytes: 1 << 20, KeptBytes: w.p.kept, Timers: w.p.timers,
 		Portion: w.p.portion, Commits: w.p.commits, StartLinger: 50 * time.Millisecond}
 	for range w.p.writers {
 		x := &writer{w: w, h: h, works: map[*run.Attempt]*work{}, loads: map[store.RunKey]int{}}
-		x.shard = partition.NewShard(x, limits, func(name string) bool { return h.handlers[name] })
+		x.shard = shard.New(x, limits, func(name string) bool { return h.handlers[name] })
 		h.writers = append(h.writers, x)
 	}
 	w.note("%s starts", h.name)
@@ -248,7 +246,7 @@ func (x *writer) slow() int64 {
 }
 
 // commit makes a batch durable, as runtime.writer.commits does.
-func (x *writer) commit(b *partition.Batch) {
+func (x *writer) commit(b *shard.Batch) {
 	w := x.w
 	x.calls++
 	x.commits++
@@ -281,7 +279,7 @@ func (x *writer) commit(b *partition.Batch) {
 	}
 }
 
-func (x *writer) write(b *partition.Batch, write func() error) error {
+func (x *writer) write(b *shard.Batch, write func() error) error {
 	w := x.w
 	if !w.flaky() {
 		return write()
@@ -308,7 +306,7 @@ func (x *writer) write(b *partition.Batch, write func() error) error {
 }
 
 // Load reads a run.
-func (x *writer) Load(p *partition.Partition, key store.RunKey) {
+func (x *writer) Load(p *shard.Partition, key store.RunKey) {
 	x.loads[key]++
 	x.async("load of "+key.ID, func() func(int64) {
 		var r *run.Run
@@ -331,9 +329,9 @@ func (x *writer) Load(p *partition.Partition, key store.RunKey) {
 }
 
 // Due reads wakes.
-func (x *writer) Due(p *partition.Partition, after store.WakeKey, until int64, limit int) {
+func (x *writer) Due(p *shard.Partition, after store.WakeKey, until int64, limit int) {
 	x.async(fmt.Sprintf("wakes of %d", p.ID), func() func(int64) {
-		wakes, more, first, err := wake.Find(ctx, p.Owned, after, until, limit)
+		wakes, more, first, err := shard.FindWakes(ctx, p.Owned, after, until, limit)
 		if x.w.flaky() {
 			err = errIO
 		}
@@ -342,16 +340,16 @@ func (x *writer) Due(p *partition.Partition, after store.WakeKey, until int64, l
 }
 
 // Ahead seeks runs that began to wait while the clock showed more than it does.
-func (x *writer) Ahead(p *partition.Partition, unixMs int64, _ bool) {
+func (x *writer) Ahead(p *shard.Partition, unixMs int64, _ bool) {
 	x.async(fmt.Sprintf("waits of %d that are ahead", p.ID), func() func(int64) {
 		var found []store.RunKey
-		err := wake.FindAhead(ctx, p.Owned, x.w.db, unixMs, func(keys []store.RunKey) { found = append(found, keys...) })
+		err := shard.FindWakesAhead(ctx, p.Owned, x.w.db, unixMs, func(keys []store.RunKey) { found = append(found, keys...) })
 		return func(now int64) { x.shard.AheadRead(now, p, found, err) }
 	})
 }
 
 // Inbox reads commands.
-func (x *writer) Inbox(p *partition.Partition, after store.CommandSeq, limit int) {
+func (x *writer) Inbox(p *shard.Partition, after store.CommandSeq, limit int) {
 	x.async(fmt.Sprintf("inbox of %d", p.ID), func() func(int64) {
 		cmds, err := p.Owned.Commands(ctx, after, limit)
 		if x.w.flaky() {
@@ -362,7 +360,7 @@ func (x *writer) Inbox(p *partition.Partition, after store.CommandSeq, limit int
 }
 
 // Carry carries a command out, as the runtime does.
-func (x *writer) Carry(p *partition.Partition, cmd store.Command, m run.Message) {
+func (x *writer) Carry(p *shard.Partition, cmd store.Command, m run.Message) {
 	x.async(fmt.Sprintf("carry of command %d for %s", cmd.Kind, cmd.To.ID), func() func(int64) {
 		start, err := x.carry(p.Owned, cmd, m)
 		return func(now int64) { x.shard.Carried(now, p, cmd.To, start, nil, err) }
@@ -441,7 +439,7 @@ func (x *writer) answerAndDiscard(owned store.Partition, cmd store.Command, answ
 }
 
 // Refuse answers a command that no run takes.
-func (x *writer) Refuse(p *partition.Partition, cmd store.Command, answer *store.Command) {
+func (x *writer) Refuse(p *shard.Partition, cmd store.Command, answer *store.Command) {
 	x.async(fmt.Sprintf("refusal of command %d for %s", cmd.Kind, cmd.To.ID), func() func(int64) {
 		err := errIO
 		if !x.w.flaky() {
@@ -452,10 +450,10 @@ func (x *writer) Refuse(p *partition.Partition, cmd store.Command, answer *store
 }
 
 // Ring is not called: there are no schedules and queues here.
-func (x *writer) Ring(wake.Key) {}
+func (x *writer) Ring(shard.TimerKey) {}
 
 // Acquire acquires a partition again.
-func (x *writer) Acquire(p *partition.Partition) {
+func (x *writer) Acquire(p *shard.Partition) {
 	x.calls++
 	if x.h.failed {
 		return
@@ -489,20 +487,20 @@ func (x *writer) Kick(id store.PartitionID) {
 	}
 }
 
-// Note looks at what should not happen.
-func (x *writer) Note(n note.Note) {
+// Report looks at what should not happen.
+func (x *writer) Report(n shard.Report) {
 	switch n.Kind {
-	case note.Stuck:
+	case shard.ReportStuck:
 		x.w.note("%s is stuck: %s", n.Run.ID, n.State.Reason)
 		if !x.w.forcedAs(x.shard.Run(n.Run), n.State.Length) {
 			x.w.seen.stuck(x.w, n)
 		}
-	case note.Unrecorded:
+	case shard.ReportUnrecorded:
 		if errors.Is(n.Cause, journal.ErrEnded) { // by its deadline
 			return
 		}
 		x.w.broken("outcomes are recorded", "%s: %v", n.Run.ID, n.Cause)
-	case note.Fault, note.Lost, note.Refused, note.Command:
+	case shard.ReportFault, shard.ReportLost, shard.ReportRefused, shard.ReportCommand:
 		x.w.note("%s note %d, partition %d %s: %v", x.name(), n.Kind, n.Partition, n.Run.ID, n.Cause)
 	}
 }

@@ -8,10 +8,9 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/check"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/note"
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -276,7 +275,7 @@ func (s *shadow) started(w *world, a *run.Attempt) {
 }
 
 // stuck checks why a run was left to a person.
-func (s *shadow) stuck(w *world, n note.Note) {
+func (s *shadow) stuck(w *world, n shard.Report) {
 	if !strings.HasPrefix(n.State.Reason, "poison") && !strings.HasPrefix(n.State.Reason, "the host failed") {
 		w.broken("no run gets stuck", "%s: %s", n.Run.ID, n.State.Reason)
 	}
@@ -327,7 +326,7 @@ func (x *writer) check(h *history) {
 		}
 		return
 	}
-	if from == partition.SourceWork {
+	if from == shard.SourceWork {
 		if x.loads[key] == 0 && x.commits == 0 {
 			say("a live run goes on", "it is neither read nor committed")
 		}
@@ -345,13 +344,13 @@ func (x *writer) check(h *history) {
 		return // by which it is ended, though it is held
 	}
 	if h.deleted || h.state.Status.Terminal() || h.state.Status.Attention() {
-		if from == partition.SourceTimer && r != nil { // else it was read from the index before the end
+		if from == shard.SourceTimer && r != nil { // else it was read from the index before the end
 			say("an ended or held run has no timer", "")
 		}
 		return
 	}
 	busy := x.shard.Stats(w.wall).Runs >= w.p.busy
-	if from == partition.SourceTimer && !busy && o(x) && (!x.hasAlarm || x.alarm > at) {
+	if from == shard.SourceTimer && !busy && o(x) && (!x.hasAlarm || x.alarm > at) {
 		say("a timer has an alarm", fmt.Sprint("alarm ", x.hasAlarm, x.alarm))
 	}
 	wake := h.state.WakeUnixMs
@@ -360,14 +359,14 @@ func (x *writer) check(h *history) {
 	}
 	due := wake <= w.wall
 	switch {
-	case from == partition.SourceNone:
+	case from == shard.SourceNone:
 		say("a live run has a wake source that is still to come", "")
-	case from == partition.SourceUnreadable:
+	case from == shard.SourceUnreadable:
 		say("a run that can be read is read", "")
 	case strings.HasPrefix(h.state.Reason, "handler "):
-	case from == partition.SourceTimer && at > max(wake, w.maxWall)+10_000 && !due:
+	case from == shard.SourceTimer && at > max(wake, w.maxWall)+10_000 && !due:
 		say("a wake comes in time", "")
-	case from == partition.SourceTimer && at > w.wall && due && r != nil && !r.Running() && h.state.Status != store.Waiting:
+	case from == shard.SourceTimer && at > w.wall && due && r != nil && !r.Running() && h.state.Status != store.Waiting:
 		if at > w.wall+10_000 {
 			say("a wake comes in time", "it is due")
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -138,7 +138,7 @@ func (w *world) over() {
 					w.broken("every guest comes to its end", "%s waits for %d", a.name(), a.state)
 				}
 			}
-			if st := x.shard.Stats(w.wall); st != (partition.Stats{}) {
+			if st := x.shard.Stats(w.wall); st != (shard.Stats{}) {
 				w.broken("nothing is left of ended runs", "%s: %+v", x.name(), st)
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -117,7 +117,7 @@ func (u *users) calls(w *world, id string, name string, ev run.Event, check func
 // look checks that an error is one that may come.
 func (u *users) look(w *world, name string, key store.RunKey, err error) {
 	switch {
-	case err == nil, errors.Is(err, partition.ErrLost), errors.Is(err, partition.ErrNotOwned), errors.Is(err, run.ErrTerminal),
+	case err == nil, errors.Is(err, shard.ErrLost), errors.Is(err, shard.ErrNotOwned), errors.Is(err, run.ErrTerminal),
 		errors.Is(err, run.ErrIllegal), errors.Is(err, run.ErrAside), errors.Is(err, store.ErrExists), errors.Is(err, errIO):
 	case strings.HasPrefix(name, "move") && isConflict(err): // something is in the way
 	case errors.Is(err, store.ErrNotFound):

@@ -1,0 +1,82 @@
+package shard
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// Partition is a shard's state of one partition. When the partition is lost, the Partition is dropped. After the partition is
+// acquired again there is a new Partition; results that arrive for the old one are ignored.
+type Partition struct {
+	ID    store.PartitionID
+	Owned store.Partition // fences commits
+
+	lost      bool // the shard no longer owns the partition
+	looked    bool // Port.Ahead was called
+	residents map[store.RunKey]*resident
+	wakes     wakeTimers
+	inbox     inbox
+	missing   map[string]map[store.RunKey]bool // runs that wait for a handler, by the handler's name
+	// unreadable holds runs that this release cannot read, with the reason. The reason is not written to the store, because
+	// another release may be able to read the run.
+	unreadable map[store.RunKey]error
+	// unstorable holds runs whose newest commit was refused because the store can never take it.
+	unstorable map[store.RunKey]bool
+}
+
+func newPartition(id store.PartitionID, owned store.Partition, pacer WakePacer) *Partition {
+	return &Partition{ID: id, Owned: owned, residents: map[store.RunKey]*resident{},
+		wakes: newWakeTimers(id, pacer), inbox: newInbox(),
+		missing: map[string]map[store.RunKey]bool{}, unreadable: map[store.RunKey]error{},
+		unstorable: map[store.RunKey]bool{}}
+}
+
+// keys returns the runs in memory in a fixed order.
+func (p *Partition) keys() []store.RunKey {
+	return slices.SortedFunc(maps.Keys(p.residents), compareKeys)
+}
+
+func compareKeys(a, b store.RunKey) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID))
+}
+
+// inMemory reports whether a run is loaded.
+func (p *Partition) inMemory(key store.RunKey) bool {
+	rs := p.residents[key]
+	return rs != nil && rs.Run != nil
+}
+
+// Arm sets the timer of a schedule or queue to its durable wake; store.NoWake means never. With an error, the timer fires again
+// after a delay.
+func (p *Partition) Arm(now int64, k TimerKey, wakeMs int64, err error) {
+	if err != nil {
+		p.wakes.Again(now, k)
+	} else {
+		p.wakes.Set(k, wakeMs)
+	}
+}
+
+// miss records that a run waits for the handler name.
+func (p *Partition) miss(name string, key store.RunKey) {
+	if p.missing[name] == nil {
+		p.missing[name] = map[store.RunKey]bool{}
+	}
+	p.missing[name][key] = true
+}
+
+// missed returns and removes the runs that wait for the handler name.
+func (p *Partition) missed(name string) []store.RunKey {
+	keys := slices.SortedFunc(maps.Keys(p.missing[name]), compareKeys)
+	delete(p.missing, name)
+	return keys
+}
+
+// takeLeft returns the commands that a run left in the inbox while it was failed, and schedules their delivery for now.
+func (p *Partition) takeLeft(now int64, rs *resident) {
+	if p.inbox.HasLeft() && rs.Run != nil && !rs.Run.Lent() && !rs.Run.Failed() && p.inbox.Return(rs.Key, p.inbox.Left(rs.Key)) {
+		p.wakes.Put(CommandTimer(rs.Key), now)
+	}
+}

@@ -1,0 +1,226 @@
+package shard
+
+import "github.com/wfhost/wfhost/store"
+
+// startBacklog holds the new runs that wait for their first place: the right to compute. Up to Limit of them have asked
+// for one, with all of their state in memory. The others wait as keys. When there is room, they are invited to ask:
+// namespaces take turns, and so do the workflows of a namespace.
+//
+// A workflow may use a quarter of the set, and a namespace half of it. Their runs may be held up for a long time when
+// there is no memory for their journals; the runs of other workflows and namespaces still get their places then.
+type startBacklog struct {
+	Limit int   // runs that have asked, at most
+	Most  int64 // bytes of the journals of runs that have asked, roughly at most
+
+	all    use                          // of all runs
+	of     map[backlogGroup]*use        // by workflow, and by namespace with Workflow empty; zero entries are removed
+	lines  map[backlogGroup]*line       // by workflow; only workflows with waiting keys
+	spaces map[store.NamespaceID]*space // only namespaces with waiting keys
+	turns  []*space                     // the values of spaces; the first one is next
+	waits  map[store.RunKey]bool        // the runs that wait as keys
+}
+
+// backlogGroup identifies a workflow, or a namespace if Workflow is empty.
+type backlogGroup struct {
+	Namespace store.NamespaceID
+	Workflow  string
+}
+
+// space returns the group of all runs of the namespace.
+func (g backlogGroup) space() backlogGroup { return backlogGroup{Namespace: g.Namespace} }
+
+// A workflow may use 1/workflowShare of Limit and Most, and a namespace 1/spaceShare.
+const (
+	workflowShare = 4
+	spaceShare    = 2
+)
+
+// use is what a group uses of the set.
+type use struct {
+	asked   int   // runs that have asked
+	bytes   int64 // of the journals of the runs that have asked
+	invited int   // invited runs that are still being read
+}
+
+// below reports whether a group that uses u may have another run, where the group's limits are 1/share of the set's. If
+// invited is true, invited runs count too.
+func (u *use) below(s *startBacklog, share int, invited bool) bool {
+	if u == nil {
+		return true
+	}
+	n := u.asked
+	if invited {
+		n += u.invited
+	}
+	return n < max(s.Limit/share, 1) && u.bytes < max(s.Most/int64(share), 1)
+}
+
+// line holds the runs of a workflow that wait as keys.
+type line struct {
+	of   backlogGroup
+	keys []store.RunKey
+}
+
+// space holds the lines of a namespace that have keys; the first one is next. Next searches them in order: few
+// workflows and namespaces use their whole part at any time, so the search is short however many there are.
+type space struct {
+	turns []*line
+}
+
+// toBack moves element i to the end if stays is true, and removes it otherwise.
+func toBack[E any](list []E, i int, stays bool) []E {
+	e := list[i]
+	list = append(list[:i], list[i+1:]...)
+	if stays {
+		list = append(list, e)
+	}
+	return list
+}
+
+// backlogMark is the state of a run in a startBacklog. The zero Mark does not wait.
+type backlogMark struct {
+	of      backlogGroup
+	asked   bool  // it waits for its first place with its state in memory
+	bytes   int64 // of its journal when it asked
+	invited bool  // it waited as a key, and is being read
+	read    bool  // it was invited and has been read; it asks next, and Ask does not count other invited runs against it
+}
+
+// Asked reports whether the run waits with its state in memory.
+func (m *backlogMark) Asked() bool { return m.asked }
+
+// room reports whether another run of a group may ask.
+func (s *startBacklog) room(of backlogGroup, invited bool) bool {
+	return s.all.below(s, 1, invited) && s.of[of].below(s, workflowShare, invited) && s.of[of.space()].below(s, spaceShare, invited)
+}
+
+// count adds to the use of a workflow, of its namespace, and of the whole set.
+func (s *startBacklog) count(of backlogGroup, asked int, bytes int64, invited int) {
+	add := func(u *use) {
+		u.asked, u.bytes, u.invited = u.asked+asked, u.bytes+bytes, u.invited+invited
+	}
+	add(&s.all)
+	if s.of == nil {
+		s.of = map[backlogGroup]*use{}
+	}
+	for _, g := range [...]backlogGroup{of, of.space()} {
+		u := s.of[g]
+		if u == nil {
+			u = &use{}
+			s.of[g] = u
+		}
+		if add(u); *u == (use{}) {
+			delete(s.of, g)
+		}
+	}
+}
+
+// Ask counts a run that asks for its first place, with the bytes of its journal, unless it has asked before. It returns
+// false if there is no room; the run then waits as a key.
+func (s *startBacklog) Ask(of backlogGroup, key store.RunKey, m *backlogMark, bytes int64) bool {
+	if m.asked {
+		return true
+	}
+	read := m.read
+	m.read = false
+	if !s.room(of, !read) {
+		if !s.waits[key] {
+			s.push(of, key)
+		}
+		return false
+	}
+	m.of, m.asked, m.bytes = of, true, bytes
+	s.count(of, 1, bytes, 0)
+	return true
+}
+
+// push adds a run to the keys of its workflow.
+func (s *startBacklog) push(of backlogGroup, key store.RunKey) {
+	if s.waits == nil {
+		s.waits, s.lines, s.spaces = map[store.RunKey]bool{}, map[backlogGroup]*line{}, map[store.NamespaceID]*space{}
+	}
+	s.waits[key] = true
+	l := s.lines[of]
+	if l == nil {
+		l = &line{of: of}
+		s.lines[of] = l
+		in := s.spaces[of.Namespace]
+		if in == nil {
+			in = &space{}
+			s.spaces[of.Namespace] = in
+			s.turns = append(s.turns, in)
+		}
+		in.turns = append(in.turns, l)
+	}
+	l.keys = append(l.keys, key)
+}
+
+// Leave counts a run that no longer waits for its first place.
+func (s *startBacklog) Leave(m *backlogMark) {
+	m.read = false
+	if m.asked {
+		m.asked = false
+		s.count(m.of, -1, -m.bytes, 0)
+	}
+}
+
+// Next removes and returns the key of the next run to invite. It returns false if no run waits as a key or there is no room.
+func (s *startBacklog) Next() (of backlogGroup, key store.RunKey, ok bool) {
+	if !s.all.below(s, 1, true) {
+		return of, key, false
+	}
+	for i, in := range s.turns {
+		if !s.of[in.turns[0].of.space()].below(s, spaceShare, true) {
+			continue
+		}
+		for j, l := range in.turns {
+			if s.of[l.of].below(s, workflowShare, true) {
+				return l.of, s.take(i, j), true
+			}
+		}
+	}
+	return of, key, false
+}
+
+// take removes the first key of line j in space i, and moves both to the end of their queues.
+func (s *startBacklog) take(i, j int) store.RunKey {
+	in := s.turns[i]
+	l := in.turns[j]
+	key := l.keys[0]
+	l.keys = l.keys[1:]
+	delete(s.waits, key)
+	if len(l.keys) == 0 {
+		delete(s.lines, l.of)
+	}
+	in.turns = toBack(in.turns, j, len(l.keys) > 0)
+	if len(in.turns) == 0 {
+		delete(s.spaces, l.of.Namespace)
+	}
+	s.turns = toBack(s.turns, i, len(in.turns) > 0)
+	return key
+}
+
+// Invite counts a run that must be read before it can ask. Until it has been read, it takes room as if it had asked.
+func (s *startBacklog) Invite(of backlogGroup, m *backlogMark) {
+	if !m.invited {
+		m.of, m.invited = of, true
+		s.count(of, 0, 0, 1)
+	}
+}
+
+// Arrived counts an invited run that has been read. The caller calls Ask for it before it makes any other call.
+func (s *startBacklog) Arrived(m *backlogMark) {
+	if m.invited {
+		m.invited, m.read = false, true
+		s.count(m.of, 0, 0, -1)
+	}
+}
+
+// Len returns the number of waiting runs.
+func (s *startBacklog) Len() int { return s.all.asked + len(s.waits) }
+
+// Asking returns the number of runs that have asked.
+func (s *startBacklog) Asking() int { return s.all.asked }
+
+// Waits reports whether a run waits as a key.
+func (s *startBacklog) Waits(key store.RunKey) bool { return s.waits[key] }

@@ -1,0 +1,95 @@
+package shard
+
+// wakeWindowMs is how long a woken run counts against the limit, in milliseconds. A run that computes longer, or whose disk is
+// slow, does not hold up the next ones: after ForMs it counts as if it had come to rest.
+const wakeWindowMs = 20
+
+// wakeWindow holds the runs that were woken and have not come to rest, and limits how many more may be woken. A run is
+// fresh until ForMs after it was woken, and counts against Limit while it is fresh. The zero wakeWindow is empty.
+type wakeWindow struct {
+	Limit int // fresh runs, at most
+
+	count int        // all runs in the set
+	fresh int        // fresh runs
+	since []wokenRun // fresh runs, oldest first; also runs that have come to rest meanwhile
+}
+
+type wokenRun struct {
+	mark *wakeMark
+	ms   int64
+}
+
+// wakeMark is the state of a run in a wakeWindow. The zero Mark is not in the set.
+type wakeMark struct {
+	in, fresh bool
+	ms        int64 // when the run was woken
+}
+
+// In reports whether the run is in the set, and Fresh whether it counts against the limit.
+func (m *wakeMark) In() bool    { return m.in }
+func (m *wakeMark) Fresh() bool { return m.fresh }
+
+// Len returns the number of runs in the set, and Fresh how many of them count against the limit.
+func (s *wakeWindow) Len() int   { return s.count }
+func (s *wakeWindow) Fresh() int { return s.fresh }
+
+// Add adds a run that is woken at nowMs. It does nothing if the run is in the set.
+func (s *wakeWindow) Add(nowMs int64, m *wakeMark) {
+	if m.in {
+		return
+	}
+	s.expire(nowMs)
+	m.in, m.fresh, m.ms = true, true, nowMs
+	s.count++
+	s.fresh++
+	s.since = append(s.since, wokenRun{m, nowMs})
+}
+
+// Remove removes a run that comes to rest. It does nothing if the run is not in the set.
+func (s *wakeWindow) Remove(m *wakeMark) {
+	if m.in {
+		m.in = false
+		s.count--
+	}
+	s.stale(m)
+}
+
+func (s *wakeWindow) stale(m *wakeMark) {
+	if m.fresh {
+		m.fresh = false
+		s.fresh--
+	}
+}
+
+// expire removes from the front of since the runs that are fresh no longer. A run whose instant is after nowMs is
+// removed too: the clock was set back.
+func (s *wakeWindow) expire(nowMs int64) {
+	for len(s.since) > 0 {
+		f := s.since[0]
+		current := f.mark.fresh && f.mark.ms == f.ms
+		if current && nowMs >= f.ms && nowMs < f.ms+wakeWindowMs {
+			return
+		}
+		if current {
+			s.stale(f.mark)
+		}
+		s.since[0] = wokenRun{}
+		s.since = s.since[1:]
+	}
+}
+
+// Full reports whether the limit is reached, so that no other run may be woken.
+func (s *wakeWindow) Full(nowMs int64) bool {
+	if s.fresh >= s.Limit {
+		s.expire(nowMs)
+	}
+	return s.fresh >= s.Limit
+}
+
+// Next returns the instant at which another run may be woken even if no run comes to rest, and false if one may be woken now.
+func (s *wakeWindow) Next() (ms int64, full bool) {
+	if s.fresh < s.Limit {
+		return 0, false
+	}
+	return s.since[0].ms + wakeWindowMs, true // too early if the front has come to rest; expire removes it then
+}

@@ -1,0 +1,64 @@
+package shard
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestSet compares the set with one that is counted.
+func TestWakeWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := wakeWindow{Limit: rapid.IntRange(1, 4).Draw(t, "limit")}
+		marks := make([]wakeMark, 6)
+		in, since := make([]bool, len(marks)), make([]int64, len(marks))
+		now := int64(1000)
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			i := rapid.IntRange(0, len(marks)-1).Draw(t, "run")
+			switch rapid.IntRange(0, 2).Draw(t, "what") {
+			case 0:
+				if s.Full(now) {
+					break
+				}
+				if s.Add(now, &marks[i]); !in[i] {
+					in[i], since[i] = true, now
+				}
+			case 1:
+				s.Remove(&marks[i])
+				in[i] = false
+			case 2:
+				now += rapid.Int64Range(0, wakeWindowMs).Draw(t, "ms")
+			}
+			count, fresh, first := 0, 0, int64(math.MaxInt64)
+			for i := range marks {
+				if in[i] {
+					count++
+					if now < since[i]+wakeWindowMs {
+						fresh++
+						first = min(first, since[i]+wakeWindowMs)
+					}
+				}
+			}
+			if got, want := s.Full(now), fresh >= s.Limit; got != want || s.Len() != count {
+				t.Fatalf("full: %v, want %v; %d in it, want %d", got, want, s.Len(), count)
+			}
+			if next, full := s.Next(); full != (fresh >= s.Limit) || full && next != first {
+				t.Fatalf("next %d, want %d of %d", next, first, fresh)
+			}
+			if len(s.since) > 2*len(marks)*(wakeWindowMs+1) {
+				t.Fatalf("%d instants are remembered", len(s.since))
+			}
+		}
+	})
+}
+
+// A clock that is set back holds nobody up.
+func TestWakeWindowClockSetBack(t *testing.T) {
+	s := wakeWindow{Limit: 1}
+	var m wakeMark
+	s.Add(5000, &m)
+	if !s.Full(5000) || s.Full(4999) || !m.In() || m.Fresh() {
+		t.Error("a run that is woken in the future keeps others from being woken")
+	}
+}
