@@ -32,7 +32,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/brake"
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/datadir"
 	"github.com/wfhost/wfhost/host/internal/egress"
@@ -220,7 +219,7 @@ type Host struct {
 
 // Open opens the data and recovers it. Activations begin with Run.
 func Open(ctx context.Context, cfg Config) (h *Host, err error) {
-	h = &Host{cfg: cfg.withDefaults(), closed: make(chan struct{}), exports: exporting{clock: budget.Clock},
+	h = &Host{cfg: cfg.withDefaults(), closed: make(chan struct{}), exports: exporting{clock: clock.System()},
 		importing: importing{turns: make(chan struct{}, maxImports)}}
 	h.scope.init(h, store.DefaultNamespace)
 	defer func() {

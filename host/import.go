@@ -9,7 +9,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/archive"
-	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -59,7 +59,7 @@ type ImportOptions struct {
 // ErrVersion and ErrCopy as in Start and Upload. A file of more than 256 KiB is spooled to Config.Dir during the
 // import.
 func (s *scope) Import(ctx context.Context, r io.Reader, opts ImportOptions) (Run, error) {
-	began := budget.Clock.Now()
+	began := clock.System().Now()
 	run, err := s.imported(ctx, r, opts, &began)
 	return run, s.slowly(ctx, began, err)
 }
@@ -95,7 +95,7 @@ func (s *scope) imported(ctx context.Context, r io.Reader, opts ImportOptions, r
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	*read = budget.Clock.Now()
+	*read = clock.System().Now()
 	st, existed, err := s.imports(ctx, whole, &opts)
 	if err != nil {
 		return Run{}, translate(err)

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
 const (
@@ -61,7 +61,7 @@ func (i *importing) begin(namespace string) (end func(), err error) {
 
 // importTurn waits for memory for an import, which is held until end is called.
 func (h *Host) importTurn(ctx context.Context) (end func(), err error) {
-	late := budget.Clock.NewTimer(maxImportWait)
+	late := clock.System().NewTimer(maxImportWait)
 	defer late.Stop()
 	select {
 	case h.importing.turns <- struct{}{}:

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/check"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
@@ -179,7 +179,7 @@ func asReason(c *RunCheck, err error) error {
 
 // sleep waits by the machine's clock: runs take real time, even if sleeps are skipped.
 func sleep(ctx context.Context, d time.Duration) error {
-	t := budget.Clock.NewTimer(d)
+	t := clock.System().NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C():

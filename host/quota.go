@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -196,7 +196,7 @@ func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict Confli
 // other callers. began is when the request began. The caller must hold no locks or slots.
 func (s *scope) slowly(ctx context.Context, began time.Time, err error) error {
 	if e, ok := errors.AsType[*abi.Error](err); ok && e.Kind == quota.Kind {
-		s.h.refusals.Hold(ctx, s.name, budget.Clock.Now().Sub(began))
+		s.h.refusals.Hold(ctx, s.name, clock.System().Now().Sub(began))
 	}
 	return err
 }

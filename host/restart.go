@@ -3,8 +3,8 @@ package host
 import (
 	"context"
 
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/check"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
@@ -71,7 +71,7 @@ func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error
 // still running or was cancelled with the old run, if another run holds the token of a hook, if the version does not
 // fit what would be kept, or if NewID is taken. ErrDiskFull as in Start.
 func (s *scope) RestartWith(ctx context.Context, id string, opts RestartOptions) (Run, error) {
-	began := budget.Clock.Now()
+	began := clock.System().Now()
 	drawn := opts.NewID == ""
 	if drawn {
 		opts.NewID = newRunID(s.h.cfg.Clock.Now())

@@ -10,7 +10,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/cron"
-	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/limit"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/schedule"
@@ -253,7 +253,7 @@ func (s *scope) shown(x *schedule.Stored, err error) (Schedule, error) {
 // does not fit the current workflow, ErrConflict if the id is taken, ErrBusy if the namespace has used up its quota
 // of schedules, ErrDiskFull if the disk has no room for new work.
 func (s *scope) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
-	began := budget.Clock.Now()
+	began := clock.System().Now()
 	if err := s.h.roomOnDisk(len(spec.Input)); err != nil {
 		return Schedule{}, err
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/traceid"
 	"github.com/wfhost/wfhost/store"
@@ -192,7 +192,7 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	for _, opt := range opts {
 		opt(&o)
 	}
-	began := budget.Clock.Now()
+	began := clock.System().Now()
 	r, err := s.begin(ctx, workflow, input, &o)
 	if o.schedule == "" { // schedules retry at their own pace, and a delay here would delay other work
 		err = s.slowly(ctx, began, err)

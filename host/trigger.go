@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
 // TriggerSchedule starts a run of a schedule now, also if the schedule is paused. The nominal instant is now. policy,
@@ -17,7 +17,7 @@ func (s *scope) TriggerSchedule(ctx context.Context, id string, policy Overlap) 
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	began := budget.Clock.Now()
+	began := clock.System().Now()
 	run, err := s.h.keeper.Trigger(ctx, key, policy)
 	if err != nil || run == "" {
 		return Run{}, s.slowly(ctx, began, translate(err))

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/wasm/validate"
@@ -158,7 +158,7 @@ func (s *scope) Upload(ctx context.Context, name string, wasm []byte, opts ...Up
 
 // UploadAll is Upload that returns the versions of all workflows of the module.
 func (s *scope) UploadAll(ctx context.Context, name string, wasm []byte, opts ...UploadOption) ([]Version, error) {
-	began := budget.Clock.Now()
+	began := clock.System().Now()
 	versions, err := s.upload(ctx, name, wasm, opts)
 	err = s.slowly(ctx, began, err)
 	if f := s.h.cfg.Events.UploadRefused; f != nil && errors.Is(err, ErrRejected) {
@@ -288,7 +288,7 @@ var freed struct {
 // freeMemory returns the garbage of large uploads to the operating system, at most once every freeEvery.
 func freeMemory() {
 	freed.Lock()
-	now := budget.Clock.Now()
+	now := clock.System().Now()
 	due := now.Sub(freed.at) >= freeEvery || now.Before(freed.at)
 	if due {
 		freed.at = now

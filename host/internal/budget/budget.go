@@ -14,10 +14,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/replay"
 )
 
-// Clock measures the computing of guests and the duration of bodies. It is the machine's clock even if the host runs in
-// virtual time, because computing takes real time.
-var Clock = clock.System()
-
 var (
 	// ErrCalls ends a workflow that calls too often.
 	ErrCalls = fmt.Errorf("the workflow made too many calls without waiting: the limit is %d", abi.MaxHostCalls)
@@ -176,7 +172,7 @@ func (m *Metered) refuel(since *int) error {
 // slice at callSlice. The time of yields does not count: with sixteen computing guests it would be most of every slice.
 func (m *Metered) sliceOfCalls() error {
 	if !m.looked.IsZero() {
-		took := max(Clock.Now().Sub(m.looked), 1)
+		took := max(clock.System().Now().Sub(m.looked), 1)
 		m.called += min(took, mostPerInterval)
 		m.busy += min(took, mostPerInterval)
 		m.perLook = int(int64(m.unseen) * int64(lookEvery) / int64(took))
@@ -184,7 +180,7 @@ func (m *Metered) sliceOfCalls() error {
 	if m.busy >= aloneFor {
 		m.yield()
 	}
-	m.looked, m.unseen, m.perLook = Clock.Now(), 0, min(max(m.perLook, leastPerLook), mostPerLook)
+	m.looked, m.unseen, m.perLook = clock.System().Now(), 0, min(max(m.perLook, leastPerLook), mostPerLook)
 	if m.called < callSlice {
 		return nil
 	}
@@ -204,7 +200,7 @@ func (m *Metered) slice() error {
 		return nil
 	}
 	err := m.Untimed(m.Slice)
-	m.called, m.looked, m.unseen = 0, Clock.Now(), 0
+	m.called, m.looked, m.unseen = 0, clock.System().Now(), 0
 	return err
 }
 
@@ -217,9 +213,9 @@ func (m *Metered) Waited() {
 
 // Untimed calls do without counting its time as the guest's. The time of earlier calls still counts.
 func (m *Metered) Untimed(do func() error) error {
-	begun := Clock.Now()
+	begun := clock.System().Now()
 	err := do()
-	took := Clock.Now().Sub(begun)
+	took := clock.System().Now().Sub(begun)
 	for _, since := range []*time.Time{&m.segment, &m.looked} {
 		if !since.IsZero() {
 			*since = since.Add(took)
@@ -241,7 +237,7 @@ func (m *Metered) Work(bytes int64) error {
 
 // inTime returns ErrSlow if the guest has taken too long since it last waited.
 func (m *Metered) inTime() error {
-	now := Clock.Now()
+	now := clock.System().Now()
 	if m.segment.IsZero() {
 		m.segment = now
 	}

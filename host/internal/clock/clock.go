@@ -43,6 +43,16 @@ func (system) Now() time.Time { return time.Now() }
 
 func (system) NewTimer(d time.Duration) Timer { return systemTimer{time.NewTimer(d)} }
 
+// RealTime returns a function that returns the wall time and the time elapsed since RealTime was called, both in nanoseconds.
+// The wall time starts at the time of clock of, and advances with the machine's clock.
+func RealTime(of Clock) func() (int64, int64) {
+	wall, start := of.Now(), System().Now()
+	return func() (int64, int64) {
+		elapsed := System().Now().Sub(start)
+		return wall.Add(elapsed).UnixNano(), int64(elapsed)
+	}
+}
+
 // AfterFunc calls f in a goroutine of its own when d has passed on a clock. stop prevents the call if it has not begun,
 // and does not wait for one that has. Until then AfterFunc holds a goroutine, except with the machine's clock.
 func AfterFunc(c Clock, d time.Duration, f func()) (stop func()) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/entrance"
@@ -142,7 +141,7 @@ func (a *Activation) Halt(cause error) {
 // run performs the activation and reports its end.
 func (a *Activation) run(ctx context.Context, r *Runner) {
 	st := &a.lease.State
-	a.span.Began = budget.Clock.Now()
+	a.span.Began = clock.System().Now()
 	err := a.perform(ctx, r, st)
 	// Report the activation before the run continues: listeners must hear of it before the run's end.
 	tell := func(end string) {
@@ -289,7 +288,7 @@ func (a *Activation) looks() error {
 		return nil
 	}
 	if a.span.Passed.IsZero() && a.r.cfg.OnEnd != nil && !a.Passed() {
-		a.span.Passed = budget.Clock.Now()
+		a.span.Passed = clock.System().Now()
 	}
 	j := a.lease.Run().Journal()
 	if n := j.Bytes(); n >= a.flushAt {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/module"
@@ -26,7 +27,7 @@ func (r *Runner) newStepGuest(m *module.Module, started journal.Started, key sto
 	g.init(r, m, key)
 	g.wait = func() error { return errBodyDeadlock }
 	g.Machine = replay.New(replay.Config{Mode: replay.StepFn, Started: started, Input: input, Step: info,
-		RealTime: budget.RealTime(r.cfg.Clock), RealRandom: budget.RealRandom})
+		RealTime: clock.RealTime(r.cfg.Clock), RealRandom: budget.RealRandom})
 	return g
 }
 
@@ -79,7 +80,7 @@ func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) step.Ou
 // limit returns a context that also ends at the step's timeout, which is real time, like a body's clock.
 func (a attempt) limit(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(traceid.With(ctx, a.Span()))
-	timeout := budget.Clock.NewTimer(time.Duration(a.Options.TimeoutMs) * time.Millisecond)
+	timeout := clock.System().NewTimer(time.Duration(a.Options.TimeoutMs) * time.Millisecond)
 	go func() {
 		select {
 		case <-timeout.C():
@@ -118,7 +119,7 @@ func (a attempt) asBody(g *guest, mod *module.Module, info *replay.StepInfo) rep
 		BodiesEvent: mod.BodiesEvent, OnWait: g.observer(a.Started.Iteration), Step: info, RealRandom: budget.RealRandom,
 		RealTime: func() (int64, int64) {
 			if began.Load() == nil { // the clock starts with the body, not with its replay
-				f := budget.RealTime(a.r.cfg.Clock)
+				f := clock.RealTime(a.r.cfg.Clock)
 				began.Store(&f)
 			}
 			return (*began.Load())()

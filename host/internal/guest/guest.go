@@ -8,6 +8,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/calls"
 	"github.com/wfhost/wfhost/host/internal/module"
@@ -189,7 +190,7 @@ func (g *guest) bodyWait(p engine.Poll) error {
 }
 
 func (g *guest) waitFor(d time.Duration) error {
-	t := budget.Clock.NewTimer(d)
+	t := clock.System().NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C():

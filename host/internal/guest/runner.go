@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/admission"
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
@@ -102,7 +101,7 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Owes == nil {
 		cfg.Owes = func(store.NamespaceID) bool { return false }
 	}
-	r := &Runner{cfg: cfg, modules: module.NewCache(cfg.Engine, cfg.Store, budget.Clock, cfg.Modules), drained: make(chan struct{}),
+	r := &Runner{cfg: cfg, modules: module.NewCache(cfg.Engine, cfg.Store, clock.System(), cfg.Modules), drained: make(chan struct{}),
 		room:    admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).By(cfg.Spaces).Watched(cfg.Suspects),
 		uploads: slots.Uploads(), warm: warm.New[*warm.Guest](cfg.WarmBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())

@@ -4,7 +4,7 @@ package report
 import (
 	"time"
 
-	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -63,7 +63,7 @@ type Span struct {
 
 // Report describes the activation of a run that ends now and has used the given fuel. A thawed activation replayed no entries.
 func (s *Span) Report(st *store.RunState, end string, fuel int64) Activation {
-	now := budget.Clock.Now()
+	now := clock.System().Now()
 	rep := Activation{Run: st.Run, Workflow: st.Workflow, Version: st.Version, Incarnation: st.Incarnation,
 		TraceParent: st.TraceParent, Replayed: s.Rested,
 		Total: now.Sub(s.Began), Thawed: s.Thawed, End: end, Fuel: max(fuel, 0)}

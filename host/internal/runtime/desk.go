@@ -53,7 +53,7 @@ func activation(l *run.Lease) *guest.Activation {
 // Start starts an attempt.
 func (d *desk) Start(a *run.Attempt) {
 	p := d.performance(a)
-	p.began = budgetClock.Now()
+	p.began = clock.System().Now()
 	if a.Fork != nil {
 		activation(a.Fork).Fork(a)
 		return
@@ -139,7 +139,7 @@ func (d *desk) attemptEnded(a *run.Attempt, out step.Outcome) {
 		err = out.Err
 	}
 	p := d.performance(a)
-	d.ended(p.info(), budgetClock.Now().Sub(p.began), err)
+	d.ended(p.info(), clock.System().Now().Sub(p.began), err)
 }
 
 // performance is an attempt in progress. The first of Start, Tell and Drop creates it, on the shard's goroutine.

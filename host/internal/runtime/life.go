@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/errand"
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/shard"
@@ -12,9 +11,6 @@ import (
 
 // ErrClosed: the runtime is closing and accepts no more work.
 var ErrClosed = guest.ErrClosed
-
-// budgetClock measures durations. It is the machine's clock even if the host runs in virtual time.
-var budgetClock = clock.System()
 
 // life is the lifecycle of a runtime, which is usable until it is closed or the store fails. It also tracks the runtime's
 // goroutines.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
@@ -82,7 +83,7 @@ func (ps *Partitions) regain(id store.PartitionID) {
 			return
 		}
 		ps.logger.Error("partition cannot be acquired, it is tried again", "partition", id, "cause", err)
-		t := budgetClock.NewTimer(acquireAgain)
+		t := clock.System().NewTimer(acquireAgain)
 		select {
 		case <-t.C():
 		case <-ps.life.ctx.Done():
@@ -164,7 +165,7 @@ const inboxEvery = time.Second
 // hosts were durable before their last partition was acquired. It returns when the runtime is closed.
 func (ps *Partitions) watchInboxes() {
 	for shared := true; ; {
-		t := budgetClock.NewTimer(inboxEvery)
+		t := clock.System().NewTimer(inboxEvery)
 		select {
 		case <-t.C():
 		case <-ps.life.ctx.Done():

@@ -141,7 +141,7 @@ func (p *port) Acquire(lost *shard.Partition) {
 
 // After calls f on the shard's goroutine after d of real time.
 func (p *port) After(d time.Duration, f func(now int64)) (stop func()) {
-	return clock.AfterFunc(budgetClock, d, func() {
+	return clock.AfterFunc(clock.System(), d, func() {
 		p.writer.Post(func(_ *shard.Shard, now int64) { f(now) }) // a closed writer drops it
 	})
 }

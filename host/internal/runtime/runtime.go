@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/check"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/module"
@@ -217,9 +218,9 @@ func loseAll(s *shard.Shard, cause error) {
 
 // commit makes a batch durable.
 func (rt *Runtime) commit(b *shard.Batch) error {
-	began := budgetClock.Now()
+	began := clock.System().Now()
 	err := rt.cfg.Store.Commit(context.WithoutCancel(rt.life.ctx), b.Groups)
-	rt.reporter.batch(b, budgetClock.Now().Sub(began), err)
+	rt.reporter.batch(b, clock.System().Now().Sub(began), err)
 	if err != nil && errors.Is(err, store.ErrFailed) {
 		rt.Fail(err)
 	}

@@ -15,10 +15,7 @@ type Pool struct {
 	spare []chan func()
 }
 
-// system is the machine's clock even if the host runs in virtual time, because idle goroutines wait in real time.
-var system = clock.System()
-
-// spareFor is how long an idle goroutine stays.
+// spareFor is how long an idle goroutine stays, by the machine's clock even if the host runs in virtual time.
 const spareFor = 100 * time.Millisecond
 
 // maxSpare returns the maximum of idle goroutines: as many as can run at a time.
@@ -40,7 +37,7 @@ func (p *Pool) Go(f func()) {
 
 func (p *Pool) work(f func()) {
 	c := make(chan func(), 1)
-	t := system.NewTimer(spareFor)
+	t := clock.System().NewTimer(spareFor)
 	for {
 		t.Stop()
 		f()
@@ -51,7 +48,7 @@ func (p *Pool) work(f func()) {
 		}
 		p.spare = append(p.spare, c)
 		p.mu.Unlock()
-		t = clock.Again(system, t, spareFor)
+		t = clock.Again(clock.System(), t, spareFor)
 		select {
 		case f = <-c:
 			continue
