@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -36,12 +37,12 @@ func TestPool(t *testing.T) {
 		}
 		// A function that is handed over in the instant in which its goroutine gives up is called all the same.
 		for range 100 {
-			<-system.NewTimer(spareFor).C()
+			<-clock.System().NewTimer(spareFor).C()
 			wg.Add(1)
 			p.Go(wg.Done)
 			wg.Wait()
 		}
-		<-system.NewTimer(2 * spareFor).C()
+		<-clock.System().NewTimer(2 * spareFor).C()
 		synctest.Wait()
 		if n := idle(); n != 0 {
 			t.Errorf("%d goroutines wait for ever", n)
