@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/runtime"
-	"github.com/wfhost/wfhost/host/internal/slots"
 )
 
 // CompileLimits limit the compilation of a module in a process of its own. A module that exceeds a limit is refused
@@ -67,7 +67,7 @@ func (c *Config) build() (func(ctx context.Context, wasm []byte, dir string) err
 
 // rejected marks a compile or start-up error with ErrRejected, unless the module is not the cause.
 func rejected(err error) error {
-	if errors.Is(err, slots.ErrFull) {
+	if errors.Is(err, admission.ErrUploadsFull) {
 		return &joined{fmt.Errorf("the module cannot be taken now, others are compiled and started: %w", err), ErrBusy}
 	}
 	if errors.Is(err, runtime.ErrClosed) {

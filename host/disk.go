@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/datadir"
-	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -119,13 +119,13 @@ func (h *Host) lookAtDisk(ctx context.Context) error {
 }
 
 // roomForJournals returns the budget for journals, nil if they are not bounded.
-func (h *Host) roomForJournals() *room.Budget {
+func (h *Host) roomForJournals() *admission.Journals {
 	if h.cfg.JournalBytes >= 0 {
 		var behind func() bool
 		if s, ok := h.below.(interface{ Behind() bool }); ok {
 			behind = s.Behind
 		}
-		h.journals = room.New(h.cfg.JournalBytes, behind)
+		h.journals = admission.NewJournals(h.cfg.JournalBytes, behind)
 	}
 	return h.journals
 }

@@ -9,11 +9,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/replay"
-	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -72,7 +71,7 @@ type verifier struct {
 type replayer struct {
 	name string
 	h    *Host
-	rep  *report.Replay // the report of the replay in progress
+	rep  *guest.ReplayReport // the report of the replay in progress
 }
 
 // newVerifier opens a host for each engine, on the same store, with separate folders below dir. The caller closes it.
@@ -110,9 +109,9 @@ func (v *verifier) open(ctx context.Context, dir, name string, cfg Config) error
 }
 
 // replayed returns the report that the next replay fills in.
-func (r *replayer) replayed() *report.Replay {
+func (r *replayer) replayed() *guest.ReplayReport {
 	if r.rep == nil {
-		return &report.Replay{}
+		return &guest.ReplayReport{}
 	}
 	return r.rep
 }
@@ -173,8 +172,8 @@ func (v *verifier) run(ctx context.Context, run store.RunKey) error {
 }
 
 // replay replays a run on one engine and returns its report; trace also records the memory at each wait.
-func (r *replayer) replay(ctx context.Context, run store.RunKey, trace bool) (*report.Replay, error) {
-	r.rep = &report.Replay{Trace: trace}
+func (r *replayer) replay(ctx context.Context, run store.RunKey, trace bool) (*guest.ReplayReport, error) {
+	r.rep = &guest.ReplayReport{Trace: trace}
 	err := r.h.rt.Checks.Verify(ctx, run)
 	if r.rep.Err == nil { // the module may have failed to compile
 		r.rep.Err = err
@@ -183,7 +182,7 @@ func (r *replayer) replay(ctx context.Context, run store.RunKey, trace bool) (*r
 }
 
 // same reports whether two replays had the same result.
-func same(a, b *report.Replay) bool {
+func same(a, b *guest.ReplayReport) bool {
 	return a.At == b.At && a.Memory == b.Memory && string(a.Result) == string(b.Result) && says(a) == says(b)
 }
 
@@ -191,11 +190,11 @@ func same(a, b *report.Replay) bool {
 // the engine, and the duration of a replay on the machine.
 func incomparable(err error) bool {
 	trap, ok := errors.AsType[*engine.Trap](err)
-	return ok && trap.Kind == engine.TrapStack || errors.Is(err, budget.ErrSlow)
+	return ok && trap.Kind == engine.TrapStack || errors.Is(err, guest.ErrSlow)
 }
 
 // says describes how a replay ended, without the stack of a trap, since the names in the stack depend on the engine.
-func says(r *report.Replay) string {
+func says(r *guest.ReplayReport) string {
 	switch {
 	case r.Err == nil:
 		return "it returned"
@@ -206,7 +205,7 @@ func says(r *report.Replay) string {
 }
 
 // difference describes the first difference between two replays that are not the same.
-func difference(first, other string, a, b *report.Replay) string {
+func difference(first, other string, a, b *guest.ReplayReport) string {
 	for i := range min(len(a.Waits), len(b.Waits)) {
 		switch x, y := a.Waits[i], b.Waits[i]; {
 		case x.At != y.At:

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
 )
@@ -158,7 +158,7 @@ func (h *Host) runtimeEvents() (r runtime.Events) {
 		}
 	}
 	if f := e.Activation; f != nil {
-		r.Activation = func(a report.Activation) {
+		r.Activation = func(a guest.ActivationReport) {
 			f(ActivationInfo{Namespace: h.nameOf(a.Run.Namespace), RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version,
 				Replayed: a.Replayed, Replay: a.Replay, Total: a.Total, Thawed: a.Thawed, Fuel: a.Fuel, End: a.End,
 				Ended: h.cfg.Clock.Now(), trace: traceOf(a.Incarnation, a.TraceParent)})

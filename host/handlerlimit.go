@@ -8,14 +8,12 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/limit"
-	"github.com/wfhost/wfhost/host/internal/turnstile"
-	"github.com/wfhost/wfhost/host/internal/window"
+	"github.com/wfhost/wfhost/host/internal/limits"
 	"github.com/wfhost/wfhost/store"
 )
 
 // MaxLimitedHandlers is how many handlers of a namespace may have limits.
-const MaxLimitedHandlers = turnstile.MaxHandlers
+const MaxLimitedHandlers = limits.MaxHandlers
 
 // HandlerLimits limits the attempts of steps that call a handler, for the runs of a namespace: how many are in flight
 // at a time, and how many begin within a window. Further attempts wait, without a goroutine, and before their timeout
@@ -60,7 +58,7 @@ func (s *scope) SetHandlerLimits(ctx context.Context, l HandlerLimits) (HandlerL
 	return s.GetHandlerLimits(ctx, l.Handler)
 }
 
-func (s *scope) setHandlerLimits(ctx context.Context, handler string, rules limit.Rules) error {
+func (s *scope) setHandlerLimits(ctx context.Context, handler string, rules limits.Rules) error {
 	if err := s.h.refuseCopy(); err != nil {
 		return translate(err)
 	}
@@ -72,7 +70,7 @@ func (s *scope) setHandlerLimits(ctx context.Context, handler string, rules limi
 }
 
 // handler checks the name of a handler.
-func (s *scope) handler(ctx context.Context, name string) (turnstile.Handler, error) {
+func (s *scope) handler(ctx context.Context, name string) (limits.HandlerKey, error) {
 	err := abi.CheckHandler(abi.HandlerPrefix + name)
 	switch rest, prefixed := strings.CutPrefix(name, abi.HandlerPrefix); {
 	case name == "":
@@ -81,10 +79,10 @@ func (s *scope) handler(ctx context.Context, name string) (turnstile.Handler, er
 		err = abi.Errorf(abi.InvalidArgument, "a handler is named without %q: %q, got %q", abi.HandlerPrefix, rest, name)
 	}
 	if err != nil {
-		return turnstile.Handler{}, translate(err)
+		return limits.HandlerKey{}, translate(err)
 	}
 	ns, err := s.id(ctx, false)
-	return turnstile.Handler{Namespace: ns, Name: name}, translate(err)
+	return limits.HandlerKey{Namespace: ns, Name: name}, translate(err)
 }
 
 // DeleteHandlerLimits removes the limits of a handler. All waiting attempts begin. Durable on return. ErrNotFound if
@@ -124,7 +122,7 @@ func (s *scope) AllHandlerLimits(ctx context.Context) ([]HandlerLimitsInfo, erro
 	for _, l := range list {
 		shown := limitsOf("", l.Rules)
 		x := HandlerLimitsInfo{HandlerLimits: HandlerLimits{Handler: l.Handler, Concurrency: shown.Concurrency, Rate: shown.Rate}}
-		x.Holding, x.Waiting = s.h.turns.Count(turnstile.Handler{Namespace: ns, Name: l.Handler})
+		x.Holding, x.Waiting = s.h.turns.Count(limits.HandlerKey{Namespace: ns, Name: l.Handler})
 		out = append(out, x)
 	}
 	return out, translate(err)
@@ -132,20 +130,20 @@ func (s *scope) AllHandlerLimits(ctx context.Context) ([]HandlerLimitsInfo, erro
 
 // waits holds what starts and attempts may wait for, except the queues of gate.Keeper.
 type waits struct {
-	turns   *turnstile.Turnstile
-	windows *window.Windows
+	turns   *limits.HandlerLimiter
+	windows *limits.StartWindows
 	// scheduling has one semaphore of weight 1 for a namespace, or for several. It is held while a schedule is
 	// created in a namespace with a quota of schedules, also during disk I/O.
 	scheduling [64]*semaphore.Weighted
 }
 
 // newTurns creates the limiter of handler attempts.
-func (h *Host) newTurns() *turnstile.Turnstile {
-	h.windows = window.New(h.store)
+func (h *Host) newTurns() *limits.HandlerLimiter {
+	h.windows = limits.NewStartWindows(h.store)
 	for i := range h.scheduling {
 		h.scheduling[i] = semaphore.NewWeighted(1)
 	}
-	h.turns = turnstile.New(turnstile.Config{Store: h.store, Clock: h.cfg.Clock, Logger: h.cfg.Logger,
+	h.turns = limits.NewHandlerLimiter(limits.HandlerLimiterConfig{Store: h.store, Clock: h.cfg.Clock, Logger: h.cfg.Logger,
 		Failed: func(err error) { h.rt.Fail(err) }})
 	return h.turns
 }
@@ -174,10 +172,10 @@ func (h *Host) waitsForTurn(key store.RunKey) string {
 // rate.
 func checkQueue(name string, cells []store.Cell) []string {
 	if !strings.Contains(name, "/") {
-		return limit.Check(cells)
+		return limits.CheckQueue(cells)
 	}
-	if strings.HasPrefix(name, window.Prefix) {
-		return window.Check(name, cells)
+	if strings.HasPrefix(name, limits.StartWindowPrefix) {
+		return limits.CheckStartWindows(name, cells)
 	}
-	return turnstile.Check(name, cells)
+	return limits.CheckHandlerLimits(name, cells)
 }

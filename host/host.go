@@ -31,19 +31,17 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/brake"
+	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/datadir"
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/engine"
-	"github.com/wfhost/wfhost/host/internal/gate"
+	"github.com/wfhost/wfhost/host/internal/guest"
+	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/host/internal/limits"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/quarantine"
-	"github.com/wfhost/wfhost/host/internal/quota"
-	"github.com/wfhost/wfhost/host/internal/remote"
-	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/retention"
-	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/host/internal/schedule"
 	"github.com/wfhost/wfhost/host/internal/schema"
@@ -171,8 +169,8 @@ type Config struct {
 	Events Events
 
 	// Set by Verify.
-	engine   string                // the name of the engine; empty: as Interpreter says
-	replayed func() *report.Replay // returns the report that a replay fills in; nil: no report
+	engine   string                     // the name of the engine; empty: as Interpreter says
+	replayed func() *guest.ReplayReport // returns the report that a replay fills in; nil: no report
 }
 
 // Host runs workflows. It is safe for concurrent use.
@@ -197,16 +195,16 @@ type Host struct {
 	iterations *retention.Iterations
 	nextSweep  atomic.Pointer[time.Time] // shown by Stats
 	keeper     *schedule.Keeper
-	gate       *gate.Keeper
-	quotas     *quota.Quotas
-	refusals   brake.Brake[string] // of starts, by namespace
-	notices    *notices            // nil if the log discards them
+	gate       *limits.WorkflowLimiter
+	quotas     *limits.Quotas
+	refusals   admission.RefusalDelay[string] // of starts, by namespace
+	notices    *notices                       // nil if the log discards them
 	checks     checking
 	exports    exporting
 	importing  importing
 	setting    sync.Mutex        // held by SetQuota, so that memory and store agree
 	suspects   *quarantine.Watch // nil watches nothing
-	journals   *room.Budget
+	journals   *admission.Journals
 	disk       *datadir.Gauge
 	schemas    schema.Cache
 	named      module.NamesCache // the names in descriptions of modules
@@ -250,7 +248,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		}
 	}
 	h.disk = h.newGauge()
-	h.workers = &performer{remote.New(h.cfg.Clock, h.cfg.Random), h.newProgress()}
+	h.workers = &performer{handler.NewBroker(h.cfg.Clock, h.cfg.Random), h.newProgress()}
 	h.engine, err = h.newEngine(ctx, cache)
 	if err != nil {
 		return h, err

@@ -6,8 +6,7 @@ import (
 	"fmt"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/gate"
-	"github.com/wfhost/wfhost/host/internal/limit"
+	"github.com/wfhost/wfhost/host/internal/limits"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/schedule"
 	"github.com/wfhost/wfhost/host/internal/shard"
@@ -16,11 +15,11 @@ import (
 
 const (
 	// MaxLimitRules is how many limits a workflow may have.
-	MaxLimitRules = limit.MaxRules
+	MaxLimitRules = limits.MaxRules
 	// MaxPriority is the greatest priority of a run, and -MaxPriority the least.
-	MaxPriority = limit.MaxPriority
+	MaxPriority = limits.MaxPriority
 	// MaxPlace is how many waiting runs are counted at most to find the place of a run.
-	MaxPlace = limit.MaxPlace
+	MaxPlace = limits.MaxPosition
 )
 
 // Limits limits the runs of a workflow: how many are in progress at a time, and how many begin within a window.
@@ -56,11 +55,11 @@ type Place struct {
 }
 
 // rules returns the limits for the store, or ErrInvalid.
-func (l *Limits) rules() (rules limit.Rules, err error) {
+func (l *Limits) rules() (rules limits.Rules, err error) {
 	for _, x := range []struct {
 		texts []string
-		parse func(string) (limit.Rule, error)
-	}{{l.Concurrency, limit.ParseConcurrency}, {l.Rate, limit.ParseRate}} {
+		parse func(string) (limits.Rule, error)
+	}{{l.Concurrency, limits.ParseConcurrency}, {l.Rate, limits.ParseRate}} {
 		for _, text := range x.texts {
 			r, err := x.parse(text)
 			if err != nil {
@@ -79,7 +78,7 @@ func (l *Limits) Check() error {
 }
 
 // limitsOf converts the rules of a workflow to Limits.
-func limitsOf(workflow string, rules limit.Rules) Limits {
+func limitsOf(workflow string, rules limits.Rules) Limits {
 	l := Limits{Workflow: workflow}
 	for _, r := range rules {
 		if r.WindowMs > 0 {
@@ -96,7 +95,7 @@ func limitsOf(workflow string, rules limit.Rules) Limits {
 // effect without limits.
 func WithPriority(p int) StartOption {
 	return func(s *start) {
-		if err := limit.CheckPriority(p); err != nil {
+		if err := limits.CheckPriority(p); err != nil {
 			s.err = errors.Join(s.err, translate(err))
 		}
 		s.priority = p
@@ -122,7 +121,7 @@ func (s *scope) SetLimits(ctx context.Context, l Limits) (LimitsInfo, error) {
 	return s.GetLimits(ctx, l.Workflow)
 }
 
-func (s *scope) setLimits(ctx context.Context, workflow string, rules limit.Rules) error {
+func (s *scope) setLimits(ctx context.Context, workflow string, rules limits.Rules) error {
 	if err := abi.CheckWorkflow(workflow); err != nil {
 		return translate(err)
 	}
@@ -167,7 +166,7 @@ func (s *scope) GetLimits(ctx context.Context, workflow string) (LimitsInfo, err
 	return s.limitsInfo(ctx, ns, workflow, rules)
 }
 
-func (s *scope) limitsInfo(ctx context.Context, ns store.NamespaceID, workflow string, rules limit.Rules) (LimitsInfo, error) {
+func (s *scope) limitsInfo(ctx context.Context, ns store.NamespaceID, workflow string, rules limits.Rules) (LimitsInfo, error) {
 	n, err := s.h.gate.Count(ctx, ns, workflow)
 	return LimitsInfo{Limits: limitsOf(workflow, rules), Holding: n.Held, Waiting: n.Waiting}, translate(err)
 }
@@ -184,7 +183,7 @@ func (s *scope) AllLimits(ctx context.Context) ([]LimitsInfo, error) {
 	}
 	out := []LimitsInfo{}
 	for _, l := range list {
-		rules, err := limit.Decode(l.Data)
+		rules, err := limits.DecodeRules(l.Data)
 		if err != nil {
 			return nil, translate(fmt.Errorf("workflow %q: %w: %w", l.Workflow, store.ErrCorrupt, err))
 		}
@@ -212,14 +211,14 @@ func (s *scope) place(ctx context.Context, st *store.RunState, r *Run) error {
 // keepers passes wakes and commands of the runtime to the owners of schedules and of limit queues.
 type keepers struct {
 	*schedule.Keeper
-	gate *gate.Keeper
+	gate *limits.WorkflowLimiter
 }
 
 // newKeepers creates the keepers of schedules and of limit queues.
 func (h *Host) newKeepers() *keepers {
 	now := func() int64 { return h.cfg.Clock.Now().UnixMilli() }
 	h.keeper = schedule.New(schedule.Config{Store: h.store, Logger: h.cfg.Logger, Now: now})
-	h.gate = gate.New(gate.Config{Store: h.store, Logger: h.cfg.Logger, Now: now})
+	h.gate = limits.NewWorkflowLimiter(limits.WorkflowLimiterConfig{Store: h.store, Logger: h.cfg.Logger, Now: now})
 	return &keepers{h.keeper, h.gate}
 }
 

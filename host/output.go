@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/query"
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -140,8 +140,8 @@ func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []
 	for {
 		answer, st, err := s.h.rt.Runs.Query(ctx, key, name, input)
 		// a caller may have started the run just now
-		begins := errors.Is(err, query.ErrNotBegun) && strings.HasPrefix(name, abi.UpdatePrefix)
-		if !errors.Is(err, query.ErrOnItsWay) && !begins {
+		begins := errors.Is(err, guest.ErrNotBegun) && strings.HasPrefix(name, abi.UpdatePrefix)
+		if !errors.Is(err, guest.ErrOnItsWay) && !begins {
 			return answer, st, err
 		}
 		now, e := s.h.rt.Runs.Durable(ctx, key)
@@ -170,7 +170,7 @@ func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []
 //	Run, Name string
 //	JSON      []byte // the answer of the workflow; nil if it could not be asked
 //	Cause     error
-type QueryError = query.Error
+type QueryError = guest.QueryError
 
 // Query asks a run a question that its workflow offers, with an input that is encoded as JSON, and returns the
 // answer. The workflow is replayed from what is durable; nothing is changed. A run that has ended is asked at its

@@ -9,8 +9,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/host/internal/progress"
-	"github.com/wfhost/wfhost/host/internal/remote"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/host/internal/step"
@@ -49,9 +47,9 @@ func Heartbeat(ctx context.Context, details any) error {
 }
 
 // newProgress returns the keeper of the details of heartbeats.
-func (h *Host) newProgress() *progress.Keeper {
-	return progress.New(h.cfg.Clock, func(a handler.Attempt, details []byte) error {
-		_, err := h.rt.Runs.Change(context.Background(), a.Run, run.Amend{Make: progress.Entry(a, details), Beside: true})
+func (h *Host) newProgress() *handler.ProgressKeeper {
+	return handler.NewProgressKeeper(h.cfg.Clock, func(a handler.Attempt, details []byte) error {
+		_, err := h.rt.Runs.Change(context.Background(), a.Run, run.Amend{Make: handler.ProgressEntry(a, details), Beside: true})
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, shard.ErrNotOwned) {
 			return nil // the run was deleted, or another host owns it
 		}
@@ -76,8 +74,8 @@ func tooMuch(details []byte) error {
 
 // performer is the broker of workers; it adds the latest details to attempts.
 type performer struct {
-	*remote.Broker
-	progress *progress.Keeper
+	*handler.Broker
+	progress *handler.ProgressKeeper
 }
 
 // Close closes both. It must be called while the runtime is open.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/host/internal/quota"
+	"github.com/wfhost/wfhost/host/internal/limits"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -103,7 +103,8 @@ func (h *Host) openQuotas(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.quotas = quota.New(all, set, func(ns store.NamespaceID) (store.Usage, error) { return h.store.Used(context.Background(), ns) })
+	used := func(ns store.NamespaceID) (store.Usage, error) { return h.store.Used(context.Background(), ns) }
+	h.quotas = limits.NewQuotas(all, set, used)
 	return nil
 }
 
@@ -195,7 +196,7 @@ func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict Confli
 // slowly returns err, delayed if it is the refusal of a quota, so that callers which retry in a loop take little from
 // other callers. began is when the request began. The caller must hold no locks or slots.
 func (s *scope) slowly(ctx context.Context, began time.Time, err error) error {
-	if e, ok := errors.AsType[*abi.Error](err); ok && e.Kind == quota.Kind {
+	if e, ok := errors.AsType[*abi.Error](err); ok && e.Kind == limits.QuotaKind {
 		s.h.refusals.Hold(ctx, s.name, clock.System().Now().Sub(began))
 	}
 	return err
@@ -230,7 +231,7 @@ func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func
 	}
 	if err == nil && n >= limit {
 		if _, there := s.h.store.Schedule(ctx, key); there != nil { // a conflict is the better error for a second creation
-			err = busy(quota.Refusal("the namespace has %d schedules or more, its quota is %d; delete some", n, limit))
+			err = busy(limits.QuotaRefusal("the namespace has %d schedules or more, its quota is %d; delete some", n, limit))
 		}
 	}
 	if err != nil {
@@ -287,6 +288,6 @@ func (s *scope) moreVersions(ctx context.Context, ns store.NamespaceID, limit, m
 	if err != nil || n+more <= limit {
 		return err
 	}
-	return busy(quota.Refusal("more versions would pass the quota of %d that the namespace has; delete some that no run "+
+	return busy(limits.QuotaRefusal("more versions would pass the quota of %d that the namespace has; delete some that no run "+
 		"needs", limit))
 }

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/remote"
+	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
@@ -104,13 +104,13 @@ type Attempt struct {
 }
 
 // queue returns the queue of a handler, or ErrNotFound if the handler is not for workers.
-func (s *scope) queue(ctx context.Context, handler string) (remote.Queue, error) {
-	if _, ok := s.h.remotes.Load(handler); !ok {
-		return remote.Queue{}, fmt.Errorf("%w: handler %.300q is not for workers: name it with `wfhost serve --worker-handler`, or "+
-			"Host.HandleRemote", ErrNotFound, handler)
+func (s *scope) queue(ctx context.Context, name string) (handler.WorkerQueue, error) {
+	if _, ok := s.h.remotes.Load(name); !ok {
+		return handler.WorkerQueue{}, fmt.Errorf("%w: handler %.300q is not for workers: "+
+			"name it with `wfhost serve --worker-handler`, or Host.HandleRemote", ErrNotFound, name)
 	}
 	ns, err := s.id(ctx, false)
-	return remote.Queue{Namespace: ns, Handler: handler}, translate(err)
+	return handler.WorkerQueue{Namespace: ns, Handler: name}, translate(err)
 }
 
 // TakeAttempts takes attempts of a handler that was declared by HandleRemote, from this namespace, longest waiting
@@ -121,18 +121,18 @@ func (s *scope) queue(ctx context.Context, handler string) (remote.Queue, error)
 //
 // It returns no attempts if none comes within o.Wait, ErrNotFound if the handler is not for workers, ErrInvalid for
 // invalid options, and ErrClosed if the host is stopping.
-func (s *scope) TakeAttempts(ctx context.Context, handler string, o TakeOptions) ([]Attempt, error) {
+func (s *scope) TakeAttempts(ctx context.Context, name string, o TakeOptions) ([]Attempt, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	q, err := s.queue(ctx, handler)
+	q, err := s.queue(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	offers, err := s.h.workers.Take(ctx, q, remote.Ask{Worker: o.Worker, Max: o.Max, Wait: o.Wait, Lease: o.Lease})
+	offers, err := s.h.workers.Take(ctx, q, handler.TakeRequest{Worker: o.Worker, Max: o.Max, Wait: o.Wait, Lease: o.Lease})
 	list := []Attempt{}
 	for _, x := range offers {
-		list = append(list, Attempt{Step: s.h.stepOf(&x.Attempt), Handler: handler, Input: bytes.Clone(x.Input), Lease: x.Lease,
+		list = append(list, Attempt{Step: s.h.stepOf(&x.Attempt), Handler: name, Input: bytes.Clone(x.Input), Lease: x.Lease,
 			Delivery: x.Delivery, Until: x.Until, Deadline: x.Deadline})
 	}
 	return list, workerError(err)
@@ -141,11 +141,11 @@ func (s *scope) TakeAttempts(ctx context.Context, handler string, o TakeOptions)
 // workerError translates an error of the broker.
 func workerError(err error) error {
 	switch {
-	case errors.Is(err, remote.ErrLost):
+	case errors.Is(err, handler.ErrLost):
 		return &joined{err, ErrLeaseLost}
-	case errors.Is(err, remote.ErrNotBegun):
+	case errors.Is(err, handler.ErrNotBegun):
 		return &joined{err, ErrConflict}
-	case errors.Is(err, remote.ErrDraining):
+	case errors.Is(err, handler.ErrDraining):
 		return &joined{err, ErrClosed}
 	}
 	return translate(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/cron"
 	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/host/internal/limit"
+	"github.com/wfhost/wfhost/host/internal/limits"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/schedule"
 	"github.com/wfhost/wfhost/host/internal/shard"
@@ -161,7 +161,7 @@ func (s ScheduleSpec) Check() error {
 	if err := d.Check(); err != nil {
 		return translate(err)
 	}
-	return translate(limit.CheckPriority(d.Priority))
+	return translate(limits.CheckPriority(d.Priority))
 }
 
 // Next returns up to n instants, later than after, at which a schedule with this spec is due, without jitter. ErrInvalid
@@ -293,7 +293,7 @@ func (s *scope) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec
 // Input and schema may change before the schedule is due, so each start is checked again. The workflow may be
 // uploaded later.
 func (s *scope) startable(ctx context.Context, spec *ScheduleSpec) error {
-	if err := limit.CheckPriority(spec.Priority); err != nil {
+	if err := limits.CheckPriority(spec.Priority); err != nil {
 		return translate(err)
 	}
 	v, err := s.Workflow(ctx, spec.Workflow, spec.Version)

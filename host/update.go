@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/query"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -158,7 +158,7 @@ func (s *scope) accept(ctx context.Context, u *updating) error {
 		}
 		_, asked, err := s.ask(ctx, u.key, u.signal.Name, u.signal.Data)
 		if q, ok := errors.AsType[*QueryError](err); ok {
-			if errors.Is(q.Cause, query.ErrOnItsWay) || errors.Is(q.Cause, query.ErrNotBegun) {
+			if errors.Is(q.Cause, guest.ErrOnItsWay) || errors.Is(q.Cause, guest.ErrNotBegun) {
 				return &joined{fmt.Errorf("run %q cannot be asked whether it accepts update %q: %w; try again", u.Run, u.Name, q.Cause),
 					ErrBusy}
 			}

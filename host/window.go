@@ -7,9 +7,8 @@ import (
 	"fmt"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/limit"
+	"github.com/wfhost/wfhost/host/internal/limits"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/window"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -30,29 +29,29 @@ type StartWindow struct {
 	Throttle string `json:"throttle,omitempty"`
 }
 
-func (w *StartWindow) policy() (p window.Policy, err error) {
+func (w *StartWindow) policy() (p limits.StartPolicy, err error) {
 	switch {
 	case (w.Debounce == "") == (w.Throttle == ""):
 		return p, abi.Errorf(abi.InvalidArgument, "the starts of workflow %q have either a debounce or a throttle", w.Workflow)
 	case w.Throttle != "" && w.Longest != "":
 		return p, abi.Errorf(abi.InvalidArgument, "a throttle has no longest wait, got %q", w.Longest)
 	}
-	p, err = window.Parse(w.Throttle != "", cmp.Or(w.Debounce, w.Throttle))
+	p, err = limits.ParseStartPolicy(w.Throttle != "", cmp.Or(w.Debounce, w.Throttle))
 	if err != nil || p.Throttle {
 		return p, err
 	}
-	p.LongestMs = min(window.DefaultLongest*p.Ms, limit.MaxWindowMs)
+	p.LongestMs = min(limits.DefaultLongest*p.Ms, limits.MaxWindowMs)
 	if w.Longest != "" {
 		p.LongestMs, err = abi.ParseDuration(w.Longest)
-		if err != nil || p.LongestMs < p.Ms || p.LongestMs > limit.MaxWindowMs {
+		if err != nil || p.LongestMs < p.Ms || p.LongestMs > limits.MaxWindowMs {
 			return p, abi.Errorf(abi.InvalidArgument, "the longest wait of a debounce is from its quiet time, %s, to %s, got %q",
-				abi.FormatDuration(p.Ms), abi.FormatDuration(limit.MaxWindowMs), w.Longest)
+				abi.FormatDuration(p.Ms), abi.FormatDuration(limits.MaxWindowMs), w.Longest)
 		}
 	}
 	return p, nil
 }
 
-func windowOf(workflow string, p *window.Policy) StartWindow {
+func windowOf(workflow string, p *limits.StartPolicy) StartWindow {
 	if p.Throttle {
 		return StartWindow{Workflow: workflow, Throttle: p.String()}
 	}
@@ -73,7 +72,7 @@ func (s *scope) SetStartWindow(ctx context.Context, w StartWindow) (StartWindow,
 	return windowOf(w.Workflow, &p), nil
 }
 
-func (s *scope) setWindow(ctx context.Context, workflow string, p *window.Policy) error {
+func (s *scope) setWindow(ctx context.Context, workflow string, p *limits.StartPolicy) error {
 	err := abi.CheckWorkflow(workflow)
 	if err == nil {
 		err = s.h.refuseCopy()
@@ -112,7 +111,7 @@ func (s *scope) StartWindows(ctx context.Context) ([]StartWindow, error) {
 	list, err := s.h.windows.All(ctx, ns)
 	out := []StartWindow{}
 	for i := range list {
-		out = append(out, windowOf(list[i].Workflow, &list[i].Policy))
+		out = append(out, windowOf(list[i].Workflow, &list[i].StartPolicy))
 	}
 	return out, translate(err)
 }
@@ -157,7 +156,7 @@ func (s *scope) startWithin(ctx context.Context, key store.RunKey, workflow stri
 }
 
 // fitsWindow returns an error if an option of the start does not work with the window.
-func fitsWindow(p *window.Policy, workflow string, o *start, at int64) error {
+func fitsWindow(p *limits.StartPolicy, workflow string, o *start, at int64) error {
 	switch {
 	case o.conflict != ConflictExisting:
 		return abi.Errorf(abi.InvalidArgument, "the starts of workflow %q are put together: a start cannot say what happens to "+
@@ -171,8 +170,8 @@ func fitsWindow(p *window.Policy, workflow string, o *start, at int64) error {
 }
 
 // throttled returns the run of the key's window, or opens a window with the run of this start.
-func (s *scope) throttled(ctx context.Context, k *window.Key, key store.RunKey, workflow string, input []byte, o *start, at int64,
-	p *window.Policy) (Run, bool, error) {
+func (s *scope) throttled(ctx context.Context, k *limits.StartKey, key store.RunKey, workflow string, input []byte,
+	o *start, at int64, p *limits.StartPolicy) (Run, bool, error) {
 	now := s.h.cfg.Clock.Now().UnixMilli()
 	if x := k.Window; x.Run != "" && now < x.EndMs {
 		st, err := s.h.rt.Runs.State(ctx, store.RunKey{Namespace: key.Namespace, ID: x.Run})
@@ -196,8 +195,8 @@ func (s *scope) throttled(ctx context.Context, k *window.Key, key store.RunKey, 
 }
 
 // debounced moves the waiting run of a key, or starts one.
-func (s *scope) debounced(ctx context.Context, k *window.Key, key store.RunKey, workflow string, input []byte, o *start,
-	p *window.Policy) (Run, bool, error) {
+func (s *scope) debounced(ctx context.Context, k *limits.StartKey, key store.RunKey, workflow string, input []byte, o *start,
+	p *limits.StartPolicy) (Run, bool, error) {
 	now := s.h.cfg.Clock.Now().UnixMilli()
 	moves := *o
 	moves.conflict = run.ConflictMove
@@ -229,12 +228,12 @@ func (s *scope) debounced(ctx context.Context, k *window.Key, key store.RunKey, 
 
 // beginWindow opens a window with a run, for ms milliseconds from now, durable on return. It returns errStartAgain if
 // another host opened one first.
-func beginWindow(ctx context.Context, k *window.Key, run string, now, ms int64) error {
+func beginWindow(ctx context.Context, k *limits.StartKey, run string, now, ms int64) error {
 	end, err := abi.AddMs(now, ms)
 	if err != nil {
 		return err
 	}
-	ok, err := k.Open(ctx, window.Window{Run: run, FirstMs: now, EndMs: end})
+	ok, err := k.Open(ctx, limits.StartWindow{Run: run, FirstMs: now, EndMs: end})
 	if err == nil && !ok {
 		return errStartAgain
 	}

@@ -23,7 +23,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
-	"github.com/wfhost/wfhost/host/internal/brake"
+	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/page"
 )
@@ -46,7 +46,7 @@ type API struct {
 	streams  streams
 	polls    streams   // of workers
 	refusals *refusals // in the audit log
-	brake    brake.Brake[string]
+	brake    admission.RefusalDelay[string]
 	backlog  *backlog // of answers
 	bodies   *bodies  // of requests
 	makers   makers

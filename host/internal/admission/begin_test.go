@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// waitingBodies begins so many bodies of a group, which wait for a server as soon as they have begun, and returns those that have.
-// The others begin in the background.
+// waitingBodies begins so many bodies of a group, which wait for a server as soon as they have begun, and returns those
+// that have. The others begin in the background.
 func waitingBodies(t *testing.T, a *Admission, namespace uint32, workflow string, bytes int64, n int) (begun []*Place) {
 	t.Helper()
 	for range n {
@@ -27,8 +27,8 @@ func waitingBodies(t *testing.T, a *Admission, namespace uint32, workflow string
 	return begun
 }
 
-// Many bodies wait for servers, and hold their share and no more: guests of others wake, and the bodies of others begin, fewer of each
-// that comes later. A body that waits begins when another one has ended.
+// Many bodies wait for servers, and hold their share and no more: guests of others wake, and the bodies of others begin,
+// fewer of each that comes later. A body that waits begins when another one has ended.
 func TestBodiesThatHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(16, 160*mib, 100*mib)
@@ -95,8 +95,8 @@ func TestBodiesThatGrow(t *testing.T) {
 	})
 }
 
-// A body that is larger than what its group may have goes when it is the only one, or the first one of its own; another one of its group
-// goes after it.
+// A body that is larger than what its group may have goes when it is the only one, or the first one of its own; another
+// one of its group goes after it.
 func TestBodyBeyondItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(16, 160*mib, 0)
@@ -116,8 +116,8 @@ func TestBodyBeyondItsShare(t *testing.T) {
 	})
 }
 
-// A body is executed in the instance that the guest has where there is room for it, and counts until its end; a large guest counts as
-// one before and after it.
+// A body is executed in the instance that the guest has where there is room for it, and counts until its end; a large
+// guest counts as one before and after it.
 func TestBodyInPlace(t *testing.T) {
 	a := New(16, 160*mib, 0)
 	large := asksFor(a, 2*LargeBytes)
@@ -138,8 +138,8 @@ func TestBodyInPlace(t *testing.T) {
 	}
 }
 
-// Where bodies hold their share, one large guest goes on at a time beside them, even the largest, slow ones keep less, and large ones
-// keep no body out.
+// Where bodies hold their share, one large guest goes on at a time beside them, even the largest, slow ones keep less, and
+// large ones keep no body out.
 func TestBesideBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := forSlow()
@@ -169,8 +169,8 @@ func TestBesideBodies(t *testing.T) {
 	})
 }
 
-// A body that holds less than was expected of it lets others begin, and one for which nobody waits any more counts no longer, also if it
-// has begun and waits for a place.
+// A body that holds less than was expected of it lets others begin, and one for which nobody waits any more counts no
+// longer, also if it has begun and waits for a place.
 func TestBodyGivesRoomBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(1, 160*mib, 0)
@@ -233,8 +233,8 @@ func TestLargeBodyIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// TestBodiesByChance has bodies begin, grow, wait and end by chance: what is counted is what they hold, nobody waits for whom there is
-// room, and in the end nothing is left.
+// TestBodiesByChance has bodies begin, grow, wait and end by chance: what is counted is what they hold, nobody waits for
+// whom there is room, and in the end nothing is left.
 func TestBodiesByChance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := New(100, 1000, 0)

@@ -18,8 +18,8 @@ func halfDone(a *Admission, group string, n int) (all []*Place) {
 	return all
 }
 
-// A group with as many half-done guests as it may have begins no further run, though there are places; others do, and runs that have
-// waited. When one of the guests comes to a wait, all go on for which there are places.
+// A group with as many half-done guests as it may have begins no further run, though there are places; others do, and runs
+// that have waited. When one of the guests comes to a wait, all go on for which there are places.
 func TestHalfDone(t *testing.T) {
 	a := New(leastHalfDone+4, 1000, 1000)
 	half := halfDone(a, "bomb", leastHalfDone)
@@ -66,7 +66,8 @@ func TestHalfDoneShort(t *testing.T) {
 	}
 }
 
-// One of a namespace that is brought back, and may not begin because of its group, does not keep the others of the namespace away.
+// One of a namespace that is brought back, and may not begin because of its group, does not keep the others of the
+// namespace away.
 func TestHalfDoneInAFullSpace(t *testing.T) {
 	l := limits{map[uint32]int{}, map[uint32]int{}}
 	a := New(100, 1<<40, 1<<40).By(l)

@@ -75,8 +75,8 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// A guest that becomes slow beside many of another group stays, as long as its own has less than its part, and there is half of the
-// share more; a group that was there before has to give up what is beyond its part.
+// A guest that becomes slow beside many of another group stays, as long as its own has less than its part, and there is
+// half of the share more; a group that was there before has to give up what is beyond its part.
 func TestSlowOfFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := forSlow()

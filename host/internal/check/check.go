@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/admission"
-	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/replay"
-	"github.com/wfhost/wfhost/host/internal/report"
-	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -41,7 +39,7 @@ type Journals interface {
 type Config struct {
 	Guests   Guests
 	Store    Journals
-	Journals *room.Budget // bounds the journals in memory; nil: no bound
+	Journals *admission.Journals // bounds the journals in memory; nil: no bound
 	// Fuel, CPU and HostCalls bound what a guest may compute and call between two waits, as they do for live runs.
 	Fuel      int64
 	CPU       time.Duration
@@ -49,7 +47,7 @@ type Config struct {
 	// OnWait, if set, is called by Verify when a workflow waits, with a function that hashes the instance's memory.
 	OnWait func(run store.RunKey, iteration uint32, consumed uint64, hash func() [32]byte)
 	// OnVerify, if set, is called when a Verify begins, and returns the report that it fills in.
-	OnVerify func() *report.Replay
+	OnVerify func() *guest.ReplayReport
 
 	trace func(Call) // called with each call of a guest; nil: no trace
 }
@@ -139,8 +137,8 @@ func (c *Checker) load(ctx context.Context, key store.RunKey) (of *run.Run, free
 	if err != nil {
 		return nil, free, err
 	}
-	group := room.Group{Namespace: as.Namespace, Workflow: st.Workflow}
-	if err := c.cfg.Journals.Load(ctx, group, as, room.Size(st.JournalBytes, int(st.Length))); err != nil {
+	group := admission.JournalGroup{Namespace: as.Namespace, Workflow: st.Workflow}
+	if err := c.cfg.Journals.Load(ctx, group, as, admission.JournalSize(st.JournalBytes, int(st.Length))); err != nil {
 		return nil, free, err
 	}
 	st, entries, err := c.cfg.Store.Run(ctx, key)
@@ -193,7 +191,7 @@ func (c *Checker) VerifyWith(ctx context.Context, key store.RunKey, mod *module.
 		return err
 	}
 	p := newPlayer(c, mod, of)
-	p.Limits.Grants, p.strict = budget.Grants(c.cfg.Fuel), true
+	p.Limits.Grants, p.strict = guest.Grants(c.cfg.Fuel), true
 	cfg := replay.Config{Strict: true, Tuned: Tuned(j.Entries()), Rested: j.Rested()}
 	if end := j.Ended(); end != store.KindInvalid && end != store.KindFailed && !p.stopped() { // a failure may have been a limit
 		cfg.Rested = store.Seq(j.Len()) // the live run stayed within its limits up to its end

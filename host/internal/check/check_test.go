@@ -11,11 +11,10 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -95,7 +94,7 @@ func newWorld(t *testing.T, call script, entries ...store.Entry) *world {
 }
 
 func (w *world) checker() *Checker {
-	return New(Config{Guests: w, Store: w, Journals: room.New(1<<20, nil), Fuel: 1000 * engine.FuelGrant, CPU: time.Minute, HostCalls: 1000})
+	return New(Config{Guests: w, Store: w, Journals: admission.NewJournals(1<<20, nil), Fuel: 1000 * engine.FuelGrant, CPU: time.Minute, HostCalls: 1000})
 }
 
 var (
@@ -202,7 +201,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%d: %v, got\n%s, want\n%s", i, err, got, c.want)
 		}
 	}
-	if most := 10 * budget.GrantsPerSlice; refuelled < most || refuelled > most+budget.GrantsPerSlice {
+	if most := 10 * guest.GrantsPerSlice; refuelled < most || refuelled > most+guest.GrantsPerSlice {
 		t.Errorf("a replay that loops was granted fuel %d times, its limit is %d grants", refuelled, most)
 	}
 }
@@ -281,7 +280,7 @@ func TestMemoryOfEntries(t *testing.T) {
 	if _, err := c.Run(t.Context(), store.RunKey{ID: "r"}, w.mod, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	if peak, want := c.cfg.Journals.Peak(), room.Size(w.state.JournalBytes, len(w.entries)); peak != want || c.cfg.Journals.Held() != 0 {
+	if peak, want := c.cfg.Journals.Peak(), admission.JournalSize(w.state.JournalBytes, len(w.entries)); peak != want || c.cfg.Journals.Held() != 0 {
 		t.Errorf("%d bytes were counted and %d are, want %d and 0", peak, c.cfg.Journals.Held(), want)
 	}
 }

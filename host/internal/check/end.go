@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/store"
@@ -64,9 +64,9 @@ func (p *player) finished(err error) (finish, bool) {
 			exact: refused.Call == abi.FnContinueAsNew}, true // the journal has this error
 	case errors.As(err, &trap):
 		return failure(abi.StepFailed, trap.Failure(), "break down: "+trap.Message), true
-	case errors.Is(err, budget.ErrFuel):
+	case errors.Is(err, guest.ErrFuel):
 		return failure(abi.Limit, kindCPU, err.Error()), true
-	case errors.Is(err, budget.ErrCalls):
+	case errors.Is(err, guest.ErrCalls):
 		return failure(abi.Limit, kindCalls, err.Error()), true
 	case err != nil:
 		return finish{}, false
@@ -94,7 +94,7 @@ func (p *player) judgeEnd(ctx context.Context, err error) error {
 	}
 	f, ok := p.finished(err)
 	if !ok {
-		if errors.Is(err, budget.ErrSlow) && (p.limited() || p.open() && p.LeftOver() == nil) {
+		if errors.Is(err, guest.ErrSlow) && (p.limited() || p.open() && p.LeftOver() == nil) {
 			return nil
 		}
 		return err
@@ -106,7 +106,7 @@ func (p *player) judgeEnd(ctx context.Context, err error) error {
 	switch {
 	case f.is(end), j.Ended() == store.KindInvalid && (f.kind == store.KindInvalid || err == nil):
 		return nil
-	case p.open() && (errors.Is(err, budget.ErrFuel) || errors.Is(err, budget.ErrCalls)), p.stopped():
+	case p.open() && (errors.Is(err, guest.ErrFuel) || errors.Is(err, guest.ErrCalls)), p.stopped():
 		return nil
 	case j.Ended() == store.KindInvalid: // the workflow failed, and only in the replay
 		return err

@@ -9,19 +9,18 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/calls"
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/replay"
-	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
 // player replays a run. It is the engine.Host of the guest's instance and answers from the journal.
 type player struct {
-	budget.Metered
+	guest.Metered
 	calls.Lines
 
 	c      *Checker
@@ -37,7 +36,7 @@ type player struct {
 	said   replay.Outcome // the machine's outcome when the guest returned code
 	stdin  []byte
 	read   bool
-	report *report.Replay // nil if there is none
+	report *guest.ReplayReport // nil if there is none
 }
 
 var _ engine.Host = (*player)(nil)
@@ -45,7 +44,7 @@ var _ engine.Host = (*player)(nil)
 func newPlayer(c *Checker, mod *module.Module, of *run.Run) *player {
 	p := &player{c: c, mod: mod, of: of}
 	p.Command = mod.Command
-	p.Limits = budget.Limits{CPU: c.cfg.CPU, Calls: c.cfg.HostCalls}
+	p.Limits = guest.Limits{CPU: c.cfg.CPU, Calls: c.cfg.HostCalls}
 	p.Keep = func(uint64, int32, string) {}
 	return p
 }
@@ -108,7 +107,7 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 }
 
 // sliceFuel is the fuel of a slice of computing.
-const sliceFuel = budget.GrantsPerSlice * engine.FuelGrant
+const sliceFuel = guest.GrantsPerSlice * engine.FuelGrant
 
 // slicesOf converts fuel to slices, rounding up; the result is at least 1.
 func slicesOf(fuel int64) int64 { return max((fuel+sliceFuel-1)/sliceFuel, 1) }

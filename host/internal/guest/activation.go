@@ -10,12 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
-	"github.com/wfhost/wfhost/host/internal/entrance"
 	"github.com/wfhost/wfhost/host/internal/replay"
-	"github.com/wfhost/wfhost/host/internal/report"
-	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/warm"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -32,18 +28,18 @@ type Activation struct {
 	yield    atomic.Bool
 	halts    context.CancelCauseFunc
 	placed   *admission.Place
-	entrance *entrance.Guest // queue for room, before it has an instance
-	linger   clock.Timer     // of its current wait
-	waited   int             // number of waits
-	size     int64           // bytes of its linear memory at the last wait, or at the beginning
-	resident int64           // bytes of the instance when it was last measured; 0 = never
-	holds    int64           // bytes of everything that the guest holds while it waits
-	body     *forkedBody     // the body running in its instance; nil if there is none
-	span     report.Span
-	passed   warm.Passed
-	share    room.Share // of the memory for journals
-	flushAt  int64      // size of the journal in bytes at which the guest next yields for a commit
-	left     bool       // it was ordered to freeze: the run belongs to another activation
+	entrance *entrant    // queue for room, before it has an instance
+	linger   clock.Timer // of its current wait
+	waited   int         // number of waits
+	size     int64       // bytes of its linear memory at the last wait, or at the beginning
+	resident int64       // bytes of the instance when it was last measured; 0 = never
+	holds    int64       // bytes of everything that the guest holds while it waits
+	body     *forkedBody // the body running in its instance; nil if there is none
+	span     span
+	passed   passedEntries
+	share    admission.JournalShare // of the memory for journals
+	flushAt  int64                  // size of the journal in bytes at which the guest next yields for a commit
+	left     bool                   // it was ordered to freeze: the run belongs to another activation
 }
 
 // errOwes ends an activation before it begins, because the runs of its namespace have written too much.
@@ -69,9 +65,9 @@ const (
 // as there is a place for it. It calls done after the last event of the activation.
 func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func()) {
 	a := &Activation{workflow: workflow{lease: l}, desk: desk, orders: make(chan told, ordersAhead)}
-	of := room.Group{Namespace: l.State.Run.Namespace, Workflow: l.State.Workflow}
+	of := admission.JournalGroup{Namespace: l.State.Run.Namespace, Workflow: l.State.Workflow}
 	j := l.Run().Journal() // the lease's state is as of the newest commit
-	a.share = r.cfg.Journals.Share(of, l.State.Run, room.Size(j.Bytes(), j.Len()))
+	a.share = r.cfg.Journals.Share(of, l.State.Run, admission.JournalSize(j.Bytes(), j.Len()))
 	l.Guest = a
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	a.halts = cancel
@@ -98,7 +94,7 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 			a.run(ctx, r)
 		})
 	}
-	a.entrance = &entrance.Guest{Places: r.room, Share: &a.share, Ends: ctx, Draining: r.draining,
+	a.entrance = &entrant{Places: r.room, Share: &a.share, Ends: ctx, Draining: r.draining,
 		Request: &admission.Request{Place: a.placed, Class: c, Begin: begin, Refuse: func() {
 			refuse()
 			end()
@@ -150,23 +146,23 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 		}
 	}
 	if errors.Is(err, admission.ErrStopped) || errors.Is(err, errOwes) {
-		tell(report.EndSuspended)
+		tell(EndSuspended)
 		a.desk.Inside(st.Run, run.Refused{Lease: a.lease})
 		return
 	}
 	if left := toldToLeave(err); left.Evicted {
-		tell(report.EndCrowded)
+		tell(EndCrowded)
 		left.Needs = max(left.Needs, a.lease.Needs) // it had asked for this already
 		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: left})
 		return
 	}
 	if errors.Is(err, errSuspended) || context.Cause(ctx) != nil && errors.Is(err, context.Cause(ctx)) {
 		if ctx.Err() == nil {
-			tell(report.EndSuspended)
+			tell(EndSuspended)
 			return
 		}
 		// The host stops, or has lost the run: another activation answers its callers.
-		tell(report.EndHalted)
+		tell(EndHalted)
 		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true}})
 		return
 	}
@@ -186,7 +182,7 @@ func toldToLeave(err error) run.End {
 		return run.End{Evicted: true, Needs: abi.MaxMemoryBytes}
 	case errors.Is(err, admission.ErrSlow):
 		return run.End{Evicted: true, Needs: admission.LargeBytes}
-	case errors.Is(err, room.ErrFull):
+	case errors.Is(err, admission.ErrJournalsFull):
 		return run.End{Evicted: true, Grows: true}
 	}
 	return run.End{}
@@ -300,7 +296,7 @@ func (a *Activation) looks() error {
 			}
 		}
 	}
-	if bytes := room.Size(j.Bytes(), j.Len()); a.share.Grown(bytes) {
+	if bytes := admission.JournalSize(j.Bytes(), j.Len()); a.share.Grown(bytes) {
 		wait := func() error { return a.share.Wait(a.ctx, bytes, a.yields) }
 		return a.Untimed(func() error { return a.without(wait) })
 	}

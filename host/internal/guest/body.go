@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/journal"
@@ -27,7 +26,7 @@ func (r *Runner) newStepGuest(m *module.Module, started journal.Started, key sto
 	g.init(r, m, key)
 	g.wait = func() error { return errBodyDeadlock }
 	g.Machine = replay.New(replay.Config{Mode: replay.StepFn, Started: started, Input: input, Step: info,
-		RealTime: clock.RealTime(r.cfg.Clock), RealRandom: budget.RealRandom})
+		RealTime: clock.RealTime(r.cfg.Clock), RealRandom: RealRandom})
 	return g
 }
 
@@ -116,7 +115,7 @@ func (a attempt) asBody(g *guest, mod *module.Module, info *replay.StepInfo) rep
 	var began atomic.Pointer[func() (int64, int64)]
 	return replay.Config{Mode: replay.Body, Started: a.Started, Input: a.Entries[0].Input,
 		StartedUnixMs: a.StartedMs, Tail: run.Replayed(a.Entries), Until: a.Until.Seq, Rested: a.Until.Seq, Handle: a.Handle,
-		BodiesEvent: mod.BodiesEvent, OnWait: g.observer(a.Started.Iteration), Step: info, RealRandom: budget.RealRandom,
+		BodiesEvent: mod.BodiesEvent, OnWait: g.observer(a.Started.Iteration), Step: info, RealRandom: RealRandom,
 		RealTime: func() (int64, int64) {
 			if began.Load() == nil { // the clock starts with the body, not with its replay
 				f := clock.RealTime(a.r.cfg.Clock)
@@ -135,7 +134,7 @@ func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) s
 		return step.Outcome{Data: out.Body, Bytes: out.BodyBytes}
 	case errors.Is(err, replay.ErrBodyEnd):
 		return step.Reported(out.Body)
-	case errors.Is(context.Cause(ctx), step.ErrTimeout) || errors.Is(err, budget.ErrSlow):
+	case errors.Is(context.Cause(ctx), step.ErrTimeout) || errors.Is(err, ErrSlow):
 		return step.Timeout(time.Duration(a.Options.TimeoutMs) * time.Millisecond)
 	case ctx.Err() != nil:
 		return step.Outcome{Abandoned: true}

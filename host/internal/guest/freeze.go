@@ -3,7 +3,6 @@ package guest
 import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/replay"
-	"github.com/wfhost/wfhost/host/internal/warm"
 )
 
 // freeze puts a guest that has given up its stack into the warm cache.
@@ -12,7 +11,7 @@ func (a *Activation) freeze(inst engine.Instance) {
 	if !ok {
 		return
 	}
-	g := &warm.Guest{Frozen: f, Machine: a.Machine.Freeze(), Lines: a.Lines.Frozen(), Stdin: a.stdin, Read: a.read, Passed: a.passed}
+	g := &snapshot{Frozen: f, Machine: a.Machine.Freeze(), Lines: a.Lines.Frozen(), Stdin: a.stdin, Read: a.read, Passed: a.passed}
 	a.r.warm.Put(a.r.cfg.Clock.Now().UnixMilli(), a.key, g, g.Bytes(), a.lease.WakesMs)
 }
 
@@ -22,7 +21,7 @@ func (a *Activation) thaw(inst engine.Instance, cfg replay.Config) bool {
 	if !a.mod.CanThaw {
 		return false
 	}
-	a.passed = warm.NewPassed(&cfg.Started)
+	a.passed = newPassed(&cfg.Started)
 	g, ok := a.r.warm.Take(a.key)
 	if !ok || !g.Passed.Begins(&cfg.Started, a.lease.Entries()) || !inst.Thaw(g.Frozen) {
 		return false

@@ -7,13 +7,11 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/calls"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/replay"
-	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -27,7 +25,7 @@ var (
 // guest is the common part of activations, bodies and step functions: an instance whose calls a replay machine
 // answers, within its budgets. It is the engine.Host of the instance.
 type guest struct {
-	budget.Metered // answers calls that need only the journal
+	Metered // answers calls that need only the journal
 	calls.Lines
 
 	r    *Runner
@@ -53,7 +51,7 @@ type guest struct {
 
 func (g *guest) init(r *Runner, mod *module.Module, run store.RunKey) {
 	g.r, g.mod, g.key, g.Command = r, mod, run, mod.Command
-	g.Limits = budget.Limits{Grants: budget.Grants(r.cfg.Fuel), CPU: r.cfg.CPU, Calls: r.cfg.HostCalls}
+	g.Limits = Limits{Grants: Grants(r.cfg.Fuel), CPU: r.cfg.CPU, Calls: r.cfg.HostCalls}
 	g.Keep = func(uint64, int32, string) {}
 	g.Slice = func() error { return g.place.Slice(g.ctx, g.weight(), false) }
 }
@@ -208,7 +206,7 @@ func (g *guest) without(do func() error) error {
 	g.place.Aside(g.grown())
 	err := do()
 	g.Waited()
-	if errors.Is(err, room.ErrFull) { // it gives up its instance
+	if errors.Is(err, admission.ErrJournalsFull) { // it gives up its instance
 		return err
 	}
 	if err2 := g.place.Enter(g.ctx, admission.Resuming, nil); err2 != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/replay"
@@ -72,7 +71,7 @@ func TestAWaitIsNoSlice(t *testing.T) {
 			g, slices := idleGuest(), 0
 			g.ctx = t.Context()
 			g.Machine = replay.New(replay.Config{Mode: replay.Live, Tail: &written{{Kind: store.KindStarted}, {Seq: 1, Kind: store.KindActivated}}})
-			g.Limits = budget.Limits{Calls: 1000, CPU: time.Hour}
+			g.Limits = Limits{Calls: 1000, CPU: time.Hour}
 			g.Slice = func() error { slices++; return nil }
 			g.wait = func() error { <-time.NewTimer(time.Second).C; return errSuspended }
 			if h, err := g.Sleep("nap", time.Hour.Milliseconds()); err != nil || h != 1 {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
-	"github.com/wfhost/wfhost/host/internal/query"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -81,15 +80,15 @@ func (r *Runner) Query(ctx context.Context, key store.RunKey, name string, input
 	}
 	st = g.run.State()
 	refused := func(cause error) ([]byte, store.RunState, error) {
-		return nil, st, &query.Error{Run: key.ID, Name: name, Cause: cause}
+		return nil, st, &QueryError{Run: key.ID, Name: name, Cause: cause}
 	}
 	switch queries := g.mod.Queries(st.Workflow); {
 	case !begun:
-		return refused(query.ErrNotBegun)
+		return refused(ErrNotBegun)
 	case len(queries) > 0 && !slices.Contains(queries, name) && !strings.HasPrefix(name, abi.UpdatePrefix):
 		return refused(fmt.Errorf("%w: workflow %q has no such query, it has %q", store.ErrNotFound, st.Workflow, queries))
 	}
-	g.wait = func() error { return query.ErrNoAnswer }
+	g.wait = func() error { return ErrNoAnswer }
 	cfg := g.config(replay.Query)
 	cfg.Query, cfg.Ended = replay.QueryRequest{Name: name, Input: input}, st.Status.Terminal()
 	g.Machine = replay.New(cfg)
@@ -101,15 +100,15 @@ func (r *Runner) Query(ctx context.Context, key store.RunKey, name string, input
 	case errors.Is(err, replay.ErrQueryEnd) && out.ReplyOK:
 		return out.Reply, st, nil
 	case errors.Is(err, replay.ErrQueryEnd):
-		return nil, st, &query.Error{Run: key.ID, Name: name, JSON: append([]byte{}, out.Reply...)}
+		return nil, st, &QueryError{Run: key.ID, Name: name, JSON: append([]byte{}, out.Reply...)}
 	case ctx.Err() != nil:
 		return nil, st, context.Cause(ctx)
 	case err != nil && !errors.Is(err, replay.ErrSuspend):
 		return refused(err)
 	case cfg.Ended:
-		return refused(query.ErrTooEarly)
+		return refused(ErrTooEarly)
 	case !out.Asked: // its next wait, or its end, is not durable yet
-		return refused(query.ErrOnItsWay)
+		return refused(ErrOnItsWay)
 	}
-	return refused(query.ErrNoAnswer)
+	return refused(ErrNoAnswer)
 }

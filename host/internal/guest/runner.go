@@ -15,12 +15,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/quarantine"
-	"github.com/wfhost/wfhost/host/internal/report"
-	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/slots"
-	"github.com/wfhost/wfhost/host/internal/warm"
-	"github.com/wfhost/wfhost/host/internal/worker"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -46,8 +41,8 @@ type Config struct {
 	Owes func(of store.NamespaceID) bool
 	// Keep returns how long the journals of earlier iterations of a workflow's runs are kept; nil: the default.
 	Keep     func(ctx context.Context, of store.NamespaceID, workflow string) (run.Keep, error)
-	Modules  module.Limits // Idle is real time
-	Journals *room.Budget  // bounds the journals in memory; nil: no bound
+	Modules  module.Limits       // Idle is real time
+	Journals *admission.Journals // bounds the journals in memory; nil: no bound
 	// WarmBytes bounds the cache of sleeping guests, which wake without a replay; 0 disables it.
 	WarmBytes int64
 	Fuel      int64         // bounds what a workflow computes between two waits
@@ -63,7 +58,7 @@ type Config struct {
 	// OnWait, if set, is called for each waiting workflow with a hash of its memory. Tests compare the hashes.
 	OnWait func(run store.RunKey, iteration uint32, consumed uint64, hash func() [32]byte)
 	// OnEnd, if set, is called at the end of each activation, by its goroutine.
-	OnEnd func(report.Activation)
+	OnEnd func(ActivationReport)
 }
 
 // Desk passes the events of guests to the writer of their run. It does not block.
@@ -83,9 +78,9 @@ type Runner struct {
 	cfg     Config
 	modules *module.Cache
 	room    *admission.Admission
-	warm    *warm.Cache[*warm.Guest]
-	workers worker.Pool
-	uploads *slots.Slots
+	warm    *snapshotCache[*snapshot]
+	workers goroutinePool
+	uploads *admission.Uploads
 
 	ctx    context.Context //nolint:containedctx // it ends with Close
 	cancel context.CancelCauseFunc
@@ -101,9 +96,10 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Owes == nil {
 		cfg.Owes = func(store.NamespaceID) bool { return false }
 	}
-	r := &Runner{cfg: cfg, modules: module.NewCache(cfg.Engine, cfg.Store, clock.System(), cfg.Modules), drained: make(chan struct{}),
+	r := &Runner{cfg: cfg, drained: make(chan struct{}),
+		modules: module.NewCache(cfg.Engine, cfg.Store, clock.System(), cfg.Modules),
 		room:    admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).By(cfg.Spaces).Watched(cfg.Suspects),
-		uploads: slots.Uploads(), warm: warm.New[*warm.Guest](cfg.WarmBytes)}
+		uploads: admission.NewUploads(), warm: newSnapshotCache[*snapshot](cfg.WarmBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r
 }

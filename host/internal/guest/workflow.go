@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/replay"
-	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -68,10 +66,10 @@ func (w *workflow) end(ctx context.Context, err error) run.End {
 		return run.End{Entry: &store.Entry{Kind: store.KindFailed, Data: refused.JSON}}
 	case errors.As(err, &trap):
 		return failed(&abi.Error{Code: abi.StepFailed, Kind: trap.Failure(), Message: trap.Message, Details: stack(trap)})
-	case errors.Is(err, budget.ErrFuel):
+	case errors.Is(err, ErrFuel):
 		limit := time.Duration(w.r.cfg.Fuel) // a unit of fuel is about a nanosecond
 		return failed(&abi.Error{Code: abi.Limit, Kind: "cpu", Message: fmt.Sprintf("%v: the limit is about %v", err, limit)})
-	case errors.Is(err, budget.ErrCalls):
+	case errors.Is(err, ErrCalls):
 		return failed(&abi.Error{Code: abi.Limit, Kind: "calls", Message: err.Error()})
 	case errors.Is(err, replay.ErrDeadlock):
 		if data := w.Outcome().Failure; len(data) > 0 {
@@ -149,9 +147,9 @@ func endOf(e *run.End) string {
 	case e.Entry != nil:
 		return e.Entry.Kind.String()
 	case e.Continue != nil:
-		return report.EndContinued
+		return EndContinued
 	case e.Mismatch != "":
-		return report.EndMismatch
+		return EndMismatch
 	}
-	return report.EndFault
+	return EndFault
 }

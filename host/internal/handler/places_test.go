@@ -208,8 +208,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestTurnsOfMany has more namespaces than places, each with another call that waits. One whose calls end at once has no more turns
-// than the others.
+// TestTurnsOfMany has more namespaces than places, each with another call that waits. One whose calls end at once has no
+// more turns than the others.
 func TestTurnsOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newCalls(t, true)
@@ -233,8 +233,8 @@ func TestTurnsOfMany(t *testing.T) {
 	})
 }
 
-// TestRandomCalls begins, ends and gives up calls at random. Nobody waits for whom there is room, who has the fewest places is next, and
-// no place is lost.
+// TestRandomCalls begins, ends and gives up calls at random. Nobody waits for whom there is room, who has the fewest
+// places is next, and no place is lost.
 func TestRandomCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seed := rand.Uint64()
@@ -293,7 +293,8 @@ func (x *calls) endInOrder(i int) {
 	}
 }
 
-// endAndGiveUp cancels all calls that wait, and ends another at the same moment: its place may go to a call that was just cancelled.
+// endAndGiveUp cancels all calls that wait, and ends another at the same moment: its place may go to a call that was just
+// cancelled.
 func (x *calls) endAndGiveUp(i int) {
 	for _, c := range x.waiting {
 		c.cancel()

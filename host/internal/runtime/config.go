@@ -5,20 +5,20 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/host/internal/limits"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/quarantine"
-	"github.com/wfhost/wfhost/host/internal/quota"
-	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
-// Keepers process schedules and the queues of limits: see schedule.Keeper and gate.Keeper. They report the next wake by
-// Partitions.Arm.
+// Keepers process schedules and the queues of limits: see schedule.Keeper and limits.WorkflowLimiter. They report the next
+// wake by Partitions.Arm.
 type Keepers interface {
 	Due(k shard.TimerKey, done func())
 	Changed(ctx context.Context, schedule store.RunKey, run string) error
@@ -43,7 +43,7 @@ type Config struct {
 	// Shared reports whether there are namespaces besides the default one. See handler.NewRegistry.
 	Shared func() bool
 	// Spaces limits the computing guests of each namespace and paces the wakes of its runs.
-	Spaces *quota.Quotas
+	Spaces *limits.Quotas
 	// Partitions are the partitions that New acquires; nil: all.
 	Partitions []store.PartitionID
 	// Linger is how long an instance is kept while an attempt of one of its steps runs.
@@ -59,7 +59,7 @@ type Config struct {
 	// WarmBytes bounds the snapshots of sleeping guests, which spare their wakes the replay.
 	WarmBytes int64
 	// Journals bounds the journals in memory; nil: no bound.
-	Journals *room.Budget
+	Journals *admission.Journals
 	// GuestBytes bounds the memory of all instances.
 	GuestBytes int64
 	// Modules limits the modules in memory.

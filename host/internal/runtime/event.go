@@ -7,10 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/shard"
-	"github.com/wfhost/wfhost/host/internal/watch"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -23,11 +22,11 @@ type Events struct {
 	// Waits is called when a workflow waits, with a function that hashes its instance's memory. Tests compare these hashes.
 	Waits func(run store.RunKey, iteration uint32, consumed uint64, hash func() [32]byte)
 	// Replay is called when a replay begins, and returns the report that the replay fills in.
-	Replay func() *report.Replay
+	Replay func() *guest.ReplayReport
 	// Wake is called with each run that is woken by its timer, and how late that is.
 	Wake func(run store.RunKey, lateMs int64)
 	// Activation is called with each activation that has ended.
-	Activation func(report.Activation)
+	Activation func(guest.ActivationReport)
 	// Attempt is called with each attempt of a step that has ended.
 	Attempt func(a handler.Attempt, took time.Duration, err error)
 	// Stuck is called when it is durable that a run is stuck.
@@ -46,7 +45,7 @@ type reporter struct {
 	life       *life
 	logger     *slog.Logger
 	events     Events
-	watchers   *watch.Watchers
+	watchers   *Watchers
 	partitions *Partitions
 	unreadable *sync.Map     // why runs of a newer release cannot be read, by key; not durable
 	commits    atomic.Uint64 // durable commits of runs

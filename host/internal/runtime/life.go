@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/wfhost/wfhost/host/internal/errand"
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/shard"
 )
@@ -19,8 +18,8 @@ type life struct {
 	ctx      context.Context //nolint:containedctx // it ends when the runtime is closed
 	cancel   context.CancelCauseFunc
 	wg       sync.WaitGroup // goroutines for I/O and attempts; Close waits for it
-	reads    *errand.Pool   // reads of runs
-	starts   *errand.Pool   // starts of children
+	reads    *workPool      // reads of runs
+	starts   *workPool      // starts of children
 	running  chan struct{}  // closed when Run has begun
 	failing  chan struct{}  // closed when the store has failed
 	seeking  sync.Mutex     // held by port.Ahead, so that it searches one partition at a time after a start
@@ -32,7 +31,7 @@ type life struct {
 
 func newLife(ctx context.Context) *life {
 	l := &life{running: make(chan struct{}), failing: make(chan struct{})}
-	l.reads, l.starts = errand.New(errand.Reads, l.begin), errand.New(errand.ChildStarts, l.begin)
+	l.reads, l.starts = newWorkPool(concurrentReads, l.begin), newWorkPool(concurrentChildStarts, l.begin)
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return l
 }

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/host/internal/errand"
-	"github.com/wfhost/wfhost/host/internal/leap"
-	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
@@ -25,8 +23,8 @@ type port struct {
 	courier    *courier
 	writer     *shard.Writer          // of the shard
 	handled    func(name string) bool // reports whether a handler is registered
-	journals   *room.Budget
-	clocks     *leap.Clocks
+	journals   *admission.Journals
+	clocks     *virtualClocks
 }
 
 // Load reads a run. If the store remembers that the id is unused, Load needs no goroutine.
@@ -35,12 +33,12 @@ func (p *port) Load(of *shard.Partition, key store.RunKey) {
 		p.writer.Next(func(s *shard.Shard, now int64) { s.Loaded(now, of, key, nil, nil, store.ErrNotFound) })
 		return
 	}
-	p.life.reads.Go(uint32(key.Namespace), func(e *errand.Errand) {
+	p.life.reads.Go(uint32(key.Namespace), func(e *poolTask) {
 		state, err := p.store.State(p.life.ctx, key)
 		var entries []store.Entry
-		if size := room.Size(state.JournalBytes, int(state.Length)); err == nil && p.journals.Counts(size) {
+		if size := admission.JournalSize(state.JournalBytes, int(state.Length)); err == nil && p.journals.Counts(size) {
 			e.Aside(func() {
-				err = p.journals.Load(p.life.ctx, room.Group{Namespace: key.Namespace, Workflow: state.Workflow}, key, size)
+				err = p.journals.Load(p.life.ctx, admission.JournalGroup{Namespace: key.Namespace, Workflow: state.Workflow}, key, size)
 			})
 		}
 		if err == nil || errors.Is(err, store.ErrNotFound) {
@@ -100,10 +98,10 @@ func (p *port) Inbox(of *shard.Partition, after store.CommandSeq, limit int) {
 
 // Carry executes a command. Starts of children use the pool life.starts.
 func (p *port) Carry(of *shard.Partition, cmd store.Command, m run.Message) {
-	carry := func(e *errand.Errand) {
+	carry := func(e *poolTask) {
 		start, free, err := p.courier.carry(p.life.ctx, of.Owned, cmd, m)
 		if free != nil {
-			done, release := free, e.Keep(errand.LongestStart)
+			done, release := free, e.Keep(longestChildStart)
 			free = func() { done(); release() }
 		}
 		if !p.writer.Post(func(s *shard.Shard, now int64) { s.Carried(now, of, cmd.To, start, free, err) }) && free != nil {

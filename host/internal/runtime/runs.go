@@ -8,7 +8,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/guest"
-	"github.com/wfhost/wfhost/host/internal/leap"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
@@ -18,7 +17,7 @@ import (
 // Runs reads and changes runs. Every change is an event that the writer of the run's partition delivers.
 type Runs struct {
 	life   *life
-	Clocks leap.Clocks // of runs whose sleeps are skipped
+	Clocks virtualClocks // of runs whose sleeps are skipped
 
 	store    store.Store
 	writers  shard.Writers

@@ -26,7 +26,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/shard"
-	"github.com/wfhost/wfhost/host/internal/watch"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -57,7 +56,7 @@ type Runtime struct {
 	Runs       *Runs
 	Versions   *module.Versions
 	Partitions *Partitions
-	Watchers   *watch.Watchers
+	Watchers   *Watchers
 	Checks     *check.Checker
 
 	cfg      Config
@@ -71,7 +70,7 @@ type Runtime struct {
 // New acquires the partitions of cfg and recovers their runs. No guest or attempt starts before Run.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects, cfg.Limiter, cfg.Shared)
-	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
+	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: newWatchers()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
 		Modules: cfg.Modules, Spaces: cfg.Spaces, Owes: rt.owes, Keep: cfg.Keep, Children: cfg.Children, Suspects: cfg.Suspects,
 		Journals: cfg.Journals, Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances,

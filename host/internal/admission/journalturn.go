@@ -1,0 +1,266 @@
+package admission
+
+import (
+	"slices"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/store"
+)
+
+const (
+	// maxGrowing is the limit of a workflow's guests that wait for room. At the limit, no further guest of the workflow begins,
+	// because each waiting guest may have appended a payload of up to a megabyte before it had to wait, and holds it.
+	maxGrowing = 16
+	// fullShare is a divisor of the budget: when the excess reaches that part, no new run of any workflow begins. Otherwise a
+	// tenant with many workflows could begin runs of each of them.
+	fullShare = 2
+)
+
+// JournalTurn is a guest that waits for room before it gets an instance.
+type JournalTurn struct {
+	b      *Journals
+	w      *journalWaiter
+	begin  func()
+	refuse func()
+	starts bool // its run has not begun
+	grows  bool // the guest gave its instance up because of ErrJournalsFull
+}
+
+// held holds the guests of Hold, which wait before they begin.
+type held struct {
+	list   []*journalWaiter
+	groups map[JournalGroup]*journalGroup
+}
+
+// journalGroup is the state of a workflow while its guests wait.
+type journalGroup struct {
+	growing int       // its guests in Journals.growing
+	last    time.Time // when a guest in held.list was last let in
+}
+
+// Ask queues a guest that gave its instance up because of ErrJournalsFull. It returns nil if there is room for its journal
+// to grow. Otherwise begin is called when there is room, or refuse by RefuseAll. Both are called on any goroutine, without
+// a lock held, and must not block.
+func (s *JournalShare) Ask(begin, refuse func()) *JournalTurn {
+	b := s.b
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.unlock()
+	b.countLocked(s.run, s.began)
+	if b.bytes <= b.limit || b.firstLocked(s.run) {
+		return nil
+	}
+	t := s.newTurnLocked(begin, refuse)
+	t.grows = true
+	b.growLocked(t.w)
+	b.grantLocked()
+	return t
+}
+
+// MayBegin reports whether a guest may get an instance. Within the budget it may. If starts is true, its run is new, and it
+// may not begin if maxGrowing guests of its workflow wait for room, or if the excess is over the part of fullShare. A run
+// that has begun may not begin only if both hold, because it is in memory while it waits, and most wakes add little to a
+// journal.
+func (s *JournalShare) MayBegin(starts bool) bool {
+	b := s.b
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mayBeginLocked(s.of, s.run, starts)
+}
+
+// Hold queues a guest that may not begin. It returns nil if the guest may begin now. begin and refuse are as in Ask.
+func (s *JournalShare) Hold(starts bool, begin, refuse func()) *JournalTurn {
+	b := s.b
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.unlock()
+	t := s.newTurnLocked(begin, refuse)
+	t.starts = starts
+	if b.mayBeginLocked(s.of, s.run, starts) {
+		return nil
+	}
+	b.held.list = append(b.held.list, t.w)
+	b.grantLocked()
+	return t
+}
+
+func (s *JournalShare) newTurnLocked(begin, refuse func()) *JournalTurn {
+	b := s.b
+	w := &journalWaiter{run: s.run, group: s.of, since: b.clock.Now()}
+	w.turn = &JournalTurn{b: b, w: w, begin: begin, refuse: refuse}
+	return w.turn
+}
+
+// Withdraw removes a guest that has not begun, and returns true; begin and refuse are not called then. It returns false if the
+// guest has begun or was refused, and for a nil JournalTurn.
+func (t *JournalTurn) Withdraw() bool {
+	if t == nil {
+		return false
+	}
+	b := t.b
+	b.mu.Lock()
+	defer b.unlock()
+	if t.w.turn == nil {
+		return false
+	}
+	t.removeLocked()
+	b.grantLocked()
+	return true
+}
+
+// RefuseAll refuses all guests without an instance that wait.
+func (b *Journals) RefuseAll() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.unlock()
+	for _, w := range slices.Concat(b.growing, b.held.list) {
+		if t := w.turn; t != nil {
+			t.removeLocked()
+			b.begins = append(b.begins, t.refuse)
+		}
+	}
+	b.grantLocked()
+}
+
+// Waiting returns the number of waiting guests without an instance.
+func (b *Journals) Waiting() (n int) {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.growing {
+		if w.turn != nil {
+			n++
+		}
+	}
+	return n + len(b.held.list)
+}
+
+// mayBeginLocked implements MayBegin.
+func (b *Journals) mayBeginLocked(of JournalGroup, run store.RunKey, starts bool) bool {
+	if b.bytes <= b.limit || b.firstLocked(run) {
+		return true
+	}
+	far := b.bytes > b.limit+b.limit/fullShare
+	g := b.held.groups[of]
+	many := g != nil && g.growing >= maxGrowing
+	if starts {
+		return !far && !many
+	}
+	return !far || !many
+}
+
+// releaseLocked lets held guests begin. Within the budget, each of them takes growBytes of the free room, which it may append
+// before it has to wait. Over the budget, one guest per workflow may begin every patience, so that its growth is seen before
+// the next one begins.
+func (b *Journals) releaseLocked(now time.Time) {
+	free := b.limit - b.bytes
+	waiting := b.held.list[:0]
+	for _, w := range b.held.list {
+		if free > 0 {
+			free -= growBytes
+			w.goLocked(b)
+			continue
+		}
+		g, after := b.held.of(w.group), patience
+		if !b.mayBeginLocked(w.group, w.run, w.turn.starts) { // the excess may last as long as steps do
+			after <<= eighths(b.bytes, b.limit)
+		}
+		if now.Sub(g.last) < after || now.Sub(w.since) < after {
+			waiting = append(waiting, w)
+			continue
+		}
+		g.last = now
+		w.goLocked(b)
+	}
+	clear(b.held.list[len(waiting):])
+	b.held.list = waiting
+	if len(waiting) == 0 {
+		for of, g := range b.held.groups { // last is no longer needed
+			if g.growing == 0 {
+				delete(b.held.groups, of)
+			}
+		}
+	}
+	b.lookLocked()
+}
+
+// of returns the state of a workflow, which it creates if needed.
+func (h *held) of(workflow JournalGroup) *journalGroup {
+	g := h.groups[workflow]
+	if g == nil {
+		g = &journalGroup{}
+		h.groups[workflow] = g
+	}
+	return g
+}
+
+// growLocked queues a guest that waits for room.
+func (b *Journals) growLocked(w *journalWaiter) {
+	b.growing = append(b.growing, w)
+	b.held.of(w.group).growing++
+}
+
+// shrinkLocked removes a guest from growing, if it is there.
+func (b *Journals) shrinkLocked(w *journalWaiter) {
+	if i := slices.Index(b.growing, w); i >= 0 {
+		b.growing = slices.Delete(b.growing, i, i+1)
+		b.held.of(w.group).growing--
+	}
+}
+
+// removeLocked removes a guest without an instance from its queue.
+func (t *JournalTurn) removeLocked() {
+	t.w.turn = nil
+	t.b.shrinkLocked(t.w)
+	t.b.held.list = without(t.b.held.list, t.w)
+}
+
+// goLocked lets a guest go on. The caller removes it from its list.
+func (w *journalWaiter) goLocked(b *Journals) {
+	if w.turn == nil {
+		close(w.goes)
+		b.held.of(w.group).growing--
+		return
+	}
+	if w.turn.grows {
+		b.held.of(w.group).growing--
+	}
+	b.begins = append(b.begins, w.turn.begin)
+	w.turn = nil
+}
+
+// unlock releases mu and then calls the callbacks in begins.
+func (b *Journals) unlock() {
+	begins := b.begins
+	b.begins = nil
+	b.mu.Unlock()
+	for _, f := range begins {
+		f()
+	}
+}
+
+// lookLocked schedules the next grantLocked after lookEvery if there are waiters, because some waiters go on by time alone.
+func (b *Journals) lookLocked() {
+	if b.looking || len(b.growing)+len(b.loading)+len(b.held.list) == 0 {
+		return
+	}
+	b.looking = true
+	clock.AfterFunc(b.clock, lookEvery, func() {
+		b.mu.Lock()
+		defer b.unlock()
+		b.looking = false
+		b.grantLocked()
+	})
+}

@@ -1,0 +1,100 @@
+package admission
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
+)
+
+// refusals returns how often callers are refused in a while who ask again and again.
+func refusals(t *testing.T, b *RefusalDelay[string], callers int, during time.Duration) (n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), during)
+	defer cancel()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for b.Hold(ctx, "a", 0); ctx.Err() == nil; b.Hold(ctx, "a", 0) {
+				mu.Lock()
+				n++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return n
+}
+
+func TestHold(t *testing.T) {
+	for _, c := range []struct{ callers, least, most int }{{1, 9990, 10000}, {32, 9000, 11000}, {1000, 9000, 11000}, {5000, 45000, 55000}} {
+		synctest.Test(t, func(t *testing.T) {
+			var b RefusalDelay[string]
+			if n := refusals(t, &b, c.callers, 10*time.Second); n < c.least || n > c.most {
+				t.Errorf("%d callers were refused %d times in 10 s, want %d to %d", c.callers, n, c.least, c.most)
+			}
+			<-clock.System().NewTimer(longest).C() // who gave up is counted for as long as he should have waited
+			synctest.Wait()
+			if len(b.waiting) != 0 {
+				t.Errorf("it remembers %v", b.waiting)
+			}
+		})
+	}
+}
+
+// One key does not wait for another one, and nobody waits when ctx is done.
+func TestHoldAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b RefusalDelay[string]
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 500 {
+			go b.Hold(ctx, "a", 0)
+		}
+		synctest.Wait()
+		begun := time.Now()
+		b.Hold(ctx, "b", 0)
+		if took := time.Since(begun); took != each {
+			t.Errorf("another key waited %v, want %v", took, each)
+		}
+		cancel()
+		begun = time.Now()
+		b.Hold(ctx, "a", 0)
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("after the end of its context it waited %v", took)
+		}
+	})
+}
+
+// What took long to refuse waits for longer, and takes a tenth of the time of whoever asks again and again.
+func TestHoldDear(t *testing.T) {
+	for _, c := range []struct{ took, want time.Duration }{{0, each}, {each / 10, each}, {time.Second / 2, 9 * time.Second / 2},
+		{time.Hour, longestDear}} {
+		synctest.Test(t, func(t *testing.T) {
+			var b RefusalDelay[int]
+			begun := time.Now()
+			if b.Hold(t.Context(), 1, c.took); time.Since(begun) != c.want {
+				t.Errorf("after %v it waited %v, want %v", c.took, time.Since(begun), c.want)
+			}
+		})
+	}
+}
+
+// Who does not wait has others of his key wait in his place.
+func TestHoldGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b RefusalDelay[int]
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 100 {
+			b.Hold(gone, 1, 0)
+		}
+		begun := time.Now()
+		if b.Hold(t.Context(), 1, 0); time.Since(begun) != 101*each {
+			t.Errorf("it waited %v behind 100 that had given up", time.Since(begun))
+		}
+	})
+}

@@ -1,0 +1,84 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// ErrUploadsFull: too many bytes wait already.
+var ErrUploadsFull = errors.New("too much waits already")
+
+// Uploads is a semaphore that also bounds the bytes of its waiting callers. Callers enter in no particular order. Its methods
+// may be called concurrently.
+type Uploads struct {
+	free chan struct{}
+	most int64 // maximum of waiting
+
+	mu      sync.Mutex // guards the fields below
+	waiting int64      // bytes
+	taken   int
+}
+
+// leastBytes is the minimum charged for a waiting caller, for its goroutine and connection.
+const leastBytes = 64 << 10
+
+// NewUploads returns the slots of uploads: two at a time, with 64 MiB waiting, enough for sixteen Go modules. They are separate
+// from the places of guests, so that no upload delays a run: the start-up of a module computes for a second and may hold as
+// much memory as any instance. Long compilations run in another process.
+func NewUploads() *Uploads { return newUploads(2, 64<<20) }
+
+// newUploads returns n slots. The waiting callers may have at most most bytes together.
+func newUploads(n int, most int64) *Uploads {
+	return &Uploads{free: make(chan struct{}, n), most: most}
+}
+
+// Take blocks until a slot is free. leave returns the slot. If ctx ends first, the error is the cause of ctx. If no slot is
+// free and the waiting bytes, with these, would exceed the maximum, the error is ErrFull at once.
+func (s *Uploads) Take(ctx context.Context, bytes int64) (leave func(), err error) {
+	select {
+	case s.free <- struct{}{}:
+		return s.entered(), nil
+	default:
+	}
+	bytes = max(bytes, leastBytes)
+	s.mu.Lock()
+	if s.waiting+bytes > s.most {
+		s.mu.Unlock()
+		return nil, ErrUploadsFull
+	}
+	s.waiting += bytes
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.waiting -= bytes
+		s.mu.Unlock()
+	}()
+	select {
+	case s.free <- struct{}{}:
+		return s.entered(), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (s *Uploads) entered() (leave func()) {
+	s.count(1)
+	return func() {
+		s.count(-1)
+		<-s.free
+	}
+}
+
+func (s *Uploads) count(by int) {
+	s.mu.Lock()
+	s.taken += by
+	s.mu.Unlock()
+}
+
+// Taken returns the number of taken slots.
+func (s *Uploads) Taken() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken
+}

@@ -1,0 +1,299 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
+)
+
+// TestRandom has two hosts that share a store do what hosts do, in random order. At no time does an attempt wait that may begin,
+// no limit is passed, and in the end all attempts have begun once or were given up.
+func TestTurnstileRandom(t *testing.T) {
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			w := turnstileNewWorld(t, seed)
+			for range 120 {
+				w.step()
+				if w.check(); t.Failed() {
+					t.Fatalf("seed %d: %v", seed, w.did)
+				}
+			}
+			if w.end(); t.Failed() {
+				t.Fatalf("seed %d: %v", seed, w.did)
+			}
+		})
+	}
+}
+
+// tick is by how much the clock goes forward at a time.
+const tick = 20 * time.Millisecond
+
+// world is two hosts that share a store and a clock.
+type turnstileWorld struct {
+	*rand.Rand
+	t       *testing.T
+	clock   *clock.Fake
+	houses  []*house
+	entered int
+	limits  []string
+	going   [2]map[string]bool
+	times   map[string][]time.Time // when attempts have begun, by key, since the limits were set
+	keys    map[string]string
+	cancels map[string]func()
+	begun   map[string]int
+	holds   bool      // commits are held up
+	since   time.Time // when limits were set
+	did     []string
+}
+
+func turnstileNewWorld(t *testing.T, seed uint64) *turnstileWorld {
+	w := &turnstileWorld{Rand: rand.New(rand.NewPCG(seed, 1)), t: t, clock: turnstileStart(), times: map[string][]time.Time{},
+		keys:    map[string]string{},
+		cancels: map[string]func(){}, begun: map[string]int{}, holds: seed%2 == 1}
+	shared := memstore.New()
+	for i := range w.going {
+		w.going[i] = map[string]bool{}
+		w.houses = append(w.houses, newHouse(t, shared.Open(), w.clock))
+	}
+	w.set()
+	return w
+}
+
+// set sets other limits on both hosts.
+func (w *turnstileWorld) set() {
+	choices := [][]string{{"2"}, {"1 per input.k"}, {"3/1s"}, {"2/1s per input.k"}, {"3", "1 per input.k"},
+		{"2", "2/1s per input.k"},
+		{"5/1s", "2/1s per input.k"}, {"300"}}
+	w.limits = choices[w.IntN(len(choices))]
+	for _, x := range w.houses {
+		x.refuse = nil
+		x.set(w.limits...)
+	}
+	clear(w.times)
+	w.since = w.clock.Now()
+}
+
+// one returns one of some names, empty if there is none.
+func (w *turnstileWorld) one(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[w.IntN(len(names))]
+}
+
+func (w *turnstileWorld) step() {
+	i := w.IntN(2)
+	x := w.houses[i]
+	what := ""
+	switch n := w.IntN(20); {
+	case n < 9:
+		name := fmt.Sprint("a", w.entered)
+		w.entered++
+		w.keys[name] = fmt.Sprint("k", w.IntN(3))
+		of, cancel := context.WithCancel(turnstileCtx)
+		w.cancels[name] = cancel
+		what = fmt.Sprint("enter ", i, name, w.keys[name])
+		x.enter(of, fmt.Sprint("run", w.IntN(4)), name, w.keys[name])
+	case n < 13:
+		if name := w.one(slices.Sorted(maps.Keys(w.going[i]))); name != "" {
+			what = fmt.Sprint("leave ", i, name)
+			delete(w.going[i], name)
+			x.leave(name)
+		}
+	case n < 16:
+		n := w.IntN(35)
+		what = fmt.Sprint("advance ", n)
+		w.advance(n)
+	case n < 17:
+		what = "set"
+		w.set()
+		what += fmt.Sprint(w.limits)
+	case n < 18 && w.holds:
+		x.mu.Lock()
+		what = fmt.Sprint("hold ", i, x.hold == nil)
+		if x.hold == nil {
+			x.hold = make(chan struct{})
+		} else {
+			close(x.hold)
+			x.hold = nil
+		}
+		x.mu.Unlock()
+	case n < 19:
+		if name := w.one(slices.Sorted(maps.Keys(w.cancels))); name != "" {
+			what = "cancel " + name
+			w.cancels[name]()
+			delete(w.cancels, name)
+		}
+	default:
+		what = fmt.Sprint("refuse ", i)
+		x.mu.Lock()
+		x.refuse = errors.New("no room")
+		x.mu.Unlock()
+	}
+	w.did = append(w.did, what)
+	synctest.Wait()
+}
+
+func (w *turnstileWorld) advance(ticks int) {
+	for range ticks {
+		w.clock.Advance(tick)
+		w.check()
+	}
+}
+
+// check takes in what has begun, and looks for what waits in vain.
+func (w *turnstileWorld) check() {
+	synctest.Wait()
+	now := w.clock.Now()
+	for i, x := range w.houses {
+		x.mu.Lock()
+		for _, name := range x.begun {
+			w.begun[name]++
+			w.did = append(w.did, fmt.Sprintf("[%d%s%s at %d]", i, name, w.keys[name], now.UnixMilli()-1e9))
+			w.going[i][name] = true
+			w.times[w.keys[name]] = append(w.times[w.keys[name]], now)
+			w.times[""] = append(w.times[""], now)
+		}
+		x.begun = nil
+		x.mu.Unlock()
+		w.stuck(i)
+	}
+	for name, n := range w.begun {
+		if n != 1 {
+			w.t.Errorf("%s has begun %d times", name, n)
+		}
+	}
+	for _, r := range rules(w.t, w.limits...) {
+		for key, times := range w.times {
+			if w.holds || r.WindowMs == 0 || (r.Per == "") != (key == "") {
+				continue // what is held up begins later than it counts
+			}
+			n := 0
+			for _, at := range times {
+				if now.Sub(at) < time.Duration(r.WindowMs)*time.Millisecond-tick { // it may have begun since the last look
+					n++
+				}
+			}
+			if n > r.Max {
+				w.t.Errorf("%d have begun under %s of %q", n, r, key)
+			}
+		}
+	}
+	w.durable(now)
+}
+
+// durable compares what is stored with the limits.
+func (w *turnstileWorld) durable(now time.Time) {
+	for _, r := range rules(w.t, w.limits...) {
+		window := time.Duration(r.WindowMs) * time.Millisecond
+		if window == 0 || now.Sub(w.since) < window { // those of before had other limits
+			continue
+		}
+		for _, key := range []string{"", `"k0"`, `"k1"`, `"k2"`} {
+			c := newAttemptWindow(r, key)
+			queue := store.RunKey{ID: QueuePrefix + charge.Name}
+			q := store.CellQuery{Queue: queue, From: []byte(c.name), To: []byte(c.name + "\x00"), Limit: 1}
+			list, err := w.houses[0].Cells(turnstileCtx, q)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if len(list) == 1 {
+				_, c.marks, err = parseAttemptCell(list[0].Value)
+				if err != nil {
+					w.t.Fatal(err)
+				}
+			}
+			if c.trim(now.UnixMilli()); c.begun() > r.Max {
+				w.t.Errorf("%d are stored under %s of %q", c.begun(), r, key)
+			}
+		}
+	}
+}
+
+// stuck looks for attempts of a host that wait though nothing is in their way.
+func (w *turnstileWorld) stuck(i int) {
+	x := w.houses[i]
+	x.HandlerLimiter.mu.Lock()
+	defer x.HandlerLimiter.mu.Unlock()
+	g := x.gates[charge]
+	if g == nil || g.retryAt > 0 || g.committing {
+		return
+	}
+	now := x.now()
+	waiting := 0
+	for _, l := range g.lanes {
+		waiting += l.waiting
+		free := l.full(now) == nil && !g.unread(l) // what is unread may be full, and is looked at when it was to be free
+		if c := l.blocked; c != nil && c.rule.WindowMs > 0 {
+			_, armed := g.due.Due(c)
+			free = free || !armed
+		}
+		for _, c := range g.totals {
+			free = free && !c.full(now)
+		}
+		if l.waiting > 0 && free {
+			w.t.Errorf("host %d: %d attempts of lane %q wait for nothing: %+v", i, l.waiting, l.name, *l)
+		}
+	}
+	if waiting != g.waiting {
+		w.t.Errorf("host %d counts %d that wait, there are %d", i, g.waiting, waiting)
+	}
+	for _, c := range g.totals {
+		if c.rule.WindowMs == 0 && c.held != len(g.held) {
+			w.t.Errorf("host %d: %d are counted, %d hold a slot", i, c.held, len(g.held))
+		}
+	}
+}
+
+// end has all attempts end, and looks what became of each.
+func (w *turnstileWorld) end() {
+	for _, x := range w.houses {
+		x.mu.Lock()
+		if x.hold != nil {
+			close(x.hold)
+		}
+		x.hold = nil
+		x.mu.Unlock()
+	}
+	for range w.entered {
+		w.advance(int(time.Second / tick))
+		for i, x := range w.houses {
+			for name := range w.going[i] {
+				delete(w.going[i], name)
+				x.leave(name)
+			}
+		}
+	}
+	for n := range w.entered {
+		name := fmt.Sprint("a", n)
+		ended := 0
+		for _, x := range w.houses {
+			if out, ok := x.ended[name]; ok && out.Abandoned {
+				ended++
+			}
+		}
+		if _, wanted := w.cancels[name]; w.begun[name]+ended != 1 || wanted && ended > 0 {
+			w.t.Errorf("%s has begun %d times, and was given up %d times", name, w.begun[name], ended)
+		}
+	}
+	for i, x := range w.houses {
+		if len(x.runs) > 0 {
+			w.t.Errorf("host %d: %d runs wait", i, len(x.runs))
+		}
+		g := x.gates[charge]
+		if len(g.lanes)+len(g.held)+g.waiting+len(g.keyed)+len(g.ring) > 0 {
+			w.t.Errorf("host %d keeps %d lanes, %d slots, %d waiting, %d counters, %d in the ring", i, len(g.lanes), len(g.held),
+				g.waiting, len(g.keyed), len(g.ring))
+		}
+	}
+}

@@ -1,0 +1,447 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
+)
+
+var (
+	turnstileCtx = context.Background()
+	charge       = HandlerKey{Name: "charge"}
+)
+
+// house is a Turnstile over a store whose commits can be held up and refused.
+type house struct {
+	*HandlerLimiter
+	store.LimitStore
+	t     *testing.T
+	clock *clock.Fake
+
+	mu     sync.Mutex
+	hold   chan struct{} // if there is one, a commit of attempts takes one of it
+	refuse error         // of the next commit of attempts
+	deny   error         // of all commits but those of limits
+	lines  []string      // of the log
+	begun  []string
+	ended  map[string]step.Outcome
+	calls  map[string]*handler.Call
+}
+
+func newHouse(t *testing.T, s store.LimitStore, c *clock.Fake) *house {
+	x := &house{LimitStore: s, t: t, clock: c, ended: map[string]step.Outcome{}, calls: map[string]*handler.Call{}}
+	x.HandlerLimiter = NewHandlerLimiter(HandlerLimiterConfig{Store: x, Clock: c, Logger: slog.New(slog.NewTextHandler(x, nil)), Failed: func(error) {}})
+	t.Cleanup(x.Close)
+	return x
+}
+
+// Write keeps a line of the log.
+func (x *house) Write(line []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lines = append(x.lines, string(line))
+	return len(line), nil
+}
+
+func (x *house) SetCells(ctx context.Context, s store.QueueSet) error {
+	x.mu.Lock()
+	hold := x.hold
+	x.mu.Unlock()
+	if attempts := string(s.Before.Key) == revisionCell; attempts && hold != nil {
+		<-hold
+	}
+	x.mu.Lock()
+	err := x.refuse
+	x.refuse = nil
+	if x.deny != nil && s.Queue.ID != QueuePrefix {
+		err = x.deny
+	}
+	x.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return x.LimitStore.SetCells(ctx, s)
+}
+
+// rules reads rules: rates have a slash.
+func rules(t *testing.T, texts ...string) (l Rules) {
+	t.Helper()
+	for _, text := range texts {
+		parse := ParseConcurrency
+		if strings.Contains(text, "/") {
+			parse = ParseRate
+		}
+		r, err := parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l = append(l, r)
+	}
+	return l
+}
+
+func (x *house) set(texts ...string) {
+	x.t.Helper()
+	if err := x.Set(turnstileCtx, charge, rules(x.t, texts...)); err != nil {
+		x.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// enter has an attempt of a run come, whose input has the key k.
+func (x *house) enter(ctx context.Context, run, name, k string) {
+	c := &handler.Call{Attempt: handler.Attempt{Run: store.RunKey{ID: run}, Handler: charge.Name, Step: name},
+		Input: fmt.Appendf(nil, `{"k":%q}`, k), Told: func() bool { return false },
+		End: func(out step.Outcome, _ handler.Reply) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.ended[name] = out
+		}}
+	x.mu.Lock()
+	x.calls[name] = c
+	x.mu.Unlock()
+	x.Enter(ctx, c, func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.begun = append(x.begun, name)
+	})
+	synctest.Wait()
+}
+
+// leave ends an attempt that has begun.
+func (x *house) leave(name string) {
+	x.calls[name].Leave()
+	synctest.Wait()
+}
+
+// want compares which attempts have begun since the last time, in any order where they have begun at once.
+func (x *house) want(names string) {
+	x.t.Helper()
+	synctest.Wait()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	slices.Sort(x.begun)
+	if got := strings.Join(x.begun, " "); got != names {
+		x.t.Errorf("%q have begun, want %q", got, names)
+	}
+	x.begun = nil
+}
+
+func (x *house) advance(d time.Duration) {
+	x.clock.Advance(d)
+	synctest.Wait()
+}
+
+func turnstileStart() *clock.Fake { return clock.NewFake(time.Unix(1_000_000, 0)) }
+
+// TestTurns has keys take turns, and the runs of a key, whatever number of attempts each of them has.
+func TestTurnstileTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x.set("1", "1 per input.k")
+		x.enter(turnstileCtx, "r0", "first", "a")
+		for _, e := range [][3]string{{"r1", "a1", "a"}, {"r1", "a2", "a"}, {"r1", "a3", "a"}, {"r2", "a4", "a"}, {"r3", "b1", "b"},
+			{"r3", "b2", "b"}} {
+			x.enter(turnstileCtx, e[0], e[1], e[2])
+		}
+		x.want("first")
+		at := "first"
+		for _, next := range []string{"a1", "b1", "a4", "b2", "a2", "a3"} {
+			x.leave(at)
+			x.want(next)
+			at = next
+		}
+		x.leave(at)
+		if held, waiting := x.Count(charge); held != 0 || waiting != 0 {
+			t.Errorf("%d are held, %d wait", held, waiting)
+		}
+		if g := x.gates[charge]; len(g.lanes) != 0 || len(g.keyed) != 0 || len(x.runs) != 0 {
+			t.Errorf("%d lanes, %d counters and %d runs are left", len(g.lanes), len(g.keyed), len(x.runs))
+		}
+	})
+}
+
+// Keys that wait for a counter that they have in common have turns as well.
+func TestTurnsBehindAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x.set("1 per input.same", "5 per input.k")
+		x.enter(turnstileCtx, "r", "first", "x")
+		var want []string
+		for i := range 3 {
+			for n := range 9 {
+				name := fmt.Sprint(i, n)
+				x.enter(turnstileCtx, "r"+name, name, fmt.Sprint("k", n))
+				want = append(want, name)
+			}
+		}
+		x.want("first")
+		at := "first"
+		for _, next := range want {
+			x.leave(at)
+			x.want(next)
+			at = next
+		}
+	})
+}
+
+// TestAnotherHostIsQuicker has two hosts share a rate: the limit holds, and what waits on either of them begins when it may.
+func TestAnotherHostIsQuicker(t *testing.T) {
+	for _, rate := range []string{"2/1h", "2/1h per input.k"} {
+		synctest.Test(t, func(t *testing.T) {
+			s, c := memstore.New().Open(), turnstileStart()
+			one, two := newHouse(t, s, c), newHouse(t, s, c)
+			one.set(rate)
+			one.hold = make(chan struct{}, 9)
+			one.enter(turnstileCtx, "r", "a", "k") // its commit is held up
+			one.enter(turnstileCtx, "r", "b", "k")
+			one.enter(turnstileCtx, "r", "c", "k")
+			two.enter(turnstileCtx, "s", "d", "k")
+			two.want("d")
+			close(one.hold)
+			one.want("a")
+			two.enter(turnstileCtx, "s", "e", "k")
+			two.want("")
+			for _, n := range []int{2, 1} {
+				one.advance(time.Hour)
+				if got := len(one.begun) + len(two.begun); got != n {
+					t.Errorf("%q: %d have begun, want %d", rate, got, n)
+				}
+				one.begun, two.begun = nil, nil
+			}
+		})
+	}
+}
+
+// TestRefused has a commit refused: nothing of what it would have counted holds up others.
+func TestRefused(t *testing.T) {
+	for _, err := range []error{store.ErrConflict, errors.New("the disk is full")} {
+		for _, rate := range []string{"1/1h", "1/1h per input.k"} {
+			synctest.Test(t, func(t *testing.T) {
+				x := newHouse(t, memstore.New().Open(), turnstileStart())
+				x.set(rate)
+				x.hold = make(chan struct{}, 9)
+				x.enter(turnstileCtx, "r", "a", "k")
+				x.enter(turnstileCtx, "s", "b", "k")
+				x.refuse = err
+				x.hold <- struct{}{}
+				x.hold <- struct{}{}
+				synctest.Wait()
+				x.advance(retryMs * time.Millisecond)
+				x.want("a")
+			})
+		}
+	}
+}
+
+// TestRefusedForLong has the disk be full for a while: the log says so, and not each second.
+func TestRefusedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x.set("1/1h")
+		x.deny = errors.New("the disk is full")
+		x.enter(turnstileCtx, "r", "a", "k")
+		for range 100 {
+			x.advance(retryMs * time.Millisecond)
+		}
+		x.want("")
+		if all := strings.Join(x.lines, ""); len(x.lines) != 7 || !strings.Contains(x.lines[6], "times=64") || strings.Count(all, "the disk is full") != 7 {
+			t.Errorf("the log is\n%s", all)
+		}
+		x.deny = nil
+		x.advance(retryMs * time.Millisecond)
+		x.want("a")
+		if last := x.lines[len(x.lines)-1]; len(x.lines) != 8 || !strings.Contains(last, "begin again") || !strings.Contains(last, "times=101") {
+			t.Errorf("the log ends with %s", last)
+		}
+	})
+}
+
+// TestNotPurged removes limits whose counters cannot be deleted: they are gone, and nothing is wrong.
+func TestNotPurged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x.set("1/1h")
+		x.enter(turnstileCtx, "r", "a", "k")
+		x.enter(turnstileCtx, "r", "b", "k")
+		x.want("a")
+		x.deny = errors.New("the disk is full")
+		x.set()
+		x.want("b")
+		if list, err := x.All(turnstileCtx, 0); err != nil || len(list) > 0 || len(x.lines) != 1 || !strings.Contains(x.lines[0], "the disk is full") {
+			t.Errorf("%v, %v, the log is %q", list, err, x.lines)
+		}
+		x.deny = nil
+		x.set("1/1h") // what was counted counts
+		x.enter(turnstileCtx, "r", "c", "k")
+		x.want("")
+	})
+}
+
+// TestDeletedWhileRefused has the limits go while a commit is refused: the attempt begins.
+func TestDeletedWhileRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x.set("1/1h")
+		x.hold = make(chan struct{}, 9)
+		x.enter(turnstileCtx, "r", "a", "k")
+		x.enter(turnstileCtx, "s", "b", "k")
+		x.set()
+		x.want("b")
+		x.refuse = store.ErrConflict
+		x.hold <- struct{}{}
+		x.want("a")
+		if x.Waiting(store.RunKey{ID: "r"}) {
+			t.Error("it waits")
+		}
+		x.leave("a")
+	})
+}
+
+// TestChangedWhileRefused has other limits hold when a commit is refused: the attempt waits by those.
+func TestChangedWhileRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x.set("1/1h")
+		x.hold = make(chan struct{}, 9)
+		x.enter(turnstileCtx, "r", "a", "k")
+		x.enter(turnstileCtx, "s", "b", "k")
+		x.set("1")
+		x.want("")
+		x.refuse = store.ErrConflict
+		x.hold <- struct{}{}
+		x.want("a")
+		x.leave("a")
+		x.want("b")
+		x.leave("b")
+		x.want("")
+	})
+}
+
+// A clock that is set back makes what has begun in its future have begun now.
+func TestClockIsSetBack(t *testing.T) {
+	for _, rate := range []string{"1/1m", "1/1m per input.k"} {
+		synctest.Test(t, func(t *testing.T) {
+			x := newHouse(t, memstore.New().Open(), turnstileStart())
+			x.set(rate)
+			x.enter(turnstileCtx, "r", "a", "k")
+			x.enter(turnstileCtx, "r", "b", "k")
+			x.want("a")
+			x.clock.Step(-24 * time.Hour)
+			synctest.Wait()
+			x.advance(59 * time.Second)
+			x.want("")
+			x.advance(time.Second)
+			x.want("b")
+		})
+	}
+}
+
+// TestGivenUp has attempts not be wanted any more: one that waits, one that is counted, and one whose limits cannot be read.
+func TestGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x.set("9/1h")
+		x.hold = make(chan struct{}, 9)
+		counted, cancelCounted := context.WithCancel(turnstileCtx)
+		waits, cancelWaits := context.WithCancel(turnstileCtx)
+		x.enter(counted, "r", "a", "k")
+		x.enter(waits, "s", "b", "k")
+		x.enter(turnstileCtx, "t", "c", "k")
+		cancelCounted()
+		cancelWaits()
+		synctest.Wait()
+		x.hold <- struct{}{}
+		x.hold <- struct{}{}
+		x.want("c")
+		if !x.ended["a"].Abandoned || !x.ended["b"].Abandoned {
+			t.Errorf("%+v", x.ended)
+		}
+		x.SetDraining(true)
+		x.enter(turnstileCtx, "u", "d", "k")
+		if !x.ended["d"].Abandoned {
+			t.Errorf("%+v", x.ended)
+		}
+	})
+}
+
+// TestSweep has attempts with ever other keys begin: the store keeps those within the window, and not many others.
+func TestSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New().Open()
+		x := newHouse(t, s, turnstileStart())
+		x.set("1/1m per input.k")
+		const each = 100
+		for i := range 20 {
+			x.hold = make(chan struct{}, 9)
+			for n := range each {
+				name := fmt.Sprint(i, "-", n)
+				x.enter(turnstileCtx, "r"+name, name, name)
+			}
+			close(x.hold) // the first has a commit of its own, all others have one together
+			synctest.Wait()
+			x.begun = nil
+			x.advance(time.Minute)
+		}
+		cells, err := s.Cells(turnstileCtx, store.CellQuery{Queue: x.gates[charge].queueKey(), Limit: 1 << 14})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cells) > 3*each {
+			t.Errorf("%d cells are kept", len(cells))
+		}
+	})
+}
+
+// TestRaised has a concurrency raised for more attempts than begin at a time: all of them begin, and not only when others end.
+func TestRaised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x.set("1")
+		const n = 2*maxBatch + 10
+		for i := range n {
+			x.enter(turnstileCtx, fmt.Sprint("run", i), fmt.Sprint("a", i), "")
+		}
+		x.want("a0")
+		x.set("1000")
+		if len(x.begun) != n-1 {
+			t.Errorf("%d of %d have begun", len(x.begun), n-1)
+		}
+	})
+}
+
+// TestRefusedWhileStopping has the commit of an attempt refused when the host is about to stop: the attempt does not wait again,
+// but ends as one that has not begun.
+func TestRefusedWhileStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, refused := range []error{store.ErrConflict, errors.New("no room")} {
+			x := newHouse(t, memstore.New().Open(), turnstileStart())
+			x.set("1/1m")
+			hold := make(chan struct{})
+			x.hold = hold
+			x.enter(turnstileCtx, "run", "a", "")
+			x.SetDraining(true)
+			x.hold, x.refuse = nil, refused
+			hold <- struct{}{}
+			x.want("")
+			if out, ok := x.ended["a"]; !ok || !reflect.DeepEqual(out, handler.NotBegun(false)) {
+				t.Errorf("%v: %+v, %v", refused, out, ok)
+			}
+			x.Close()
+		}
+	})
+}

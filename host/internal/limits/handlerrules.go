@@ -1,0 +1,150 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// HandlerLimits are the limits of one handler.
+type HandlerLimits struct {
+	Handler string
+	Rules   Rules
+}
+
+// handlerDirectory returns the queue whose cells hold the limits of a namespace's handlers, keyed by handler name.
+func handlerDirectory(ns store.NamespaceID) store.RunKey {
+	return store.RunKey{Namespace: ns, ID: QueuePrefix}
+}
+
+// Load reads the limits of a namespace's handlers, unless they were read before.
+func (t *HandlerLimiter) Load(ctx context.Context, ns store.NamespaceID) error {
+	t.mu.Lock()
+	s := t.spaces[ns]
+	if s == nil {
+		s = &attemptSpace{}
+		t.spaces[ns] = s
+	}
+	t.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read {
+		return nil
+	}
+	list, err := t.All(ctx, ns)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range list {
+		t.set(HandlerKey{ns, l.Handler}, l.Rules)
+	}
+	s.read = true
+	return nil
+}
+
+// All returns the limits of a namespace's handlers, ordered by name.
+func (t *HandlerLimiter) All(ctx context.Context, ns store.NamespaceID) (list []HandlerLimits, err error) {
+	cells, err := t.cfg.Store.Cells(ctx, store.CellQuery{Queue: handlerDirectory(ns), Limit: MaxHandlers + 1})
+	for _, c := range cells {
+		rules, err := DecodeRules(c.Value)
+		if err != nil {
+			return nil, fmt.Errorf("handler %q: %w: %w", c.Key, store.ErrCorrupt, err)
+		}
+		list = append(list, HandlerLimits{string(c.Key), rules})
+	}
+	return list, err
+}
+
+// Set sets the limits of a handler, or removes them if rules is empty. On return they are durable and apply on this host.
+// Set returns an *abi.Error with code LIMIT if too many handlers have limits.
+func (t *HandlerLimiter) Set(ctx context.Context, key HandlerKey, rules Rules) error {
+	if err := t.Load(ctx, key.Namespace); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	s := t.spaces[key.Namespace]
+	t.mu.Unlock()
+	s.mu.Lock() // keeps memory and store in step
+	defer s.mu.Unlock()
+	cells, err := t.cfg.Store.Cells(ctx, store.CellQuery{Queue: handlerDirectory(key.Namespace), Limit: MaxHandlers + 1})
+	if err != nil {
+		return err
+	}
+	cell := store.Cell{Key: []byte(key.Name)}
+	for _, c := range cells {
+		if string(c.Key) == key.Name {
+			cell.Value = c.Value
+		}
+	}
+	if cell.Value == nil && len(rules) > 0 && len(cells) >= MaxHandlers {
+		return abi.Errorf(abi.Limit, "%d handlers of the namespace have limits, the limit is %d", len(cells), MaxHandlers)
+	}
+	now := store.Cell{Key: cell.Key, Value: rules.Encode()}
+	err = t.cfg.Store.SetCells(ctx, store.QueueSet{Queue: handlerDirectory(key.Namespace), Before: cell, Cells: []store.Cell{now}})
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.set(key, rules)
+	t.mu.Unlock()
+	if len(rules) > 0 {
+		return nil
+	}
+	if err := t.purge(ctx, key); err != nil { // the limits are removed, as the caller asked
+		t.cfg.Logger.Warn("what was counted of a handler without limits is kept until it has some again", "handler", key.Name,
+			"cause", err)
+		if errors.Is(err, store.ErrFailed) {
+			t.cfg.Failed(err)
+		}
+	}
+	return nil
+}
+
+// purgeCells is how many cells one commit deletes.
+const purgeCells = 1000
+
+// purge deletes the counters of a handler without limits. Counters that remain are swept when the handler has limits again.
+func (t *HandlerLimiter) purge(ctx context.Context, key HandlerKey) error {
+	queue := store.RunKey{Namespace: key.Namespace, ID: QueuePrefix + key.Name}
+	for {
+		list, err := t.cfg.Store.Cells(ctx, store.CellQuery{Queue: queue, Limit: purgeCells})
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		set := store.QueueSet{Queue: queue, Before: list[0]}
+		for _, c := range list {
+			set.Cells = append(set.Cells, store.Cell{Key: c.Key})
+		}
+		err = t.cfg.Store.SetCells(ctx, set)
+		if errors.Is(err, store.ErrConflict) { // another host or a commit in flight still counts
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// CheckHandlerLimits returns the invalid cells of a queue of this package.
+func CheckHandlerLimits(name string, cells []store.Cell) (problems []string) {
+	for _, c := range cells {
+		var err error
+		switch {
+		case name == QueuePrefix:
+			_, err = DecodeRules(c.Value)
+		case c.Key[0] == markPart[0]:
+			_, _, err = parseAttemptCell(c.Value)
+		case string(c.Key) != revisionCell || len(c.Value) != revisionBytes:
+			err = errors.New("it is none of this release")
+		}
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("its cell %q: %v", c.Key, err))
+		}
+	}
+	return problems
+}

@@ -1,0 +1,161 @@
+package limits
+
+import (
+	"sync"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// QuotaKind is the kind of the errors that quotas return.
+const QuotaKind = "quota"
+
+// Quotas decides whether a namespace may use more: runs, starts, wakes and bytes per second, and computing guests. It
+// refuses new work only; work in progress continues.
+// Its methods may be called concurrently.
+type Quotas struct {
+	InstanceQuotas // computing guests
+	WakeQuotas     // wakes per second
+	WriteQuotas    // bytes written per second
+	used           func(store.NamespaceID) (store.Usage, error)
+
+	mu        sync.Mutex // guards the fields below; used is called while it is held
+	otherwise store.Quota
+	set       map[store.NamespaceID]store.Quota
+	starting  map[store.NamespaceID]int64 // runs that Start admitted and used may not count yet
+	rates     map[store.NamespaceID]*bucket
+}
+
+// NewQuotas returns Quotas. otherwise applies to namespaces without a quota of their own; used returns the usage of a namespace.
+func NewQuotas(otherwise store.Quota, set []store.Quota, used func(store.NamespaceID) (store.Usage, error)) *Quotas {
+	q := &Quotas{used: used, otherwise: otherwise, set: map[store.NamespaceID]store.Quota{},
+		starting: map[store.NamespaceID]int64{}, rates: map[store.NamespaceID]*bucket{}}
+	q.InstanceQuotas.otherwise, q.WakeQuotas.otherwise = otherwise.Instances, otherwise.Wakes
+	q.all(otherwise.Written)
+	for _, x := range set {
+		q.Set(x)
+	}
+	return q
+}
+
+// Of returns the quota that applies to a namespace.
+func (q *Quotas) Of(ns store.NamespaceID) store.Quota {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.of(ns)
+}
+
+func (q *Quotas) of(ns store.NamespaceID) store.Quota {
+	x, ok := q.set[ns]
+	if !ok {
+		x = q.otherwise
+		x.Namespace = ns
+	}
+	return x
+}
+
+// Set sets the quota of a namespace. A quota without limits removes it, so that the default applies.
+func (q *Quotas) Set(x store.Quota) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.set[x.Namespace] = x
+	if x.None() {
+		delete(q.set, x.Namespace)
+	}
+	delete(q.rates, x.Namespace)
+	q.InstanceQuotas.set(&x)
+	q.WakeQuotas.set(&x)
+	q.WriteQuotas.set(&x)
+}
+
+// Start admits a new run of a namespace. It returns an *abi.Error with code LIMIT that names the exceeded limit, or the error
+// of used. The caller calls done when used counts the run, or if the run was not started. done is idempotent.
+func (q *Quotas) Start(ns store.NamespaceID, now time.Time) (done func(), err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	x := q.of(ns)
+	if x.Runs > 0 || x.Bytes > 0 {
+		u, err := q.used(ns)
+		if err != nil {
+			return nil, err
+		}
+		if runs := u.Runs + q.starting[ns]; x.Runs > 0 && runs >= x.Runs {
+			return nil, QuotaRefusal("%d runs of the namespace have not ended, its quota is %d; try again when some have", runs, x.Runs)
+		}
+		if x.Bytes > 0 && u.Bytes >= x.Bytes {
+			return nil, QuotaRefusal("the runs of the namespace hold %d bytes, its quota is %d; delete ended runs", u.Bytes, x.Bytes)
+		}
+	}
+	if ms := q.OwesMs(uint32(ns), now.UnixMilli()); ms > 0 {
+		return nil, QuotaRefusal("the runs of the namespace write more than %d bytes a second, its quota; try again in %v", x.Written,
+			time.Duration(ms)*time.Millisecond)
+	}
+	if x.Starts > 0 && !q.rate(ns, x.Starts, now).take(now) {
+		return nil, QuotaRefusal("the namespace starts more than %d runs a second, its quota; try again in a second", x.Starts)
+	}
+	q.starting[ns]++
+	return sync.OnceFunc(func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.starting[ns]--
+		if q.starting[ns] == 0 {
+			delete(q.starting, ns)
+		}
+	}), nil
+}
+
+// Continued counts a continue-as-new as a start. It is never refused, but may cause later starts to be refused.
+func (q *Quotas) Continued(ns store.NamespaceID, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if x := q.of(ns); x.Starts > 0 {
+		q.rate(ns, x.Starts, now).spend(now)
+	}
+}
+
+// QuotaRefusal returns the error for work that a quota refuses.
+func QuotaRefusal(format string, args ...any) error {
+	e := abi.Errorf(abi.Limit, format, args...)
+	e.Kind = QuotaKind
+	return e
+}
+
+// rate returns the token bucket of a namespace.
+func (q *Quotas) rate(ns store.NamespaceID, perSecond int64, now time.Time) *bucket {
+	b := q.rates[ns]
+	if b == nil {
+		b = &bucket{perSecond: float64(perSecond), tokens: float64(perSecond), at: now}
+		q.rates[ns] = b
+	}
+	return b
+}
+
+// bucket is a token bucket whose capacity is the tokens of one second.
+type bucket struct {
+	perSecond, tokens float64
+	at                time.Time
+}
+
+func (b *bucket) fill(now time.Time) {
+	if passed := now.Sub(b.at); passed > 0 { // negative if the clock was set back
+		b.tokens = min(b.perSecond, b.tokens+b.perSecond*passed.Seconds())
+	}
+	b.at = now
+}
+
+// take takes a token, or reports false if there is none.
+func (b *bucket) take(now time.Time) bool {
+	b.fill(now)
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// spend takes a token even if there is none. The debt is bounded so that a token is available again after a second.
+func (b *bucket) spend(now time.Time) {
+	b.fill(now)
+	b.tokens = max(b.tokens-1, 1-b.perSecond)
+}

@@ -1,0 +1,164 @@
+package runtime
+
+import (
+	"sync"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
+)
+
+const (
+	// concurrentReads is how many runs are read at a time: enough for a disk that answers several requests at once, and a few
+	// milliseconds of computing on two processors.
+	concurrentReads = 16
+	// concurrentChildStarts is how many starts of children are in flight until they are durable: enough to fill a commit. Writers
+	// handle them in a few milliseconds, during which other runs wait.
+	concurrentChildStarts = 64
+	// longestChildStart is how long a start of a child holds its slot at most: twice as long as a start waits for its first
+	// activation, to be committed with it. A child may have the id of a run for whose journal there is no room, and would
+	// hold the slot for minutes.
+	longestChildStart = 100 * time.Millisecond
+)
+
+// workPool runs tasks outside the writers of shards, at most limit at a time; most of them read runs. Namespaces take turns, so
+// a namespace with many tasks delays only itself. Without the pool, a run that starts children without end would keep thousands
+// of goroutines ready, and each step of every other run would wait for them all. Its methods may be called concurrently.
+type workPool struct {
+	limit int                 // tasks in flight, at most
+	begin func() (end func()) // begin is called when an task is submitted, and end when it has returned
+
+	mu    sync.Mutex           // guards the fields below; no callback is called while it is held
+	going int                  // slots in use
+	lines map[uint32]*poolLine // by namespace; only namespaces with waiting tasks
+	turns []*poolLine          // the values of lines; the first one is next
+	back  []chan struct{}      // tasks that wait for a slot after Aside
+	waits int                  // waiting tasks in lines
+}
+
+// poolLine holds the waiting tasks of a namespace.
+type poolLine struct {
+	of  uint32
+	all []func(e *poolTask)
+}
+
+// poolTask is an task in flight.
+type poolTask struct {
+	p    *workPool
+	kept bool // Keep was called: the slot is freed by its release
+}
+
+// newWorkPool returns a workPool that performs at most limit tasks at a time. begin is called when an task is submitted, and
+// end when it has returned.
+func newWorkPool(limit int, begin func() (end func())) *workPool {
+	return &workPool{limit: limit, begin: begin, lines: map[uint32]*poolLine{}}
+}
+
+// Go runs f in a goroutine once there is a slot. Namespaces with waiting tasks take turns.
+func (p *workPool) Go(namespace uint32, f func(e *poolTask)) {
+	end := p.begin()
+	do := func(e *poolTask) {
+		defer end()
+		f(e)
+	}
+	p.mu.Lock()
+	if p.going < p.limit { // then no task waits
+		p.going++
+		p.mu.Unlock()
+		go p.work(do)
+		return
+	}
+	l := p.lines[namespace]
+	if l == nil {
+		l = &poolLine{of: namespace}
+		p.lines[namespace] = l
+		p.turns = append(p.turns, l)
+	}
+	l.all = append(l.all, do)
+	p.waits++
+	p.mu.Unlock()
+}
+
+// work performs do and then waiting tasks, one after the other, until none is left.
+func (p *workPool) work(do func(e *poolTask)) {
+	for do != nil {
+		e := &poolTask{p: p}
+		if do(e); e.kept {
+			return
+		}
+		do = p.next()
+	}
+}
+
+// Keep holds the task's slot until release is called or most has passed. release is idempotent. The function of the
+// task calls Keep before it returns. A nil poolTask has no slot.
+func (e *poolTask) Keep(most time.Duration) (release func()) {
+	if e == nil {
+		return func() {}
+	}
+	e.kept = true
+	over := sync.OnceFunc(func() {
+		if do := e.p.next(); do != nil {
+			go e.p.work(do)
+		}
+	})
+	stop := clock.AfterFunc(clock.System(), most, over)
+	return func() {
+		stop()
+		over()
+	}
+}
+
+// next returns the next task for a slot that is free. It returns nil if it gave the slot to an task that waits
+// after Aside, or if no task waits.
+func (p *workPool) next() func(e *poolTask) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.back) > 0 {
+		close(p.back[0])
+		p.back = p.back[1:]
+		return nil
+	}
+	if len(p.turns) == 0 {
+		p.going--
+		return nil
+	}
+	l := p.turns[0]
+	do := l.all[0]
+	l.all[0] = nil
+	l.all = l.all[1:]
+	p.waits--
+	p.turns = p.turns[1:]
+	if len(l.all) > 0 {
+		p.turns = append(p.turns, l)
+	} else {
+		delete(p.lines, l.of)
+	}
+	return do
+}
+
+// Aside calls do, which may take long and does not compute. Meanwhile it gives the slot to another task; afterwards
+// it blocks until there is a slot again.
+func (e *poolTask) Aside(do func()) {
+	p := e.p
+	if next := p.next(); next != nil {
+		go p.work(next)
+	}
+	do()
+	p.mu.Lock()
+	if p.going < p.limit {
+		p.going++
+		p.mu.Unlock()
+		return
+	}
+	back := make(chan struct{})
+	p.back = append(p.back, back)
+	p.mu.Unlock()
+	<-back
+}
+
+// Waiting returns the number of tasks that wait for their turn.
+func (p *workPool) Waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waits
+}
