@@ -94,9 +94,8 @@ func (w *Whole) chunk(c *store.Chunk) {
 // lines are not stored.
 func (w *Whole) check(newest *journal.Journal) error {
 	st := &w.State
-	switch n, m := uint64(len(w.Logs)), uint64(len(w.Output)); {
-	case n != st.LogRecords || m != st.Output || m != newest.Output():
-		return invalid("it has %d lines and %d chunks of output, its state says %d and %d, and its journal %d chunks", n, m,
+	if n := uint64(len(w.Logs)); n != st.LogRecords || newest.Output() != st.Output {
+		return invalid("it has %d lines, its state says %d; its state says %d chunks of output, and its journal %d", n,
 			st.LogRecords, st.Output, newest.Output())
 	}
 	for i := range w.Logs {
@@ -104,10 +103,8 @@ func (w *Whole) check(newest *journal.Journal) error {
 			return invalid("line %d of its log is missing", i)
 		}
 	}
-	for i := range w.Output {
-		if w.Output[i].Index != uint64(i) {
-			return invalid("chunk %d of its output is missing", i)
-		}
+	if err := w.checkOutput(newest); err != nil {
+		return err
 	}
 	s := newest.Started()
 	for i := range w.Earlier {
@@ -122,4 +119,37 @@ func (w *Whole) check(newest *journal.Journal) error {
 		}
 	}
 	return nil
+}
+
+// checkOutput checks that no chunk of the output is missing. A run that repeats another one has gaps for the chunks of iterations
+// before its first, and for chunks that a retry of the other run voided.
+func (w *Whole) checkOutput(newest *journal.Journal) error {
+	there := make(map[uint64]bool, len(w.Output))
+	for i := range w.Output {
+		there[w.Output[i].Index] = true
+	}
+	if n := len(w.Output); n > 0 && w.Output[n-1].Index >= w.State.Output { // they are in order
+		return invalid("it has chunk %d of its output, and its state says %d chunks", w.Output[n-1].Index, w.State.Output)
+	}
+	if newest.Started().RunAttempt <= 1 {
+		for i := range w.State.Output {
+			if !there[i] {
+				return invalid("chunk %d of its output is missing", i)
+			}
+		}
+	}
+	check := func(entries []store.Entry) error {
+		for i := range entries {
+			if e := &entries[i]; e.Kind == store.KindEmit && e.Refused == 0 && !there[uint64(e.Code)] {
+				return invalid("chunk %d of its output is missing, and entry %d of its journal emits it", e.Code, e.Seq)
+			}
+		}
+		return nil
+	}
+	for i := range w.Earlier {
+		if err := check(w.Earlier[i].Append); err != nil {
+			return err
+		}
+	}
+	return check(newest.All())
 }

@@ -90,6 +90,19 @@ func TestReadWholeRefuses(t *testing.T) {
 	}
 }
 
+// TestOutputOfACopy reads a run that repeats another one: its output may have gaps, but not where its journal has an entry.
+func TestOutputOfACopy(t *testing.T) {
+	for emits, want := range map[int32]bool{7: true, 5: false} {
+		s := newSource(t).whole(t, 7)
+		s.iterations[1] = append(replaced(s.iterations[1], `"run_attempt":0`, `"run_attempt":2`),
+			store.Entry{Seq: 3, UnixMs: 2000, Kind: store.KindEmit, Name: "out", Code: emits})
+		s.output[5].Index, s.output[6].Index, s.state.Output, s.state.Length = 6, 7, 8, 4
+		if _, err := ReadWhole(bytes.NewReader(s.write(t)), 1<<20); (err == nil) != want {
+			t.Errorf("emits chunk %d: %v", emits, err)
+		}
+	}
+}
+
 func replaced(entries []store.Entry, from, to string) []store.Entry {
 	list := append([]store.Entry{}, entries...)
 	list[0].Options = bytes.Replace(list[0].Options, []byte(from), []byte(to), 1)
