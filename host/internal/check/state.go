@@ -99,11 +99,11 @@ func firstVoid(e *store.Entry) store.Seq {
 	return o.Void[0]
 }
 
-// copied reports whether the child of a call may belong to the run that this run repeats. A restart copies the calls of ended
-// children with their ids.
+// copied reports whether the child of a call may belong to the run that this run repeats. A restart copies the calls of
+// ended and withdrawn children with their ids.
 func (c *crossed) copied(e *store.Entry) bool {
 	h := c.j.Handle(e.Handle)
-	return c.j.Started().RunAttempt > 1 && h != nil && h.Resolved
+	return c.j.Started().RunAttempt > 1 && h != nil && !h.Open()
 }
 
 // childID returns the id of a call's child.
