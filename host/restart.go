@@ -137,14 +137,15 @@ func restartCalls(list []run.Call) []RestartCall {
 	return calls
 }
 
-// planRestart plans a restart. Under another version, it replays the kept part against that version.
+// planRestart plans a restart. Under another version, and for a stuck run, whose version may not fit its journal, it replays the
+// kept part against the version.
 func (s *scope) planRestart(ctx context.Context, key store.RunKey, opts *RestartOptions) (x runtime.Restart, err error) {
 	q := runtime.RestartRequest{Of: key, From: opts.From, Iteration: opts.Iteration, KeepUndone: opts.KeepUndone}
+	st, err := s.h.rt.Runs.State(ctx, key)
+	if err != nil {
+		return x, err
+	}
 	if opts.Version != 0 {
-		st, err := s.h.rt.Runs.State(ctx, key)
-		if err != nil {
-			return x, err
-		}
 		v, err := s.h.store.Modules().Version(ctx, key.Namespace, st.Workflow, opts.Version)
 		if err != nil {
 			return x, err
@@ -152,7 +153,7 @@ func (s *scope) planRestart(ctx context.Context, key store.RunKey, opts *Restart
 		q.Version = &v
 	}
 	x, err = s.h.rt.Runs.PlanRestart(ctx, q)
-	if err != nil || x.Refused != nil || q.Version == nil || opts.From == "" {
+	if err != nil || x.Refused != nil || opts.From == "" || q.Version == nil && st.Status != store.Stuck {
 		return x, err
 	}
 	x.Refused, err = s.fitsKept(ctx, key, &x)

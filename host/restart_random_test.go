@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
 )
 
 var (
@@ -51,7 +53,7 @@ func (r *restarting) program() (ops []doing, steps []string) {
 	for i := range 3 + r.r.IntN(6) {
 		name := fmt.Sprint("c", i)
 		o := doing{Do: "call", Name: name, Fails: r.odds(2, 3)}
-		switch r.r.IntN(13) {
+		switch r.r.IntN(19) {
 		case 0, 1, 2:
 			o.Undo = "undo " + name
 		case 3:
@@ -78,6 +80,23 @@ func (r *restarting) program() (ops []doing, steps []string) {
 			if r.odds(1, 3) {
 				o.ID = "ticks"
 			}
+		case 12, 13:
+			o = doing{Do: "pause", Name: name, MS: 1 + r.r.IntN(5000)}
+		case 14:
+			o = doing{Do: "select", Name: name, MS: 1 + r.r.IntN(3000)}
+		case 15:
+			o = doing{Do: "within", Name: "within " + name, MS: 1 + r.r.IntN(8000), Ops: []doing{{Do: "sleep", Name: name, MS: 1 + r.r.IntN(5000)},
+				{Do: "call", Name: "w" + name}, {Do: "pause", Name: "p" + name, MS: 1 + r.r.IntN(3000)}}}
+		case 16:
+			o = doing{Do: "marker", Name: name}
+		case 17:
+			ms := 1 + r.r.IntN(3000)
+			o = doing{Do: "race", Name: "race " + name, Ops: []doing{{Do: "sleep", Name: "q" + name, MS: ms},
+				{Do: "sleep", Name: "s" + name, MS: ms}, {Do: "signal", Name: name, MS: 3000}}}
+		case 18:
+			o = doing{Do: "group", Name: "group " + name, Ops: []doing{{Do: "call", Name: name},
+				{Do: "timer", Name: "t" + name, MS: 1 + r.r.IntN(5000)},
+				{Do: "sleep", Name: "s" + name, MS: 1 + r.r.IntN(3000)}, {Do: "signal", Name: name, MS: 3000}}}
 		}
 		ops = append(ops, o)
 		if o.Do == "call" {
@@ -86,6 +105,9 @@ func (r *restarting) program() (ops []doing, steps []string) {
 		if r.odds(1, 15) {
 			ops = append(ops, doing{Do: "continue"})
 		}
+	}
+	if r.odds(1, 3) {
+		ops = append(ops, doing{Do: "fail", Name: "fail", Fails: true})
 	}
 	return ops, steps
 }
@@ -184,6 +206,7 @@ func (r *restarting) retried() {
 	r.t.Helper()
 	err := r.Retry(ctx, r.id, 0)
 	if err == nil {
+		_, _ = r.Unpause(ctx, r.id)
 		if run := r.Finish(r.id); run.Status == host.Stuck {
 			r.t.Errorf("the retry is stuck: %s", run.Reason)
 		}
@@ -218,12 +241,37 @@ func (r *restarting) from(from string) {
 	for range r.r.IntN(3) {
 		r.disturb(o.NewID)
 	}
+	if r.odds(1, 4) && r.moves(o.NewID) {
+		return
+	}
 	_, _ = r.Unpause(ctx, o.NewID)
 	if run := r.Finish(o.NewID); run.Status == host.Stuck {
 		r.t.Errorf("from %q: it is stuck: %s", from, run.Reason)
 		return
 	}
 	do(r.t, r.Replay(ctx, o.NewID))
+	if run, err := r.Get(ctx, o.NewID); err == nil && run.Status == host.Failed && r.odds(1, 2) {
+		if r.odds(1, 2) {
+			r.Advance(time.Duration(r.r.IntN(7200)) * time.Second)
+		}
+		if r.odds(1, 3) {
+			r.disturb(o.NewID)
+		}
+		if err := r.Retry(ctx, o.NewID, 0); err == nil {
+			if r.odds(1, 3) {
+				r.Crash()
+			}
+			if r.odds(1, 3) {
+				r.disturb(o.NewID)
+			}
+			_, _ = r.Unpause(ctx, o.NewID)
+			if run := r.Finish(o.NewID); run.Status == host.Stuck {
+				r.t.Errorf("from %q, retried: it is stuck: %s", from, run.Reason)
+				return
+			}
+			do(r.t, r.Replay(ctx, o.NewID))
+		}
+	}
 	if !r.second && r.odds(1, 4) {
 		again := &restarting{restarts: r.restarts, r: r.r, id: o.NewID, ops: r.ops, ahead: r.ahead, second: true}
 		defer func() {
@@ -262,4 +310,58 @@ func (r *restarting) from(from string) {
 			r.t.Errorf("from %q: the new run has made %q twice: %v", from, name, made)
 		}
 	}
+}
+
+// moves moves a run to another namespace, where it ends.
+func (r *restarting) moves(id string) bool {
+	r.t.Helper()
+	ns, err := r.Namespace(ctx, "elsewhere")
+	do(r.t, err)
+	there := 0
+	for range ns.Versions(ctx, "program") {
+		there++
+	}
+	if there == 0 {
+		_, err = ns.UploadAll(ctx, "", hosttest.Build(r.t, "testdata/restarts"), host.AllowStep("*"))
+		do(r.t, err)
+	}
+	run, err := r.Get(ctx, id)
+	do(r.t, err)
+	var moved bytes.Buffer
+	if err := r.Export(ctx, id, &moved, host.ExportOptions{Move: true}); err != nil {
+		if !errors.Is(err, host.ErrConflict) && !errors.Is(err, host.ErrTerminal) {
+			r.t.Errorf("export: %v", err)
+		}
+		return false
+	}
+	if r.odds(1, 2) {
+		by := time.Duration(r.r.IntN(20_000)-10_000) * time.Millisecond
+		r.Clock.Step(by)
+		r.ahead += by
+	}
+	if _, err := ns.Import(ctx, &moved, host.ImportOptions{Adopt: true}); err != nil {
+		r.t.Errorf("import of %s (%s): %v", id, run.Status, err)
+		return true
+	}
+	_, _ = ns.Unpause(ctx, id)
+	r.Advance(30*time.Second + 25*time.Hour)
+	got, err := ns.Get(ctx, id)
+	do(r.t, err)
+	if got.Status == host.Stuck {
+		r.t.Errorf("moved: it is stuck: %s", got.Reason)
+		return true
+	}
+	if !got.Status.Terminal() {
+		r.t.Errorf("moved: %s %s", got.Status, got.Reason)
+	}
+	if err := ns.Replay(ctx, id); err != nil {
+		r.t.Errorf("moved: %v", err)
+	}
+	if got.Status == host.Failed && ns.Retry(ctx, id, 0) == nil {
+		r.Advance(25 * time.Hour)
+		if got, _ := ns.Get(ctx, id); got.Status == host.Stuck {
+			r.t.Errorf("moved and retried: it is stuck: %s", got.Reason)
+		}
+	}
+	return true
 }

@@ -49,8 +49,18 @@ func (w *workflow) handlerError(handler string) error {
 		st.Workflow, st.Version, handler)
 }
 
-// end returns what the end of the guest means for its run.
+// end returns what the end of the guest means for its run. An entry that ends the run says how many deliveries the guest had
+// taken, for a retry.
 func (w *workflow) end(ctx context.Context, err error) run.End {
+	end := w.meaning(ctx, err)
+	if end.Entry != nil && w.Machine != nil {
+		end.Entry.Consumed = w.Consumed()
+	}
+	return end
+}
+
+// meaning returns what the guest's error, or its return as an *endEntry, means for its run.
+func (w *workflow) meaning(ctx context.Context, err error) run.End {
 	var trap *engine.Trap
 	var mismatch *replay.Mismatch
 	var refused *replay.RefusedError

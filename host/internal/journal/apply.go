@@ -12,11 +12,12 @@ import (
 
 // Rules number the changes of what the host answers a guest. A run keeps its first rules, on every host.
 const (
-	RulesArguments = 1            // a program has one argument, the name of its workflow; before: none
-	RulesHandle    = 2            // if a cancel or a query ends a wait for one handle, the error has that handle
-	RulesSize      = 3            // the refusal of a result or error that is too large has its size; before: the limit plus one
-	RulesMarkers   = 4            // a repeated marker gets its first answer; before: it was refused, or 0
-	RulesNewest    = RulesMarkers // of runs that begin now
+	RulesArguments = 1          // a program has one argument, the name of its workflow; before: none
+	RulesHandle    = 2          // if a cancel or a query ends a wait for one handle, the error has that handle
+	RulesSize      = 3          // the refusal of a result or error that is too large has its size; before: the limit plus one
+	RulesMarkers   = 4          // a repeated marker gets its first answer; before: it was refused, or 0
+	RulesOrder     = 5          // an older delivery, taken after the clock was set back, does not move the monotonic clock
+	RulesNewest    = RulesOrder // of runs that begin now
 )
 
 // Started is the JSON in the options of entry 0. The entry also has the workflow's name and the input.
@@ -51,10 +52,30 @@ type Started struct {
 	// Copied is how many entries after entry 0 were copied from the run that this one repeats. Inputs of calls may differ there,
 	// because workflows know the id of their run.
 	Copied int `json:"copied,omitempty"`
-	// Taken is how many deliveries the workflow of that run had taken when it made the call that this run makes again.
-	Taken uint64 `json:"taken,omitempty"`
+	// Taken is how many deliveries an earlier instance had taken, if TakenKnown: in a copy, when the workflow made the call that is
+	// made again; after a retry, when it ended.
+	Taken      uint64 `json:"taken,omitempty"`
+	TakenKnown bool   `json:"-"`
+	// Gaps are the entries of the repeated run that were not copied, so that the workflow finds the same positions in its journal.
+	Gaps []Gap `json:"gaps,omitempty"`
 	// Signalled says that entry 1 is the signal that the run was started with.
 	Signalled bool `json:"signalled,omitempty"`
+}
+
+// Gap is a place in a copied journal from which entries are left out: their number, and the seq of the copied entry behind them.
+type Gap [2]store.Seq
+
+// Position returns the seq that an entry had in the run that made it first. Entries that were not copied count the gaps before
+// them.
+func (s *Started) Position(seq store.Seq) store.Seq {
+	at := seq
+	for _, g := range s.Gaps {
+		if g[1] > seq {
+			break
+		}
+		at += g[0]
+	}
+	return at
 }
 
 // Parent identifies the run that started this one and receives its outcome.
@@ -253,6 +274,7 @@ func (j *Journal) fold(e *store.Entry) error {
 		if r := j.started.Rules; r < 0 || r > RulesNewest {
 			return fmt.Errorf("%w: the run began under rules %d, the newest here are %d", store.ErrVersion, r, RulesNewest)
 		}
+		j.started.TakenKnown = j.started.Copied > 0
 		j.foldStarted()
 	case e.Kind == store.KindActivated:
 		j.activeMs = e.UnixMs

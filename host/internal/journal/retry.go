@@ -20,18 +20,24 @@ import (
 // retryOptions is the JSON in the options of a retry.
 type retryOptions struct {
 	Void []store.Seq `json:"void"`
+	// Taken is how many deliveries the workflow had taken when it ended, if only the end is void; 0 = unknown.
+	Taken uint64 `json:"taken,omitempty"`
 }
 
 // RetryError says why a run cannot be retried, and from where it can be restarted instead.
 type RetryError struct {
 	Step string // the step or child whose failure led to the end
-	Did  string // what the workflow did after it
+	Did  string // what the workflow did after it; empty if the step is a child of the run that this one repeats
 	From string // latest call from which a restart is safe; empty = from the beginning
 }
 
 // Error names the failed step and the later call, and suggests a restart.
 func (e *RetryError) Error() string {
 	text := fmt.Sprintf("after %q had failed, the workflow went on (%s), and a retry would do that again: ", e.Step, e.Did)
+	if e.Did == "" {
+		text = fmt.Sprintf("the child %q failed, and was started by the run that this run repeats, which alone can ask it again: ",
+			e.Step)
+	}
 	switch e.From {
 	case e.Step:
 		return text + fmt.Sprintf("restart the run from %q, which makes a new run that keeps what came before", e.From)
@@ -48,15 +54,20 @@ func (j *Journal) Retry() (store.Entry, error) {
 	e := store.Entry{Kind: store.KindRetried}
 	var o retryOptions
 	if j.end != store.KindInvalid {
+		entries := j.Entries()
 		failures := j.failures()
-		from := store.Seq(len(j.entries) - 1)
+		from := store.Seq(len(entries) - 1)
 		if len(failures) > 0 {
 			from = failures[0]
+		}
+		if err := j.checkCopied(failures); err != nil {
+			return e, err
 		}
 		if err := j.checkBehind(from); err != nil {
 			return e, err
 		}
 		o.Void = j.void(from, failures)
+		o.Taken = entries[from].Consumed // 0 unless it is an end
 	}
 	e.Ref = store.Seq(len(j.entries))
 	if len(o.Void) > 0 {
@@ -127,6 +138,18 @@ func (j *Journal) checkBehind(from store.Seq) error {
 	return nil
 }
 
+// checkCopied returns a *RetryError if a failed child was started by the run that this run repeats: that run alone can ask the
+// child for another outcome.
+func (j *Journal) checkCopied(failures []store.Seq) error {
+	for _, seq := range failures {
+		e := &j.entries[seq]
+		if h := j.Handle(e.Handle); e.Kind == store.KindChildFailure && int(h.CallSeq) <= j.started.Copied {
+			return &RetryError{Step: h.Name, From: j.restartable(h)}
+		}
+	}
+	return nil
+}
+
 // restartable returns the name of the latest call, at most the failed step's, from which a restart keeps no effect that was
 // undone later. It returns "" if the run must restart from its beginning.
 func (j *Journal) restartable(h *Handle) string {
@@ -182,7 +205,7 @@ func (j *Journal) checkRetried(e *store.Entry) error {
 	if e.Ref < 1 || int(e.Ref) > len(j.entries) {
 		return illegal("a retry from entry %d of %d", e.Ref, len(j.entries))
 	}
-	void, err := voidOf(e, len(j.entries))
+	void, _, err := voidOf(e, len(j.entries))
 	if err != nil {
 		return err
 	}
@@ -194,24 +217,25 @@ func (j *Journal) checkRetried(e *store.Entry) error {
 	return nil
 }
 
-// voidOf returns the seqs that a retry entry voids. length is the length of the journal before it.
-func voidOf(e *store.Entry, length int) (list []store.Seq, err error) {
+// voidOf returns the seqs that a retry entry voids, and how many deliveries the workflow had taken (see retryOptions).
+// length is the length of the journal before it.
+func voidOf(e *store.Entry, length int) (list []store.Seq, taken uint64, err error) {
 	if len(e.Options) == 0 {
 		for seq := e.Ref; int(seq) < length; seq++ {
 			list = append(list, seq)
 		}
-		return list, nil
+		return list, 0, nil
 	}
 	var o retryOptions
 	if err := json.Unmarshal(e.Options, &o); err != nil {
-		return nil, illegal("options of a retry: %v", err)
+		return nil, 0, illegal("options of a retry: %v", err)
 	}
-	return o.Void, nil
+	return o.Void, o.Taken, nil
 }
 
 // foldRetried voids entries: the state becomes the fold of the remaining entries, and open steps get new attempts.
 func (j *Journal) foldRetried(e *store.Entry) error {
-	void, err := voidOf(e, len(j.entries))
+	void, taken, err := voidOf(e, len(j.entries))
 	if err != nil {
 		return err
 	}
@@ -246,7 +270,13 @@ func (j *Journal) foldRetried(e *store.Entry) error {
 	again.started.DeadlineUnixMs = 0 // a retried run has no deadline
 	// Replay up to the first void failure does not count against the budgets: the workflow waited there before. If only the end
 	// is void, it counts: the workflow may have reached its end by computing without bound, and would do so again.
-	if len(void) > 0 && !j.entries[void[0]].Kind.End() {
+	switch {
+	case len(void) == 0: // a stuck run
+		again.wait.Seq = j.wait.Seq
+		again.started.Taken, again.started.TakenKnown = j.started.Taken, j.started.TakenKnown
+	case j.entries[void[0]].Kind.End():
+		again.started.Taken, again.started.TakenKnown = taken, taken > 0
+	default:
 		again.wait.Seq = e.Ref
 	}
 	*j = *again

@@ -27,6 +27,7 @@ type clock struct {
 	reads   uint32 // readings since the newest delivery
 	looked  int    // Now entries before this index have moved the clock
 	settles bool   // periods with the host's clock behind do not count as time; false in runs before RulesMarkers
+	ordered bool   // an older entry, taken out of order, does not move the clock; false in runs before RulesOrder
 	resting bool   // the guest reached a wait and has received no delivery there yet
 }
 
@@ -34,7 +35,7 @@ type clock struct {
 func (c *clock) pass(e *store.Entry, unixMs, hostMs int64) {
 	c.nowMs = max(c.nowMs, unixMs)
 	switch {
-	case hostMs > c.hostMs:
+	case hostMs > c.hostMs && (e.Seq > c.as || !c.ordered):
 		c.forward(hostMs)
 		c.hostMs, c.as = hostMs, e.Seq
 	case e.BehindMs > 0 && e.Seq > c.as: // set back since; an older entry, taken out of order, changes nothing
@@ -64,6 +65,7 @@ func (c *clock) forward(hostMs int64) {
 func (m *Machine) begins() {
 	m.nowMs, m.hostMs = m.cfg.StartedUnixMs, m.cfg.StartedUnixMs
 	m.settles = m.cfg.Started.Rules >= journal.RulesMarkers
+	m.ordered = m.cfg.Started.Rules >= journal.RulesOrder
 	for i := range m.entries {
 		if e := &m.entries[i]; e.Kind == store.KindActivated {
 			m.hostMs, m.as = e.HostMs(), e.Seq
@@ -95,6 +97,9 @@ func (m *Machine) read() {
 	}
 	m.reads++
 	m.move(0, m.reads)
+	if m.looked < len(m.entries) { // a Now entry is still to come
+		return
+	}
 	if m.cfg.Mode != Live || m.resting || m.dumped || m.Passed() || m.behind() {
 		return
 	}

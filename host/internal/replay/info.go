@@ -35,9 +35,10 @@ type journalInfo struct {
 // Info returns the JSON of info. It depends on the journal alone, except for Step and Query.
 func (m *Machine) Info() []byte {
 	s := m.cfg.Started
+	position := s.Position(m.position)
 	i := info{journalInfo: journalInfo{RunID: s.RunID, Workflow: s.Workflow, Version: s.Version, Module: s.Module,
 		StartedAt: m.cfg.StartedUnixMs, Iteration: s.Iteration, RunAttempt: s.RunAttempt,
-		Position: uint64(m.position) + 1, SuggestContinue: m.position >= abi.SuggestContinueEntries,
+		Position: uint64(position) + 1, SuggestContinue: position >= abi.SuggestContinueEntries,
 		Schedule: s.Schedule, Nominal: s.NominalMs}}
 	if m.cfg.Mode != StepFn {
 		i.Attributes, i.Memo = m.attributes.after(&s, m.entries[:m.callPos]), s.Memo

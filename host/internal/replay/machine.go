@@ -256,13 +256,13 @@ func (m *Machine) Passed() bool {
 
 // behind reports whether an earlier instance of the guest took deliveries that this one has yet to take. The guest must not see
 // the present time before it has taken them: a timer that rang between two of them would be over at once, and the guest would not
-// wait for its Clock entry. Entry 0 of a copy says how many there are. After a retry the last wait is unknown, and any delivery
-// may be one of them.
+// wait for its Clock entry. The journal says how many there are in a copy, and after a retry of a run that its workflow ended.
+// Otherwise any delivery may be one of them while the last wait is unknown.
 func (m *Machine) behind() bool {
 	switch {
 	case m.cfg.Rested > 0 || m.beyond: // see Passed
 		return false
-	case m.cfg.Started.Copied > 0:
+	case m.cfg.Started.TakenKnown:
 		return m.consumed < m.cfg.Started.Taken
 	}
 	m.skipOver()

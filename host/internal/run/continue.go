@@ -38,7 +38,7 @@ func (c *Continue) Journal(before *journal.Journal, now int64) (*journal.Journal
 	s := before.Started()
 	s.Iteration, s.Version, s.Module = s.Iteration+1, c.Version, c.Module.String()
 	s.Output, s.Keys, s.Policy, s.AtUnixMs = before.Output(), before.Keys().Newest(), before.CancelPolicy(), 0
-	s.Copied, s.Taken, s.Signalled = 0, 0, false
+	s.Copied, s.Taken, s.Gaps, s.Signalled = 0, 0, nil, false
 	s.Attributes = map[string]string{}
 	for _, x := range before.Attributes() {
 		s.Attributes[x.Key] = x.Value

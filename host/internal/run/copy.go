@@ -10,6 +10,7 @@ type Copy struct {
 	Taken   uint64          // deliveries that the workflow had taken before the first call that is made again
 	Started journal.Started // of the original iteration
 	Entries []store.Entry   // after entry 0
+	Gaps    []journal.Gap   // see journal.Started
 }
 
 // begin copies into entry 0 all that the original's workflow sees, and returns the time of entry 0. The workflow sees
@@ -22,7 +23,7 @@ func (c *Copy) begin(started *journal.Started, now int64) int64 {
 	started.Iteration = o.Iteration // random numbers depend on the iteration
 	started.First = o.Iteration
 	started.Policy, started.CancelMs, started.Output, started.Attributes = o.Policy, o.CancelMs, o.Output, o.Attributes
-	started.Memo, started.Copied, started.Taken = o.Memo, len(c.Entries), c.Taken
+	started.Memo, started.Copied, started.Taken, started.Gaps = o.Memo, len(c.Entries), c.Taken, c.Gaps
 	if len(c.Entries) > 0 && o.Signalled { // the signal is the first copied entry
 		started.Signalled = true
 	}
@@ -72,6 +73,7 @@ func (c *Copy) upTo(j *journal.Journal, cut int) map[int64]fate {
 	entries := j.Entries()
 	seqs := map[store.Seq]store.Seq{}
 	fates, givenUp := map[int64]fate{}, map[int64]bool{}
+	gone := store.Seq(0) // entries left out so far
 	for i := 1; i < len(entries); i++ {
 		e := entries[i]
 		before := i < cut
@@ -103,7 +105,12 @@ func (c *Copy) upTo(j *journal.Journal, cut int) map[int64]fate {
 		if e.Kind == store.KindSignal {
 			e.Ref = seqs[e.Ref]
 		}
-		seqs[e.Seq] = store.Seq(len(c.Entries) + 1)
+		next := store.Seq(len(c.Entries) + 1)
+		if n := c.Started.Position(e.Seq) - next - gone; before && n > 0 {
+			c.Gaps = append(c.Gaps, journal.Gap{n, next})
+			gone += n
+		}
+		seqs[e.Seq] = next
 		c.add(e)
 	}
 	return fates

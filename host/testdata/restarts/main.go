@@ -20,6 +20,9 @@ func init() {
 	workflow.Register("kid", kid, workflow.InputSchema("true"))
 }
 
+// mended is a text of the module that tests replace.
+var mended = "mended: no "
+
 // Op is an operation of a program.
 type Op struct {
 	Do    string `json:"do"`
@@ -99,15 +102,6 @@ func (p *performance) one(ctx context.Context, o Op) (string, error) {
 		return p.receive(ctx, o)
 	case "child":
 		return workflow.Child[string](ctx, o.Name, "kid", o.MS, workflow.OnEnd(workflow.EndPolicy(cmp.Or(o.Undo, "cancel"))))
-	case "start": // and is not awaited
-		opts := []workflow.ChildOption{workflow.OnEnd(workflow.EndPolicy(o.Undo))}
-		if o.ID != "" {
-			opts = append(opts, workflow.ChildID(o.ID))
-		}
-		if _, err := workflow.StartChild[string](ctx, o.Name, "kid", o.MS, opts...); err != nil {
-			return "", err
-		}
-		return "started", workflow.Sleep(ctx, o.Name+" and a nap", time.Millisecond)
 	case "timer":
 		return p.timer(o)
 	case "fail":
@@ -132,7 +126,7 @@ func (p *performance) one(ctx context.Context, o Op) (string, error) {
 	case "race":
 		return p.race(ctx, o)
 	}
-	return "", fmt.Errorf("there is no %q", o.Do)
+	return p.another(ctx, o)
 }
 
 // timer starts a timer that is open while the program goes on, and ticks if it has an id.
@@ -200,4 +194,69 @@ func kid(ctx context.Context, ms int) (string, error) {
 		return "", err
 	}
 	return workflow.Call[string](ctx, "kid's", "host/note", "kid's")
+}
+
+// another performs the operations that one does not know.
+func (p *performance) another(ctx context.Context, o Op) (string, error) {
+	switch o.Do {
+	case "start": // and is not awaited
+		opts := []workflow.ChildOption{workflow.OnEnd(workflow.EndPolicy(o.Undo))}
+		if o.ID != "" {
+			opts = append(opts, workflow.ChildID(o.ID))
+		}
+		if _, err := workflow.StartChild[string](ctx, o.Name, "kid", o.MS, opts...); err != nil {
+			return "", err
+		}
+		return "started", workflow.Sleep(ctx, o.Name+" and a nap", time.Millisecond)
+	case "pause":
+		time.Sleep(time.Duration(o.MS) * time.Millisecond)
+		_, err := workflow.Emit(ctx, "out", o.Name)
+		return "paused", err
+	case "mended": // fails, but in the module that tests make of this one
+		if mended != "mended: yes" {
+			return "", errors.New(mended)
+		}
+		o.Do = "pause"
+		return p.one(ctx, o)
+	case "within": // operations with a time-out
+		within, cancel := context.WithTimeout(ctx, time.Duration(o.MS)*time.Millisecond)
+		defer cancel()
+		o.Do = "then"
+		return p.one(within, o)
+	case "select":
+		return p.selects(ctx, o)
+	case "many": // until the journal has become long
+		i := 0
+		for ; !workflow.Info(ctx).SuggestContinue; i++ {
+			_, err := workflow.Call[string](ctx, fmt.Sprint(o.Name, i), o.ID, o.Name, workflow.Attempts(2),
+				workflow.Delay(time.Millisecond))
+			if err != nil {
+				return "", err
+			}
+		}
+		return fmt.Sprint(i), nil
+	case "marker":
+		return fmt.Sprint(workflow.Version(ctx, o.Name, 1)), nil
+	}
+	return "", fmt.Errorf("there is no %q", o.Do)
+}
+
+// selects waits for two timers, while another goroutine waits for a signal.
+func (p *performance) selects(ctx context.Context, o Op) (string, error) {
+	workflow.Async(ctx, func(ctx context.Context) (string, error) { return workflow.Receive[string](ctx, o.Name) })
+	d := time.Duration(o.MS) * time.Millisecond
+	short, long := time.After(d), time.NewTicker(2*d)
+	defer long.Stop()
+	text := ""
+	for range 2 {
+		select {
+		case <-short:
+			text += "short"
+		case <-long.C:
+			text += "long"
+		case <-ctx.Done():
+			return text, context.Cause(ctx)
+		}
+	}
+	return text, nil
 }
