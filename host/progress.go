@@ -11,7 +11,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
-	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -85,7 +84,8 @@ func (p *performer) Close() {
 }
 
 // Perform adds the latest details to an attempt and passes it to the broker.
-func (p *performer) Perform(ctx context.Context, a handler.Attempt, in []byte, told func() bool) (step.Outcome, handler.Reply) {
+func (p *performer) Perform(ctx context.Context, a handler.Attempt, in []byte,
+	told func() bool) (run.StepOutcome, handler.Reply) {
 	a.Details = p.progress.Latest(&a)
 	out, reply := p.Broker.Perform(ctx, a, in, told)
 	if out.Err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -187,7 +187,7 @@ func (s *scope) CompleteAttempt(ctx context.Context, handler, lease string, resu
 	if err := checkJSON(fmt.Sprintf("the result of handler %q", handler), result); err != nil {
 		return err
 	}
-	return s.handIn(ctx, handler, lease, step.Outcome{Data: bytes.Clone(result)})
+	return s.handIn(ctx, handler, lease, run.StepOutcome{Data: bytes.Clone(result)})
 }
 
 // Failure describes a failed attempt.
@@ -206,7 +206,7 @@ func (s *scope) FailAttempt(ctx context.Context, handler, lease string, f Failur
 	if n := max(len(f.Message), len(f.Type), len(f.Details)); n > MaxFailureBytes {
 		return fmt.Errorf("%w: message, type and details of a failure have at most %d bytes each, got %d", ErrLimit, MaxFailureBytes, n)
 	}
-	out := step.Failure(abi.KindError, strings.ToValidUTF8(f.Message, "\uFFFD"), !f.Fatal)
+	out := run.StepFailure(abi.KindError, strings.ToValidUTF8(f.Message, "\uFFFD"), !f.Fatal)
 	out.Err.Type = strings.ToValidUTF8(f.Type, "\uFFFD")
 	if f.RetryAfter >= 0 {
 		out.RetryAfterMs = f.RetryAfter.Milliseconds()
@@ -220,7 +220,7 @@ func (s *scope) FailAttempt(ctx context.Context, handler, lease string, f Failur
 	return s.handIn(ctx, handler, lease, out)
 }
 
-func (s *scope) handIn(ctx context.Context, handler, lease string, out step.Outcome) error {
+func (s *scope) handIn(ctx context.Context, handler, lease string, out run.StepOutcome) error {
 	q, err := s.queue(ctx, handler)
 	if err != nil {
 		return err

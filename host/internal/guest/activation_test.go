@@ -15,7 +15,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/memstore"
 )
@@ -167,8 +166,8 @@ func testNoLogOfAnUnlentRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	of.Prepare(now)
-	stepped(run.AttemptEnds{Attempt: start[0], Outcome: step.Outcome{Data: []byte("1")}}) // resumes, without a place
-	synctest.Wait()                                                                       // it waits for one
+	stepped(run.AttemptEnds{Attempt: start[0], Outcome: run.StepOutcome{Data: []byte("1")}}) // resumes, without a place
+	synctest.Wait()                                                                          // it waits for one
 	if of.Lent() {
 		t.Fatal("it is lent")
 	}
@@ -231,7 +230,7 @@ func testFetchingBodiesCount(t *testing.T) {
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {
-			a := &run.Attempt{Try: step.Try{Run: step.Subject{Module: d, Workflow: "w"}, Name: "s", Target: "fn", Number: 1,
+			a := &run.Attempt{Try: run.Try{Run: run.AttemptSubject{Module: d, Workflow: "w"}, Name: "s", Target: "fn", Number: 1,
 				Options: abi.StepOptions{TimeoutMs: 60_000, Attempts: 1}}}
 			r.Perform(t.Context(), a, &paper{events: make(chan run.Event, 10)})
 		})

@@ -14,7 +14,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/host/internal/traceid"
 	"github.com/wfhost/wfhost/store"
 )
@@ -39,30 +38,30 @@ type attempt struct {
 
 // Perform executes the body of a step on a copy of the workflow, or a step function in its own instance, and returns
 // the outcome. ctx must end when no run waits for the attempt any more; a workflow's cancel does not reach a guest.
-func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) step.Outcome {
+func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) run.StepOutcome {
 	ctx, end, err := r.Begin(ctx)
 	if err != nil {
-		return step.Outcome{Abandoned: true}
+		return run.StepOutcome{Abandoned: true}
 	}
 	defer end()
 	x := attempt{a, r, desk}
 	mod, err := r.modules.GetPatiently(ctx, a.Run.Module)
 	if ctx.Err() != nil {
-		return step.Outcome{Abandoned: true}
+		return run.StepOutcome{Abandoned: true}
 	}
 	if err != nil {
-		return step.Failure(abi.KindError, err.Error(), true)
+		return run.StepFailure(abi.KindError, err.Error(), true)
 	}
 	p := r.room.NewPlace(mod.Resident()).Of(uint32(a.Run.Run.Namespace), a.Run.Workflow, a.Run.Run.ID)
 	if err := p.EnterBody(ctx); err != nil {
-		return step.Outcome{Abandoned: true}
+		return run.StepOutcome{Abandoned: true}
 	}
 	defer p.Leave()
 	ctx, stop := x.limit(ctx)
 	defer stop()
 	g, info, err := x.newGuest(ctx, mod)
 	if err != nil {
-		return step.Failure(abi.KindError, err.Error(), true)
+		return run.StepFailure(abi.KindError, err.Error(), true)
 	}
 	g.place = p
 	export := abi.ExportStep
@@ -83,7 +82,7 @@ func (a attempt) limit(ctx context.Context) (context.Context, func()) {
 	go func() {
 		select {
 		case <-timeout.C():
-			cancel(step.ErrTimeout)
+			cancel(run.ErrStepTimeout)
 		case <-ctx.Done():
 		}
 	}()
@@ -126,32 +125,32 @@ func (a attempt) asBody(g *guest, mod *module.Module, info *replay.StepInfo) rep
 }
 
 // outcome returns the outcome of a body or step function.
-func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) step.Outcome {
+func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) run.StepOutcome {
 	out := g.Outcome()
 	var trap *engine.Trap
 	switch {
 	case errors.Is(err, replay.ErrBodyEnd) && out.BodyOK:
-		return step.Outcome{Data: out.Body, Bytes: out.BodyBytes}
+		return run.StepOutcome{Data: out.Body, Bytes: out.BodyBytes}
 	case errors.Is(err, replay.ErrBodyEnd):
-		return step.Reported(out.Body)
-	case errors.Is(context.Cause(ctx), step.ErrTimeout) || errors.Is(err, ErrSlow):
-		return step.Timeout(time.Duration(a.Options.TimeoutMs) * time.Millisecond)
+		return run.ReportedOutcome(out.Body)
+	case errors.Is(context.Cause(ctx), run.ErrStepTimeout) || errors.Is(err, ErrSlow):
+		return run.StepTimeout(time.Duration(a.Options.TimeoutMs) * time.Millisecond)
 	case ctx.Err() != nil:
-		return step.Outcome{Abandoned: true}
+		return run.StepOutcome{Abandoned: true}
 	case errors.As(err, &trap):
-		out := step.Failure(trap.Failure(), trap.Message, true)
+		out := run.StepFailure(trap.Failure(), trap.Message, true)
 		out.Err.Details = stack(trap)
 		return out
 	case err != nil:
-		return step.Failure(abi.KindError, err.Error(), true)
+		return run.StepFailure(abi.KindError, err.Error(), true)
 	case a.Target == "" && g.InBody():
-		return step.Failure(abi.KindTrap, g.Explain(fmt.Sprintf("the body called proc_exit(%d)", code)), true)
+		return run.StepFailure(abi.KindTrap, g.Explain(fmt.Sprintf("the body called proc_exit(%d)", code)), true)
 	case a.Target == "":
-		return step.Failure(abi.KindError, "the workflow returned without executing the body", true)
+		return run.StepFailure(abi.KindError, "the workflow returned without executing the body", true)
 	case code != 0:
-		return step.Reported(out.Failure)
+		return run.ReportedOutcome(out.Failure)
 	}
-	return step.Outcome{Data: out.Result, Bytes: out.ResultBytes}
+	return run.StepOutcome{Data: out.Result, Bytes: out.ResultBytes}
 }
 
 // logLine sends a line of a body or step function to the writer, which stores it with the run's next commit.

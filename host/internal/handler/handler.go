@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -58,18 +58,18 @@ func (e *RetryAfterError) Error() string { return e.Err.Error() }
 func (e *RetryAfterError) Unwrap() error { return e.Err }
 
 // Call calls the handler. An error fails the attempt, and so does a panic.
-func (f Func) Call(ctx context.Context, a Attempt, input []byte) (out step.Outcome) {
+func (f Func) Call(ctx context.Context, a Attempt, input []byte) (out run.StepOutcome) {
 	defer func() {
 		if r := recover(); r != nil {
-			out = step.Failure(abi.KindTrap, fmt.Sprintf("the handler panicked: %v", r), true)
+			out = run.StepFailure(abi.KindTrap, fmt.Sprintf("the handler panicked: %v", r), true)
 			out.Err.Details = map[string]string{"stack": string(debug.Stack())}
 		}
 	}()
 	data, err := f(ctx, a, input)
 	if err == nil {
-		return step.Outcome{Data: data}
+		return run.StepOutcome{Data: data}
 	}
-	out = step.Failure(abi.KindError, err.Error(), true)
+	out = run.StepFailure(abi.KindError, err.Error(), true)
 	if fatal, ok := errors.AsType[*FatalError](err); ok {
 		out.Err.Retryable = false
 		err = fatal.Err

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -28,11 +28,11 @@ func (r *Registry) Waits(run store.RunKey) bool { return r.limiter != nil && r.l
 // NotBegun returns the outcome of an attempt that has not begun when its host stops. It is a failure for an attempt
 // that may be made at most once: such an attempt was recorded before it was to begin, and without an outcome the run
 // could not know that it never began.
-func NotBegun(atMostOnce bool) step.Outcome {
+func NotBegun(atMostOnce bool) run.StepOutcome {
 	if !atMostOnce {
-		return step.Outcome{Abandoned: true}
+		return run.StepOutcome{Abandoned: true}
 	}
-	out := step.Failure(abi.KindError, "the host stopped before it began", true)
+	out := run.StepFailure(abi.KindError, "the host stopped before it began", true)
 	out.RetryAfterMs = 0
 	return out
 }

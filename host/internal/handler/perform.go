@@ -5,7 +5,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/host/internal/run"
 )
 
 // Reply is called with the fate of an attempt's outcome: whether it is recorded, durably, or an error if that is
@@ -16,24 +16,26 @@ type Reply func(recorded bool, err error)
 type Remote interface {
 	// Perform returns the outcome of an attempt. ctx ends when the run no longer needs the attempt, and when the workflow cancels
 	// it. In the second case told returns true, and an attempt that has begun continues until its outcome is known.
-	Perform(ctx context.Context, a Attempt, input []byte, told func() bool) (step.Outcome, Reply)
+	Perform(ctx context.Context, a Attempt, input []byte, told func() bool) (run.StepOutcome, Reply)
 	// SetDraining sets whether the host is about to stop. While it is, attempts that have not begun are given up.
 	SetDraining(draining bool)
 }
 
 // Unbegun returns the outcome of an attempt that the workflow cancelled before it began.
-func Unbegun() step.Outcome { return step.Failure(abi.KindError, "cancelled before it began", false) }
+func Unbegun() run.StepOutcome {
+	return run.StepFailure(abi.KindError, "cancelled before it began", false)
+}
 
 // Call is an attempt to perform.
 type Call struct {
 	Attempt Attempt
 	Input   []byte
 	Clock   clock.Clock
-	Told    func() bool                     // whether the workflow has cancelled it
-	Cancel  context.CancelCauseFunc         // cancels the context of Perform
-	End     func(out step.Outcome, r Reply) // takes its outcome; only the first call has an effect
-	Busy    func(busy bool)                 // sets whether it counts as activity of the host; nil = not counted
-	Leave   func()                          // returns what Limiter gave it; nil = nothing
+	Told    func() bool                        // whether the workflow has cancelled it
+	Cancel  context.CancelCauseFunc            // cancels the context of Perform
+	End     func(out run.StepOutcome, r Reply) // takes its outcome; only the first call has an effect
+	Busy    func(busy bool)                    // sets whether it counts as activity of the host; nil = not counted
+	Leave   func()                             // returns what Limiter gave it; nil = nothing
 }
 
 // Perform performs an attempt, and returns when its handler has. A handler that ignores its context does not hold up
@@ -71,12 +73,12 @@ func (r *Registry) perform(ctx context.Context, c *Call) {
 	f := r.Handler(name)
 	if f == nil {
 		c.leave()
-		c.End(step.Outcome{Abandoned: true}, nil)
+		c.End(run.StepOutcome{Abandoned: true}, nil)
 		return
 	}
 	stop := clock.AfterFunc(c.Clock, c.Attempt.Timeout, func() {
-		c.End(step.Timeout(c.Attempt.Timeout), nil)
-		c.Cancel(step.ErrTimeout)
+		c.End(run.StepTimeout(c.Attempt.Timeout), nil)
+		c.Cancel(run.ErrStepTimeout)
 	})
 	out := f.Call(ctx, c.Attempt, c.Input)
 	stop()
@@ -92,7 +94,7 @@ func (c *Call) GiveUp() {
 		c.End(Unbegun(), nil)
 		return
 	}
-	c.End(step.Outcome{Abandoned: true}, nil)
+	c.End(run.StepOutcome{Abandoned: true}, nil)
 }
 
 // SetDraining passes draining to the limiter and to all remote handlers.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -169,7 +168,7 @@ func ProgressEntry(a Attempt, newest []byte) func(*run.Record) (store.Entry, err
 			return e, nil
 		}
 		for h := range r.Journal.Steps {
-			if step.IdempotencyKey(r.State.Incarnation, r.Iteration, h.Name) == a.IdempotencyKey {
+			if run.IdempotencyKey(r.State.Incarnation, r.Iteration, h.Name) == a.IdempotencyKey {
 				if err := r.Journal.CallRoom(); err != nil {
 					return e, err
 				}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -94,7 +94,7 @@ type offeredWork struct {
 }
 
 type workerResult struct {
-	out   step.Outcome
+	out   run.StepOutcome
 	reply Reply
 }
 
@@ -121,7 +121,7 @@ func (b *Broker) tidy(of WorkerQueue) {
 }
 
 // Perform offers an attempt to workers, and returns its outcome: see handler.Remote.
-func (b *Broker) Perform(ctx context.Context, a Attempt, input []byte, told func() bool) (step.Outcome, Reply) {
+func (b *Broker) Perform(ctx context.Context, a Attempt, input []byte, told func() bool) (run.StepOutcome, Reply) {
 	w := &offeredWork{in: WorkerQueue{a.Run.Namespace, a.Handler}, attempt: a, input: input, done: make(chan workerResult, 1)}
 	b.mu.Lock()
 	w.since = b.clock.Now()
@@ -136,7 +136,7 @@ func (b *Broker) Perform(ctx context.Context, a Attempt, input []byte, told func
 	switch {
 	case w.over:
 	case !told():
-		b.finish(w, workerResult{out: step.Outcome{Abandoned: true}})
+		b.finish(w, workerResult{out: run.StepOutcome{Abandoned: true}})
 	case w.lease == "" || w.attempt.AtMostOnce && !w.begun:
 		b.finish(w, workerResult{out: Unbegun()})
 	default:
@@ -171,11 +171,11 @@ func (b *Broker) wait(w *offeredWork, front bool) {
 // givenUp returns the outcome of an attempt that no worker has begun and that the host no longer offers. It is a
 // failure for an attempt that may be made at most once: such an attempt was recorded before it was offered, and without
 // an outcome the run could not know that it never began.
-func (w *offeredWork) givenUp() step.Outcome {
+func (w *offeredWork) givenUp() run.StepOutcome {
 	if !w.attempt.AtMostOnce {
-		return step.Outcome{Abandoned: true}
+		return run.StepOutcome{Abandoned: true}
 	}
-	out := step.Failure(abi.KindError, "the host stopped before a worker began it", true)
+	out := run.StepFailure(abi.KindError, "the host stopped before a worker began it", true)
 	out.RetryAfterMs = 0
 	return out
 }
@@ -256,7 +256,7 @@ func (b *Broker) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, w := range b.leases {
-		b.finish(w, workerResult{out: step.Outcome{Abandoned: true}})
+		b.finish(w, workerResult{out: run.StepOutcome{Abandoned: true}})
 	}
 }
 
@@ -282,7 +282,7 @@ func (b *Broker) ring(w *offeredWork, lease string) {
 	switch {
 	case w.over || w.lease != lease: // the outcome was handed in just now
 	case !now.Before(w.deadline), now.Before(w.armed) && w.until.Equal(w.deadline):
-		b.finish(w, workerResult{out: step.Timeout(w.attempt.Timeout)})
+		b.finish(w, workerResult{out: run.StepTimeout(w.attempt.Timeout)})
 	case now.Before(w.until) && !now.Before(w.armed): // it was extended; if the clock was set back, the time has passed
 		w.stop()
 		b.arm(w, now)
@@ -295,13 +295,13 @@ func (b *Broker) ring(w *offeredWork, lease string) {
 func (b *Broker) lose(w *offeredWork) {
 	switch who := describe(w.worker); {
 	case w.attempt.AtMostOnce && w.begun:
-		b.finish(w, workerResult{out: step.Failure(abi.KindUnknown,
+		b.finish(w, workerResult{out: run.StepFailure(abi.KindUnknown,
 			who+" has begun the only attempt and was not heard of until its lease ended; nobody knows its outcome", false)})
 	case w.cancelled:
 		message := "cancelled, and " + who + " was not heard of until its lease ended"
-		b.finish(w, workerResult{out: step.Failure(abi.KindError, message, false)})
+		b.finish(w, workerResult{out: run.StepFailure(abi.KindError, message, false)})
 	case w.deliveries >= maxDeliveries:
-		b.finish(w, workerResult{out: step.Failure(abi.KindError, fmt.Sprintf(
+		b.finish(w, workerResult{out: run.StepFailure(abi.KindError, fmt.Sprintf(
 			"%d workers took the attempt and were not heard of until their leases ended; the last one was %s", w.deliveries, who), true)})
 	default:
 		b.unlease(w)

@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -32,7 +32,7 @@ func newBench(t *testing.T) *bench {
 
 // performed is an attempt that goes on.
 type performed struct {
-	out    chan step.Outcome
+	out    chan run.StepOutcome
 	cancel context.CancelFunc
 	told   bool
 }
@@ -40,7 +40,7 @@ type performed struct {
 // begin offers an attempt of one minute. Its outcome is recorded, unless unrecorded says that nobody waits for it.
 func (b *bench) begin(name string, atMostOnce, unrecorded bool) *performed {
 	ctx, cancel := context.WithCancel(b.t.Context())
-	p := &performed{out: make(chan step.Outcome, 1), cancel: cancel}
+	p := &performed{out: make(chan run.StepOutcome, 1), cancel: cancel}
 	a := handler.Attempt{Run: store.RunKey{Namespace: 3, ID: name}, Handler: "charge", Step: name, Number: 1, AtMostOnce: atMostOnce,
 		Timeout: time.Minute}
 	go func() {
@@ -128,13 +128,13 @@ func TestHandIn(t *testing.T) {
 		last := b.take(9)
 		for i, want := range []error{nil, nil, handler.ErrLost} {
 			lease := append(list, last...)[i].Lease
-			if err := b.HandIn(t.Context(), handler.WorkerQueue{Namespace: 4, Handler: "charge"}, lease, step.Outcome{}); !errors.Is(err, handler.ErrLost) {
+			if err := b.HandIn(t.Context(), handler.WorkerQueue{Namespace: 4, Handler: "charge"}, lease, run.StepOutcome{}); !errors.Is(err, handler.ErrLost) {
 				t.Errorf("a worker of another namespace hands in: %v", err)
 			}
-			if err := b.HandIn(t.Context(), charge, lease, step.Outcome{Data: []byte("done")}); !errors.Is(err, want) {
+			if err := b.HandIn(t.Context(), charge, lease, run.StepOutcome{Data: []byte("done")}); !errors.Is(err, want) {
 				t.Errorf("%d: %v, want %v", i, err, want)
 			}
-			if err := b.HandIn(t.Context(), charge, lease, step.Outcome{}); !errors.Is(err, handler.ErrLost) {
+			if err := b.HandIn(t.Context(), charge, lease, run.StepOutcome{}); !errors.Is(err, handler.ErrLost) {
 				t.Errorf("handed in twice: %v", err)
 			}
 		}
@@ -207,7 +207,7 @@ func TestAtMostOnce(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		p := b.begin("a", true, false)
 		x := b.take(1)[0]
-		if err := b.HandIn(t.Context(), charge, x.Lease, step.Outcome{}); !errors.Is(err, handler.ErrNotBegun) {
+		if err := b.HandIn(t.Context(), charge, x.Lease, run.StepOutcome{}); !errors.Is(err, handler.ErrNotBegun) {
 			t.Error(err)
 		}
 		b.pass(10 * time.Second)
@@ -238,7 +238,7 @@ func TestCancel(t *testing.T) {
 		if _, cancelled, err := b.Extend(charge, x.Lease, time.Second); !cancelled || err != nil {
 			t.Error(cancelled, err)
 		}
-		if err := b.HandIn(t.Context(), charge, x.Lease, step.Outcome{Data: []byte("undone")}); err != nil {
+		if err := b.HandIn(t.Context(), charge, x.Lease, run.StepOutcome{Data: []byte("undone")}); err != nil {
 			t.Error(err)
 		}
 		b.is(p, "result", "undone")
@@ -319,7 +319,7 @@ func TestDrain(t *testing.T) {
 		if _, err := b.Take(t.Context(), charge, handler.TakeRequest{Max: 1}); !errors.Is(err, handler.ErrDraining) {
 			t.Error(err)
 		}
-		if err := b.HandIn(t.Context(), charge, list[0].Lease, step.Outcome{Data: []byte("x")}); err != nil {
+		if err := b.HandIn(t.Context(), charge, list[0].Lease, run.StepOutcome{Data: []byte("x")}); err != nil {
 			t.Error(err)
 		}
 		b.is(done, "result", "x")
@@ -374,7 +374,7 @@ func TestUnheard(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := b.HandIn(ctx, charge, b.take(1)[0].Lease, step.Outcome{}); !errors.Is(err, context.DeadlineExceeded) {
+		if err := b.HandIn(ctx, charge, b.take(1)[0].Lease, run.StepOutcome{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		b.empty()

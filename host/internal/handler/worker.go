@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -170,7 +170,7 @@ func (b *Broker) Release(of WorkerQueue, lease string) error {
 
 // HandIn takes the outcome of an attempt, and returns when the record of it is durable. It returns ErrLost if the
 // outcome is not recorded because no run waits for it. If ctx ends first, the outcome may still be recorded.
-func (b *Broker) HandIn(ctx context.Context, of WorkerQueue, lease string, out step.Outcome) error {
+func (b *Broker) HandIn(ctx context.Context, of WorkerQueue, lease string, out run.StepOutcome) error {
 	type answer struct {
 		recorded bool
 		err      error

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/timers"
 	"github.com/wfhost/wfhost/store"
 )
@@ -102,7 +102,7 @@ func (t *HandlerLimiter) Enter(ctx context.Context, c *handler.Call, begin func(
 		c.GiveUp()
 		return
 	} else if err != nil {
-		c.End(step.Failure(abi.KindError, "the limits of the handler cannot be read: "+err.Error(), true), nil)
+		c.End(run.StepFailure(abi.KindError, "the limits of the handler cannot be read: "+err.Error(), true), nil)
 		return
 	}
 	e := &attemptEntry{t: t, call: c, begin: begin, run: c.Attempt.Run, ctx: ctx}

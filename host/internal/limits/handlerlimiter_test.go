@@ -15,7 +15,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/memstore"
 )
@@ -38,12 +38,12 @@ type house struct {
 	deny   error         // of all commits but those of limits
 	lines  []string      // of the log
 	begun  []string
-	ended  map[string]step.Outcome
+	ended  map[string]run.StepOutcome
 	calls  map[string]*handler.Call
 }
 
 func newHouse(t *testing.T, s store.LimitStore, c *clock.Fake) *house {
-	x := &house{LimitStore: s, t: t, clock: c, ended: map[string]step.Outcome{}, calls: map[string]*handler.Call{}}
+	x := &house{LimitStore: s, t: t, clock: c, ended: map[string]run.StepOutcome{}, calls: map[string]*handler.Call{}}
 	x.HandlerLimiter = NewHandlerLimiter(HandlerLimiterConfig{Store: x, Clock: c, Logger: slog.New(slog.NewTextHandler(x, nil)), Failed: func(error) {}})
 	t.Cleanup(x.Close)
 	return x
@@ -103,10 +103,10 @@ func (x *house) set(texts ...string) {
 }
 
 // enter has an attempt of a run come, whose input has the key k.
-func (x *house) enter(ctx context.Context, run, name, k string) {
-	c := &handler.Call{Attempt: handler.Attempt{Run: store.RunKey{ID: run}, Handler: charge.Name, Step: name},
+func (x *house) enter(ctx context.Context, id, name, k string) {
+	c := &handler.Call{Attempt: handler.Attempt{Run: store.RunKey{ID: id}, Handler: charge.Name, Step: name},
 		Input: fmt.Appendf(nil, `{"k":%q}`, k), Told: func() bool { return false },
-		End: func(out step.Outcome, _ handler.Reply) {
+		End: func(out run.StepOutcome, _ handler.Reply) {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			x.ended[name] = out

@@ -5,12 +5,11 @@ import (
 	"slices"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/step"
 )
 
 // Attempt is an attempt of a step in flight.
 type Attempt struct {
-	step.Try
+	Try
 	// Fork is the guest that waits only for this body and whose instance may execute it. nil if there is none.
 	Fork *Lease
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/cost"
-	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -106,7 +105,7 @@ func (w *wide) failAll() {
 	first := w.going
 	w.going = nil
 	for _, a := range first {
-		w.going = append(w.going, w.do(AttemptEnds{Attempt: a, Outcome: step.Failure("x", "fails", true)}).Start...)
+		w.going = append(w.going, w.do(AttemptEnds{Attempt: a, Outcome: StepFailure("x", "fails", true)}).Start...)
 	}
 	w.now += 1e6
 	w.going = append(w.going, w.do(Due{}).Start...)
@@ -189,7 +188,7 @@ func ends() (cases []cost.Case) {
 	attempt := func(w *wide, _ int) {
 		a := w.going[0]
 		w.going = w.going[1:]
-		w.do(AttemptEnds{Attempt: a, Outcome: step.Outcome{Data: []byte("1")}})
+		w.do(AttemptEnds{Attempt: a, Outcome: StepOutcome{Data: []byte("1")}})
 	}
 	for i := range besides {
 		switch b := &besides[i]; b.name {
@@ -197,7 +196,7 @@ func ends() (cases []cost.Case) {
 			add("end of an attempt", b, attempt)
 			add("failure of an attempt, and the next one", b, func(w *wide, _ int) {
 				a := w.going[0]
-				w.going = append(w.going[1:], w.do(AttemptEnds{Attempt: a, Outcome: step.Failure("x", "fails", true)}).Start...)
+				w.going = append(w.going[1:], w.do(AttemptEnds{Attempt: a, Outcome: StepFailure("x", "fails", true)}).Start...)
 				w.now += 10
 			})
 		case "open children":

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -127,13 +126,13 @@ type (
 	// AttemptEnds says how an attempt ended.
 	AttemptEnds struct {
 		Attempt *Attempt
-		Outcome step.Outcome
+		Outcome StepOutcome
 	}
 	// BodyEnds says how an attempt ended that ran in the guest's instance. The guest now waits for an order.
 	BodyEnds struct {
 		Lease   *Lease
 		Attempt *Attempt
-		Outcome step.Outcome
+		Outcome StepOutcome
 	}
 	// NotForked says that the guest's instance cannot execute a body after all, and was freed.
 	NotForked struct {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -256,24 +255,24 @@ func (s *story) attemptArg() *run.Attempt {
 	return s.attempts[n-1]
 }
 
-func (s *story) outcome() step.Outcome {
+func (s *story) outcome() run.StepOutcome {
 	switch {
 	case s.d.HasArg("abandoned"):
-		return step.Outcome{Abandoned: true}
+		return run.StepOutcome{Abandoned: true}
 	case s.d.HasArg("fails"):
 		kind := s.arg("kind")
 		if kind == "" {
 			kind = "error"
 		}
-		out := step.Failure(kind, "card declined", !s.d.HasArg("final"))
+		out := run.StepFailure(kind, "card declined", !s.d.HasArg("final"))
 		if s.d.HasArg("retry-after") {
 			out.RetryAfterMs = s.ms(s.arg("retry-after"))
 		}
 		return out
 	case s.d.HasArg("bytes"):
-		return step.Outcome{Data: make([]byte, s.int("bytes", 0))}
+		return run.StepOutcome{Data: make([]byte, s.int("bytes", 0))}
 	}
-	return step.Outcome{Data: []byte(s.arg("ok"))}
+	return run.StepOutcome{Data: []byte(s.arg("ok"))}
 }
 
 // launch says that attempts became durable while the run was lent: launch A1.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/step"
 )
 
 // startAttempts prepares the attempts that may begin now, appends their records, and starts them once these are
@@ -86,10 +85,10 @@ func (t *turn) mayBegin() (ids []int64) {
 
 // prepare returns the next attempt of a step, or nil if there is none to make.
 func (t *turn) prepare(h *journal.Handle) (*Attempt, error) {
-	n := step.NextOf(h, t.rec.Restored)
+	n := NextAttemptOf(h, t.rec.Restored)
 	switch {
 	case n.Lost:
-		e, err := step.Unknown(t.rec.Journal, h)
+		e, err := UnknownOutcome(t.rec.Journal, h)
 		if err != nil {
 			return nil, err
 		}
@@ -102,9 +101,9 @@ func (t *turn) prepare(h *journal.Handle) (*Attempt, error) {
 			return nil, err
 		}
 	}
-	of := step.Subject{Run: t.rec.Key, Incarnation: t.rec.State.Incarnation, Iteration: t.rec.Iteration,
+	of := AttemptSubject{Run: t.rec.Key, Incarnation: t.rec.State.Incarnation, Iteration: t.rec.Iteration,
 		Workflow: t.rec.State.Workflow, Version: t.rec.Version, Module: t.rec.Module}
-	return &Attempt{Try: step.NewTry(of, t.rec.Journal, h, n.Number, t.now)}, nil
+	return &Attempt{Try: NewTry(of, t.rec.Journal, h, n.Number, t.now)}, nil
 }
 
 // happen records the outcome of an attempt, unless the attempt was given up.

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -42,7 +41,7 @@ func TestEveryStepThatMayBeginHasAnAttempt(t *testing.T) {
 				i := rapid.IntRange(0, len(w.going)-1).Draw(rt, "attempt")
 				a := w.going[i]
 				w.going = append(w.going[:i:i], w.going[i+1:]...)
-				out := rapid.SampledFrom([]step.Outcome{{Data: []byte("1")}, step.Failure("x", "fails", true), {Abandoned: true}}).Draw(rt, "outcome")
+				out := rapid.SampledFrom([]StepOutcome{{Data: []byte("1")}, StepFailure("x", "fails", true), {Abandoned: true}}).Draw(rt, "outcome")
 				w.goOn(AttemptEnds{Attempt: a, Outcome: out})
 			},
 			"time": func(rt *rapid.T) {

@@ -12,7 +12,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
-	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -90,7 +89,7 @@ func (d *desk) Drop(a *run.Attempt) {
 	case p.drop != nil:
 		p.drop(run.ErrTerminal)
 	case !p.began.IsZero():
-		p.end(step.Outcome{Abandoned: true}) // without waiting for the handler
+		p.end(run.StepOutcome{Abandoned: true}) // without waiting for the handler
 	}
 }
 
@@ -127,7 +126,7 @@ func (d *desk) inside(key store.RunKey, ev run.Event, reply shard.Reply) {
 }
 
 // attemptEnded calls Events.Attempt for an attempt that has ended. It runs on the shard's goroutine.
-func (d *desk) attemptEnded(a *run.Attempt, out step.Outcome) {
+func (d *desk) attemptEnded(a *run.Attempt, out run.StepOutcome) {
 	if !strings.HasPrefix(a.Target, abi.HandlerPrefix) {
 		d.performance(a).cancel(nil) // a handler's context ends with its call
 	}
@@ -166,10 +165,10 @@ func (d *desk) performance(a *run.Attempt) *performance {
 }
 
 // end passes the outcome of an attempt to its run. Only the first call of end or endWith has an effect.
-func (p *performance) end(out step.Outcome) { p.endWith(out, nil) }
+func (p *performance) end(out run.StepOutcome) { p.endWith(out, nil) }
 
 // endWith is like end and calls r, unless it is nil, when the outcome is durable or is known not to be recorded.
-func (p *performance) endWith(out step.Outcome, r handler.Reply) {
+func (p *performance) endWith(out run.StepOutcome, r handler.Reply) {
 	var reply shard.Reply
 	if r != nil {
 		reply = func(a run.Answer, err error) { r(a.Changed, err) }

@@ -7,7 +7,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
-	"github.com/wfhost/wfhost/host/internal/step"
 )
 
 // TestBodiesLeaveNoContext: an attempt that has ended leaves nothing behind.
@@ -20,7 +19,7 @@ func TestBodiesLeaveNoContext(t *testing.T) {
 	g := guest.NewRunner(guest.Config{Clock: clock.System(), Instances: 1})
 	g.Close() // so that Perform returns at once, as one that has ended
 	d := &desk{life: l, writer: w, guests: g, clock: clock.System()}
-	a := &run.Attempt{Try: step.Try{Name: "body", Handle: 1}}
+	a := &run.Attempt{Try: run.Try{Name: "body", Handle: 1}}
 	d.Start(a) // performed in an instance of its own
 	l.wg.Wait()
 	w.Do(func(*shard.Shard, int64) {}) // which comes behind its end

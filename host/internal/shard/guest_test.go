@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -106,7 +105,7 @@ func TestTell(t *testing.T) {
 	if len(w.tells) != 1 {
 		t.Errorf("%d attempts are told", len(w.tells))
 	}
-	w.inside(a, run.AttemptEnds{Attempt: w.starts[0], Outcome: step.Outcome{Data: []byte("1")}})
+	w.inside(a, run.AttemptEnds{Attempt: w.starts[0], Outcome: run.StepOutcome{Data: []byte("1")}})
 	w.complete(w.ready(a))
 	w.pump()
 }
@@ -291,7 +290,7 @@ func TestDrain(t *testing.T) {
 	lb := w.lastLease(b)
 	w.inside(b, run.Refused{Lease: lb})
 	w.inside(a, run.Evict{Lease: l})
-	w.inside(a, run.AttemptEnds{Attempt: w.starts[0], Outcome: step.Outcome{Data: []byte("1")}})
+	w.inside(a, run.AttemptEnds{Attempt: w.starts[0], Outcome: run.StepOutcome{Data: []byte("1")}})
 	w.later(time.Minute)
 	r, rd := w.deliver(c, run.Signal{Name: "x"}), w.deliver(d, run.Signal{Name: "x"}) // d is overdue
 	w.pump()

@@ -9,7 +9,6 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -43,22 +42,22 @@ func (x *writer) Start(a *run.Attempt) {
 	x.endsIn(wk, took, out)
 }
 
-func (x *writer) outcome(a *run.Attempt) (int64, step.Outcome) {
+func (x *writer) outcome(a *run.Attempt) (int64, run.StepOutcome) {
 	if a.Target == "" {
 		if x.copyOf(a) {
 			return x.bodyOutcome(a)
 		}
-		return 0, step.Failure(abi.KindError, errElsewhere.Error(), true)
+		return 0, run.StepFailure(abi.KindError, errElsewhere.Error(), true)
 	}
 	w := x.w
-	done := step.Outcome{Data: fmt.Appendf(nil, "%s by %s #%d", a.Name, a.Target, x.works[a].n)}
-	timeout := step.Failure(abi.KindTimeout, "it took too long", true)
+	done := run.StepOutcome{Data: fmt.Appendf(nil, "%s by %s #%d", a.Name, a.Target, x.works[a].n)}
+	timeout := run.StepFailure(abi.KindTimeout, "it took too long", true)
 	took := w.between(0, 5)
 	name, _ := strings.CutPrefix(a.Target, abi.HandlerPrefix)
 	switch name {
 	case "fails":
 		if w.odds(2, 3) {
-			done = step.Failure(abi.KindError, "as it must", w.odds(4, 5))
+			done = run.StepFailure(abi.KindError, "as it must", w.odds(4, 5))
 		}
 		if w.odds(1, 5) {
 			done.RetryAfterMs = w.between(0, 3000)
@@ -71,7 +70,7 @@ func (x *writer) outcome(a *run.Attempt) (int64, step.Outcome) {
 		}
 	}
 	if !x.h.handlers[name] {
-		return took, step.Outcome{Abandoned: true}
+		return took, run.StepOutcome{Abandoned: true}
 	}
 	if took >= a.Options.TimeoutMs {
 		return a.Options.TimeoutMs, timeout
@@ -79,16 +78,16 @@ func (x *writer) outcome(a *run.Attempt) (int64, step.Outcome) {
 	return took, done
 }
 
-func (x *writer) bodyOutcome(a *run.Attempt) (int64, step.Outcome) {
+func (x *writer) bodyOutcome(a *run.Attempt) (int64, run.StepOutcome) {
 	took := x.w.between(0, 50)
 	if x.w.odds(1, 4) {
-		return took, step.Failure(abi.KindError, "the body failed", x.w.odds(4, 5))
+		return took, run.StepFailure(abi.KindError, "the body failed", x.w.odds(4, 5))
 	}
-	return took, step.Outcome{Data: fmt.Appendf(nil, "body %s #%d", a.Name, x.works[a].n)}
+	return took, run.StepOutcome{Data: fmt.Appendf(nil, "body %s #%d", a.Name, x.works[a].n)}
 }
 
 // endsIn has an attempt end after a while.
-func (x *writer) endsIn(wk *work, afterMs int64, out step.Outcome) {
+func (x *writer) endsIn(wk *work, afterMs int64, out run.StepOutcome) {
 	a := wk.a
 	wk.end = x.w.later(x.h, afterMs, fmt.Sprintf("%s: attempt %d of %s of %s ends", x.name(), a.Number, a.Name, a.Run.Run.ID),
 		func() {
@@ -110,7 +109,7 @@ func (x *writer) Tell(a *run.Attempt) {
 	wk.told = true
 	if wk.end != nil && !wk.end.gone && a.Target != abi.HandlerPrefix+"stubborn" && x.w.odds(1, 2) {
 		x.cancel(wk)
-		x.endsIn(wk, x.w.between(0, 5), step.Failure(abi.KindError, "cancelled", true))
+		x.endsIn(wk, x.w.between(0, 5), run.StepFailure(abi.KindError, "cancelled", true))
 	}
 }
 
@@ -128,7 +127,7 @@ func (x *writer) Drop(a *run.Attempt) {
 	wk.dropped, x.w.effect.dropped[wk.n] = true, true
 	if wk.end != nil && !wk.end.gone && x.w.odds(1, 2) {
 		x.cancel(wk)
-		x.endsIn(wk, 0, step.Outcome{Abandoned: true})
+		x.endsIn(wk, 0, run.StepOutcome{Abandoned: true})
 	}
 }
 

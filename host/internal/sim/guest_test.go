@@ -10,7 +10,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
-	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -340,7 +339,7 @@ func (a *actor) fork(of *run.Attempt) error {
 		return err
 	}
 	if a.halted != nil {
-		out = step.Outcome{Abandoned: true}
+		out = run.StepOutcome{Abandoned: true}
 	}
 	if a.halted != nil || a.w.odds(1, 10) { // it traps
 		a.inside(run.AttemptEnds{Attempt: of, Outcome: out})

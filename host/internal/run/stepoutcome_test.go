@@ -1,4 +1,4 @@
-package step
+package run
 
 import (
 	"testing"
@@ -24,7 +24,7 @@ func TestReported(t *testing.T) {
 		"plain \xff text":                            {"plain � text", abi.KindError, "", true, -1},
 		"":                                           {"the step failed without a message", abi.KindError, "", true, -1},
 	} {
-		out := Reported([]byte(report))
+		out := ReportedOutcome([]byte(report))
 		if e := out.Err; e.Message != want.message || e.Kind != want.kind || e.Type != want.typ || e.Retryable != want.retryable ||
 			out.RetryAfterMs != want.afterMs {
 			t.Errorf("%q: %+v, after %d ms, want %+v", report, e, out.RetryAfterMs, want)

@@ -1,4 +1,4 @@
-package step
+package run
 
 import (
 	"encoding/json"
@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Outcome is the outcome of an attempt: a result if Err is nil.
-type Outcome struct {
+// StepOutcome is the outcome of an attempt: a result if Err is nil.
+type StepOutcome struct {
 	Data  []byte
 	Bytes int // size of the result, if Data holds only the beginning of a result that is too large
 	Err   *abi.Error
@@ -24,15 +24,15 @@ type Outcome struct {
 	Abandoned bool
 }
 
-// Failure returns the outcome of an attempt that failed.
-func Failure(kind, message string, retryable bool) Outcome {
-	return Outcome{Err: &abi.Error{Code: abi.StepFailed, Kind: kind, Message: message, Retryable: retryable},
+// StepFailure returns the outcome of an attempt that failed.
+func StepFailure(kind, message string, retryable bool) StepOutcome {
+	return StepOutcome{Err: &abi.Error{Code: abi.StepFailed, Kind: kind, Message: message, Retryable: retryable},
 		RetryAfterMs: -1}
 }
 
-// Reported returns the outcome of a failed attempt. b is the error that a body or step function reported: error JSON, or any
-// text, which becomes the message.
-func Reported(b []byte) Outcome {
+// ReportedOutcome returns the outcome of a failed attempt. b is the error that a body or step function reported: error
+// JSON, or any text, which becomes the message.
+func ReportedOutcome(b []byte) StepOutcome {
 	var e struct {
 		Message      string          `json:"message"`
 		Type         string          `json:"type"`
@@ -49,7 +49,7 @@ func Reported(b []byte) Outcome {
 	if e.Message == "" {
 		e.Message = "the step failed without a message"
 	}
-	out := Failure(abi.KindError, e.Message, e.Retryable == nil || *e.Retryable)
+	out := StepFailure(abi.KindError, e.Message, e.Retryable == nil || *e.Retryable)
 	out.Err.Type = e.Type
 	if e.Kind == abi.KindTrap {
 		out.Err.Kind = abi.KindTrap
@@ -63,25 +63,25 @@ func Reported(b []byte) Outcome {
 	return out
 }
 
-// ErrTimeout is the context cause for an attempt that exceeded the step's timeout.
-var ErrTimeout = errors.New("the attempt ran over the step's timeout")
+// ErrStepTimeout is the context cause for an attempt that exceeded the step's timeout.
+var ErrStepTimeout = errors.New("the attempt ran over the step's timeout")
 
-// Timeout returns the outcome of an attempt that exceeded the step's timeout d.
-func Timeout(d time.Duration) Outcome {
-	return Failure(abi.KindTimeout, fmt.Sprintf("%v of %v", ErrTimeout, d), true)
+// StepTimeout returns the outcome of an attempt that exceeded the step's timeout d.
+func StepTimeout(d time.Duration) StepOutcome {
+	return StepFailure(abi.KindTimeout, fmt.Sprintf("%v of %v", ErrStepTimeout, d), true)
 }
 
-// Unknown returns the entry that fails an at-most-once step if the host stopped or the run ended during its only try.
-func Unknown(j *journal.Journal, h *journal.Handle) (store.Entry, error) {
+// UnknownOutcome returns the entry that fails an at-most-once step if the host stopped or the run ended during its only try.
+func UnknownOutcome(j *journal.Journal, h *journal.Handle) (store.Entry, error) {
 	return failure(j, h, h.Step.Attempt, 0, &abi.Error{Code: abi.StepFailed, Kind: abi.KindUnknown,
 		Message: "the host stopped, or the run ended, while the only attempt was running; nobody knows its outcome"})
 }
 
 // Entry returns the journal entry for the outcome of a try: a result, a failed attempt that will be retried, or the failure of
 // the step. A result over abi.MaxPayloadBytes fails the step. If the workflow cancelled the try, there is no retry.
-func (t *Try) Entry(j *journal.Journal, out Outcome, cancelled bool, now int64) (store.Entry, error) {
+func (t *Try) Entry(j *journal.Journal, out StepOutcome, cancelled bool, now int64) (store.Entry, error) {
 	if n := max(len(out.Data), out.Bytes); out.Err == nil && n > abi.MaxPayloadBytes {
-		out = Outcome{Err: &abi.Error{Code: abi.TooLarge, Kind: abi.KindError, Message: fmt.Sprintf(
+		out = StepOutcome{Err: &abi.Error{Code: abi.TooLarge, Kind: abi.KindError, Message: fmt.Sprintf(
 			"result of step %q has %d bytes, the limit is %d", t.Name, n, abi.MaxPayloadBytes)}}
 	}
 	if out.Err == nil {
@@ -101,7 +101,7 @@ func (t *Try) Entry(j *journal.Journal, out Outcome, cancelled bool, now int64) 
 }
 
 // retry returns the instant of the next try, at least 1; false if there is none.
-func (t *Try) retry(s *journal.Step, out Outcome, now int64) (int64, bool) {
+func (t *Try) retry(s *journal.Step, out StepOutcome, now int64) (int64, bool) {
 	o := s.Options
 	if !out.Err.Retryable || o.Attempts > 0 && int(t.Number-s.Base) >= o.Attempts ||
 		o.AtMostOnce && out.Err.Kind != abi.KindError {

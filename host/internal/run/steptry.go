@@ -1,7 +1,4 @@
-// Package step decides how the steps of a run proceed: which try of a step begins next, what its executor needs to know, and
-// which entry records its outcome. It is pure and reads only the journal of the run. The caller appends the returned entries and
-// starts the tries.
-package step
+package run
 
 import (
 	"crypto/sha256"
@@ -14,8 +11,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Subject identifies the run of an attempt and the code that it executes.
-type Subject struct {
+// AttemptSubject identifies the run of an attempt and the code that it executes.
+type AttemptSubject struct {
 	Run         store.RunKey
 	Incarnation store.Incarnation
 	Iteration   uint32
@@ -26,7 +23,7 @@ type Subject struct {
 
 // Try is one try of a step, with everything its executor needs. It is immutable.
 type Try struct {
-	Run     Subject
+	Run     AttemptSubject
 	Started journal.Started
 	Handle  int64
 	Name    string
@@ -45,7 +42,7 @@ type Try struct {
 }
 
 // NewTry returns try number of a step, starting now.
-func NewTry(of Subject, j *journal.Journal, h *journal.Handle, number uint32, now int64) Try {
+func NewTry(of AttemptSubject, j *journal.Journal, h *journal.Handle, number uint32, now int64) Try {
 	entries := j.Entries()
 	where, _ := j.Suspension()
 	startedMs, _ := j.StartedUnixMs()
@@ -88,8 +85,8 @@ func (t *Try) jitter() float64 {
 // not their own. It is higher than the number of times anyone kills a host during one step, so it hits no innocent run.
 const maxRecoveries = 1000
 
-// Next is the next action for an open step.
-type Next struct {
+// NextAttempt is the next action for an open step.
+type NextAttempt struct {
 	Number   uint32 // number of the next try
 	Recovery bool   // the host stopped while the previous try was running, or may have been
 	Recorded bool   // the try must be recorded before it begins
@@ -100,15 +97,15 @@ type Next struct {
 	Poison bool
 }
 
-// NextOf returns the next action for an open step. Entries before restored were read from the store: a first try of a step called
-// there may have begun before the host stopped.
-func NextOf(h *journal.Handle, restored int) Next {
+// NextAttemptOf returns the next action for an open step. Entries before restored were read from the store: a first try of
+// a step called there may have begun before the host stopped.
+func NextAttemptOf(h *journal.Handle, restored int) NextAttempt {
 	s := h.Step
 	if s.InFlight && s.Options.AtMostOnce {
-		return Next{Lost: true}
+		return NextAttempt{Lost: true}
 	}
 	first := s.Attempt == 0
-	n := Next{Number: s.Attempt + 1}
+	n := NextAttempt{Number: s.Attempt + 1}
 	n.Recovery = s.InFlight || first && int(h.CallSeq) < restored && !s.Options.AtMostOnce
 	if first && n.Recovery {
 		n.Number = 2
@@ -120,7 +117,7 @@ func NextOf(h *journal.Handle, restored int) Next {
 }
 
 // Entry returns the entry that records the start of the try.
-func (n Next) Entry(handle int64) store.Entry {
+func (n NextAttempt) Entry(handle int64) store.Entry {
 	e := store.Entry{Kind: store.KindAttemptStarted, Handle: handle, Attempt: n.Number}
 	if n.Recovery {
 		e.Code = journal.StartedByRecovery
