@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/runtime"
 )
 
 // CompileLimits limit the compilation of a module in a process of its own. A module that exceeds a limit is refused
@@ -70,7 +70,7 @@ func rejected(err error) error {
 	if errors.Is(err, admission.ErrUploadsFull) {
 		return &joined{fmt.Errorf("the module cannot be taken now, others are compiled and started: %w", err), ErrBusy}
 	}
-	if errors.Is(err, runtime.ErrClosed) {
+	if errors.Is(err, guest.ErrClosed) {
 		return translate(err)
 	}
 	if errors.Is(err, module.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable) {

@@ -58,7 +58,7 @@ func (h *Host) newGauge() *datadir.Gauge {
 	if s, ok := h.below.(store.OnDisk); ok {
 		cfg.Disk = s.Disk
 	}
-	return datadir.New(cfg)
+	return datadir.NewGauge(cfg)
 }
 
 // roomOnDisk returns an error if the disk has no room for new work of this size. Work that ends or deletes runs does

@@ -8,6 +8,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/archive"
 	"github.com/wfhost/wfhost/host/internal/datadir"
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -100,7 +101,7 @@ func translate(err error) error {
 		return &joined{err, ErrConflict}
 	}
 	for _, pair := range []struct{ inner, outer error }{
-		{run.ErrTerminal, ErrTerminal}, {runtime.ErrClosed, ErrClosed}, {store.ErrClosed, ErrClosed},
+		{run.ErrTerminal, ErrTerminal}, {guest.ErrClosed, ErrClosed}, {store.ErrClosed, ErrClosed},
 		{store.ErrExists, ErrConflict}, {run.ErrIllegal, ErrConflict}, {run.ErrAside, ErrConflict}, {store.ErrNotFound, ErrNotFound},
 		{store.ErrFenced, ErrFenced},
 		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},

@@ -232,7 +232,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	cache := ""
 	if h.cfg.Dir != "" {
 		cache = filepath.Join(h.cfg.Dir, "cache")
-		if err := datadir.Data(h.cfg.Dir, h.cfg.Logger); err != nil {
+		if err := datadir.CheckData(h.cfg.Dir, h.cfg.Logger); err != nil {
 			return h, err
 		}
 	}
@@ -323,7 +323,7 @@ func (h *Host) openStore() error {
 		return err
 	}
 	dir := filepath.Join(h.cfg.Dir, storeName)
-	if err := datadir.Store(dir, h.cfg.Logger); err != nil {
+	if err := datadir.CheckStore(dir, h.cfg.Logger); err != nil {
 		return err
 	}
 	s, err := pebblestore.Open(dir, pebblestore.Options{Logger: h.cfg.Logger, Raised: h.cfg.Events.StoreRaised,

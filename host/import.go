@@ -187,7 +187,7 @@ func (s *scope) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *ru
 	if err != nil {
 		return err
 	}
-	if err := run.Check(j); err != nil {
+	if err := run.CheckImported(j); err != nil {
 		return &joined{fmt.Errorf("run %q is not imported: %w", key.ID, err), ErrInvalid}
 	}
 	live := j.Ended() == store.KindInvalid

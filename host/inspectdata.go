@@ -55,7 +55,7 @@ func InspectData(dir string, reserve int64) (s DataState, err error) {
 	if err != nil {
 		return s, fmt.Errorf("inspect data directory: %w", err)
 	}
-	gauge := datadir.New(datadir.Config{Reserve: reserve, Disk: func() (store.Disk, error) { return pebblestore.DiskOf(at) }})
+	gauge := datadir.NewGauge(datadir.Config{Reserve: reserve, Disk: func() (store.Disk, error) { return pebblestore.DiskOf(at) }})
 	disk, err := gauge.Look()
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return s, err

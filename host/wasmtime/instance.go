@@ -39,7 +39,7 @@ func (m *module) Close(context.Context) error {
 
 // Instantiate makes an instance and runs its start-up: data segments, the start function, and _initialize, as wazero's.
 func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
-	in := &instance{m: m, host: calls.New(ctx)}
+	in := &instance{m: m, host: calls.NewStartHost(ctx)}
 	in.store = wt.NewStoreWithData(m.machine.engine, in)
 	in.store.Limiter(abi.MaxMemoryBytes, -1, -1, -1, -1)
 	if err := in.start(); err != nil {

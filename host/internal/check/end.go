@@ -71,7 +71,7 @@ func (p *player) finished(err error) (finish, bool) {
 	case err != nil:
 		return finish{}, false
 	}
-	e := replay.Of(p.said, p.code, p.Printed(), p.Explain)
+	e := replay.EndEntry(p.said, p.code, p.Printed(), p.Explain)
 	f := finish{kind: e.Kind, data: e.Data, got: "its return, " + describe(&e)}
 	f.exact = e.Kind == store.KindCompleted || p.said.Failed
 	if !f.exact && p.code != 0 {

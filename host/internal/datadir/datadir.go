@@ -22,10 +22,10 @@ const (
 	notOwner   = 0o077
 )
 
-// Data makes the folder that holds the store and the cache, or checks it. It refuses a folder into which every user can
+// CheckData makes the folder that holds the store and the cache, or checks it. It refuses a folder into which every user can
 // write. If the group can write, Data takes that permission away and logs it. Other users may list the folder: the
 // store and the cache are private themselves.
-func Data(dir string, log *slog.Logger) error {
+func CheckData(dir string, log *slog.Logger) error {
 	if err := dirs.Make(dir, mode); err != nil {
 		return fmt.Errorf("create data directory: %w", err)
 	}
@@ -36,9 +36,9 @@ func Data(dir string, log *slog.Logger) error {
 	return narrow("data directory", dir, info, groupWrite, log)
 }
 
-// Store makes the folder that holds the store, or checks it. It makes a folder private that other users could read, and logs
+// CheckStore makes the folder that holds the store, or checks it. It makes a folder private that other users could read, and logs
 // that, as they may have read payloads. It refuses a folder into which every user can write, and a link that another user made.
-func Store(dir string, log *slog.Logger) error {
+func CheckStore(dir string, log *slog.Logger) error {
 	info, err := own("store", dir, os.Geteuid())
 	if err != nil {
 		return err
@@ -46,9 +46,9 @@ func Store(dir string, log *slog.Logger) error {
 	return narrow("store", dir, info, notOwner, log)
 }
 
-// Cache makes the folder that holds compiled modules, or checks it. The folder must have mode 0700 and belong to the
+// CheckCache makes the folder that holds compiled modules, or checks it. The folder must have mode 0700 and belong to the
 // user of this process, and so must a link to it.
-func Cache(dir string) error { return cache(dir, os.Geteuid()) }
+func CheckCache(dir string) error { return cache(dir, os.Geteuid()) }
 
 func cache(dir string, self int) error {
 	const what = "compilation cache"

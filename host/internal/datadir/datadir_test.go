@@ -40,11 +40,11 @@ func TestModes(t *testing.T) {
 		was, now os.FileMode
 		refused  bool
 	}{
-		{"data", Data, 0o700, 0o700, false}, {"data", Data, 0o755, 0o755, false}, {"data", Data, 0o750, 0o750, false},
-		{"data", Data, 0o775, 0o755, false}, {"data", Data, 0o777, 0o777, true}, {"data", Data, 0o702, 0o702, true},
-		{"data", Data, 0o777 | os.ModeSticky, 0o777, true},
-		{"store", Store, 0o700, 0o700, false}, {"store", Store, 0o755, 0o700, false}, {"store", Store, 0o710, 0o700, false},
-		{"store", Store, 0o775, 0o700, false}, {"store", Store, 0o777, 0o777, true},
+		{"data", CheckData, 0o700, 0o700, false}, {"data", CheckData, 0o755, 0o755, false}, {"data", CheckData, 0o750, 0o750, false},
+		{"data", CheckData, 0o775, 0o755, false}, {"data", CheckData, 0o777, 0o777, true}, {"data", CheckData, 0o702, 0o702, true},
+		{"data", CheckData, 0o777 | os.ModeSticky, 0o777, true},
+		{"store", CheckStore, 0o700, 0o700, false}, {"store", CheckStore, 0o755, 0o700, false}, {"store", CheckStore, 0o710, 0o700, false},
+		{"store", CheckStore, 0o775, 0o700, false}, {"store", CheckStore, 0o777, 0o777, true},
 	} {
 		dir := at(t, c.was)
 		var out bytes.Buffer
@@ -61,8 +61,8 @@ func TestModes(t *testing.T) {
 	}
 	silent := slog.New(slog.DiscardHandler)
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	for _, check := range []func() error{func() error { return Data(dir, silent) }, func() error { return Store(filepath.Join(dir, "s"), silent) },
-		func() error { return Cache(filepath.Join(dir, "c")) }} {
+	for _, check := range []func() error{func() error { return CheckData(dir, silent) }, func() error { return CheckStore(filepath.Join(dir, "s"), silent) },
+		func() error { return CheckCache(filepath.Join(dir, "c")) }} {
 		for range 2 {
 			if err := check(); err != nil {
 				t.Error(err)
@@ -78,7 +78,7 @@ func TestModes(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if Data(file, silent) == nil || Store(file, silent) == nil || Cache(file) == nil {
+	if CheckData(file, silent) == nil || CheckStore(file, silent) == nil || CheckCache(file) == nil {
 		t.Error("a file is no folder")
 	}
 }
@@ -99,7 +99,7 @@ func TestCache(t *testing.T) {
 		t.Error("of another user:", err)
 	}
 	for _, mode := range []os.FileMode{0o750, 0o701, 0o777} {
-		if err := Cache(at(t, mode)); err == nil || !strings.Contains(err.Error(), "others could put code into it") {
+		if err := CheckCache(at(t, mode)); err == nil || !strings.Contains(err.Error(), "others could put code into it") {
 			t.Errorf("of mode %v: %v", mode, err)
 		}
 	}
@@ -116,13 +116,13 @@ func TestCache(t *testing.T) {
 	} else if err := cache(link, self+1); err == nil || !strings.Contains(err.Error(), "is a symbolic link that user") {
 		t.Error("a link of another user:", err)
 	}
-	if err := Cache(filepath.Join(link, "missing", "below")); err != nil {
+	if err := CheckCache(filepath.Join(link, "missing", "below")); err != nil {
 		t.Error(err)
 	}
 	if err := os.Symlink(filepath.Join(link, "nowhere"), filepath.Join(dir, "dangling")); err != nil {
 		t.Fatal(err)
 	}
-	if err := Cache(filepath.Join(dir, "dangling")); err == nil {
+	if err := CheckCache(filepath.Join(dir, "dangling")); err == nil {
 		t.Error("a link that leads nowhere was taken")
 	}
 }

@@ -85,8 +85,8 @@ type Gauge struct {
 	full bool
 }
 
-// New returns a Gauge that takes the disk not to be full until it has checked it.
-func New(cfg Config) *Gauge { return &Gauge{cfg: cfg} }
+// NewGauge returns a Gauge that takes the disk not to be full until it has checked it.
+func NewGauge(cfg Config) *Gauge { return &Gauge{cfg: cfg} }
 
 // ErrUnknown reports that the store does not say how much room its disk has.
 var ErrUnknown = fmt.Errorf("the store does not say how much room it has: %w", errors.ErrUnsupported)

@@ -116,7 +116,7 @@ func (w *workflow) finish(code int32) error {
 	if err := w.LeftOver(); err != nil {
 		return err
 	}
-	return &endEntry{replay.Of(w.Outcome(), code, w.Printed(), w.Explain)}
+	return &endEntry{replay.EndEntry(w.Outcome(), code, w.Printed(), w.Explain)}
 }
 
 // continues returns the end of a run that continues as new, with its version.

@@ -8,10 +8,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Of returns the end entry of a run whose workflow returned. o is what the workflow handed over. code is the exit code of its
-// entry point. printed is the standard output of a command: the result of the run, unless the workflow set one. explain completes
-// the message of a workflow that failed without an error.
-func Of(o Outcome, code int32, printed []byte, explain func(string) string) store.Entry {
+// EndEntry returns the end entry of a run whose workflow returned. o is what the workflow handed over. code is the exit
+// code of its entry point. printed is the standard output of a command: the result of the run, unless the workflow set
+// one. explain completes the message of a workflow that failed without an error.
+func EndEntry(o Outcome, code int32, printed []byte, explain func(string) string) store.Entry {
 	e := store.Entry{Kind: store.KindCompleted, Data: o.Result}
 	if code == 0 && !o.Completed && printed != nil {
 		e.Data = printed

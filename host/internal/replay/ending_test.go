@@ -27,7 +27,7 @@ func TestOf(t *testing.T) {
 		{Outcome{}, 0, string(make([]byte, abi.MaxPayloadBytes+1)), `failed {"code":"TOO_LARGE","message":` +
 			`"standard output, which is the result of a command, is over the limit of 1048576 bytes"}`},
 	} {
-		e := Of(c.out, c.code, []byte(c.printed), said)
+		e := EndEntry(c.out, c.code, []byte(c.printed), said)
 		if got := e.Kind.String() + " " + string(e.Data); got != c.want {
 			t.Errorf("%d: %s, want %s", i, got, c.want)
 		}

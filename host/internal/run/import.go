@@ -131,8 +131,8 @@ func InTheWay(j *journal.Journal) error {
 	return nil
 }
 
-// Check validates entry 0 of a run from elsewhere. A host wrote the entry there, and no replay compares it.
-func Check(j *journal.Journal) error {
+// CheckImported validates entry 0 of a run from elsewhere. A host wrote the entry there, and no replay compares it.
+func CheckImported(j *journal.Journal) error {
 	s := j.Started()
 	if err := errors.Join(abi.CheckRunID(s.RunID), abi.CheckWorkflow(s.Workflow)); err != nil {
 		return err

@@ -208,7 +208,7 @@ func TestMoved(t *testing.T) {
 
 // TestCheckOfWhatCame refuses what no host writes into entry 0.
 func TestCheckOfWhatCame(t *testing.T) {
-	if err := run.Check(came(t, nil)); err != nil {
+	if err := run.CheckImported(came(t, nil)); err != nil {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*journal.Started){
@@ -225,12 +225,12 @@ func TestCheckOfWhatCame(t *testing.T) {
 			}
 		},
 	} {
-		if err := run.Check(came(t, change)); err == nil {
+		if err := run.CheckImported(came(t, change)); err == nil {
 			t.Errorf("%s is not refused", name)
 		}
 	}
 	hook := store.Entry{Kind: store.KindHook, Handle: 1, Name: "h", Target: "x", Data: []byte("another")}
-	if err := run.Check(came(t, nil, hook)); err == nil {
+	if err := run.CheckImported(came(t, nil, hook)); err == nil {
 		t.Error("a token is not refused")
 	}
 }

@@ -121,7 +121,7 @@ func (d *desk) inside(key store.RunKey, ev run.Event, reply shard.Reply) {
 		}
 		s.Inside(now, key, ev, reply)
 	}) {
-		shard.Envelope{Reply: reply}.Refuse(ErrClosed) // and the run is lost
+		shard.Envelope{Reply: reply}.Refuse(guest.ErrClosed) // and the run is lost
 	}
 }
 
@@ -178,7 +178,7 @@ func (p *performance) endWith(out run.StepOutcome, r handler.Reply) {
 		return
 	}
 	if out.Err != nil && p.desk.life.ctx.Err() != nil { // stopped by the host; the attempt is repeated after the next start
-		shard.Envelope{Reply: reply}.Refuse(ErrClosed)
+		shard.Envelope{Reply: reply}.Refuse(guest.ErrClosed)
 	} else {
 		p.desk.inside(p.a.Run.Run, run.AttemptEnds{Attempt: p.a, Outcome: out}, reply)
 	}

@@ -136,7 +136,7 @@ func (r *reporter) Report(n shard.Report) {
 
 func (r *reporter) lost(n shard.Report) {
 	r.partitions.count.Add(-1)
-	if errors.Is(n.Cause, ErrClosed) {
+	if errors.Is(n.Cause, guest.ErrClosed) {
 		return
 	}
 	if errors.Is(n.Cause, ErrReleased) {

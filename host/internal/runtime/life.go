@@ -8,8 +8,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/shard"
 )
 
-// ErrClosed: the runtime is closing and accepts no more work.
-var ErrClosed = guest.ErrClosed
+// guest.ErrClosed: the runtime is closing and accepts no more work.
 
 // life is the lifecycle of a runtime, which is usable until it is closed or the store fails. It also tracks the runtime's
 // goroutines.
@@ -46,7 +45,7 @@ func (l *life) usable() error {
 // refusal is usable for callers that hold mu.
 func (l *life) refusal() error {
 	if l.closed {
-		return ErrClosed
+		return guest.ErrClosed
 	}
 	return l.failed
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
@@ -67,7 +68,7 @@ func (ps *Partitions) acquire(ctx context.Context, id store.PartitionID, again b
 		}
 		s.Acquired(id, owned)
 	}) {
-		return ErrClosed
+		return guest.ErrClosed
 	}
 	return nil
 }
@@ -107,7 +108,7 @@ func (ps *Partitions) Release(ctx context.Context, ids ...store.PartitionID) err
 				s.Lose(p, ErrReleased)
 			}
 		}) {
-			err = ErrClosed
+			err = guest.ErrClosed
 		}
 		if owned != nil {
 			err = owned.Release(ctx)

@@ -50,7 +50,7 @@ func (r *Runs) callHeld(ctx context.Context, key store.RunKey, ev run.Event, fre
 			c <- err
 		})
 	}) {
-		err = ErrClosed
+		err = guest.ErrClosed
 	}
 	if err != nil {
 		told()

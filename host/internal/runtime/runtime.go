@@ -200,8 +200,8 @@ func (rt *Runtime) Close() {
 	if !rt.life.end() {
 		return
 	}
-	rt.life.cancel(ErrClosed)
-	rt.writers.Do(func(s *shard.Shard, _ int64) { loseAll(s, ErrClosed) }) // not called for closed writers
+	rt.life.cancel(guest.ErrClosed)
+	rt.writers.Do(func(s *shard.Shard, _ int64) { loseAll(s, guest.ErrClosed) }) // not called for closed writers
 	rt.guests.Close()
 	rt.life.wg.Wait()
 	rt.writers.Close()

@@ -34,7 +34,7 @@ type disk struct {
 func (d *disk) init(w *world) {
 	d.free, d.starts, d.events = diskTotal, map[store.Incarnation]bool{}, map[string]bool{}
 	d.odds = []int{0, 0, 20, 60}[rand.New(rand.NewPCG(w.seed, 0xd15c)).IntN(4)] // the other draws stay what they were
-	d.gauge = datadir.New(datadir.Config{Reserve: diskReserve, Disk: func() (store.Disk, error) {
+	d.gauge = datadir.NewGauge(datadir.Config{Reserve: diskReserve, Disk: func() (store.Disk, error) {
 		return store.Disk{Path: "disk", Free: uint64(d.free), Total: diskTotal}, nil
 	}})
 }

@@ -73,8 +73,8 @@ const (
 	bits64 = 0x7ff8000000000000
 )
 
-// Of returns the kind of a one-byte instruction.
-func Of(op byte) Kind {
+// KindOf returns the kind of a one-byte instruction.
+func KindOf(op byte) Kind {
 	switch {
 	case op >= opF32Ceil && op <= opF32Max, op == opDemote:
 		return F32

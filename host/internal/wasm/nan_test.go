@@ -9,14 +9,14 @@ import (
 func TestOf(t *testing.T) {
 	count := map[Kind]int{}
 	for op := range 256 {
-		count[Of(byte(op))]++
+		count[KindOf(byte(op))]++
 		count[OfVector(uint32(op))]++
 	}
 	if count[F32] != 12 || count[F64] != 12 || count[F32x4] != 12 || count[F64x2] != 12 {
 		t.Errorf("%v", count)
 	}
 	for _, op := range []byte{0x8b, 0x8c, 0x98, 0x99, 0x9a, 0xa6, 0xb2, 0xbe, 0xbf, 0x20} { // abs, neg, copysign, conversions
-		if k := Of(op); k != None {
+		if k := KindOf(op); k != None {
 			t.Errorf("0x%02x is of kind %d", op, k)
 		}
 	}

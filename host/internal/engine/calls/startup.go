@@ -21,8 +21,8 @@ var errInit = &engine.Trap{Kind: engine.TrapInit,
 var errInitWait = &engine.Trap{Kind: engine.TrapInit,
 	Message: "_initialize or the start section waits: no event comes there, and time stands still"}
 
-// Host is the engine.Host of one start-up. Its answers depend only on the module.
-type Host struct {
+// StartHost is the engine.Host of one start-up. Its answers depend only on the module.
+type StartHost struct {
 	ctx    context.Context //nolint:containedctx // of the call that makes the instance, which waits for it
 	random uint64
 	most   int // maximal number of fuel grants
@@ -40,9 +40,9 @@ type nameless struct{}
 // Program returns no argument.
 func (nameless) Program() string { return "" }
 
-// New returns the host of a start-up. It stops the guest with the cause of ctx's end.
-func New(ctx context.Context) *Host {
-	h := &Host{ctx: ctx, most: MaxGrants * leniency}
+// NewStartHost returns the host of a start-up. It stops the guest with the cause of ctx's end.
+func NewStartHost(ctx context.Context) *StartHost {
+	h := &StartHost{ctx: ctx, most: MaxGrants * leniency}
 	if ctx.Value(admission{}) != nil {
 		h.most = MaxGrants
 	}
@@ -75,7 +75,7 @@ const (
 )
 
 // Refuel grants fuel at most h.most times.
-func (h *Host) Refuel() error {
+func (h *StartHost) Refuel() error {
 	h.grants++
 	if h.grants > h.most {
 		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf("_initialize or the start section computes too long: "+
@@ -86,7 +86,7 @@ func (h *Host) Refuel() error {
 }
 
 // Work charges bytes as fuel.
-func (h *Host) Work(bytes int64) error {
+func (h *StartHost) Work(bytes int64) error {
 	h.alone += bytes
 	if h.alone >= bytesAlone {
 		h.alone = 0
@@ -101,7 +101,7 @@ func (h *Host) Work(bytes int64) error {
 }
 
 // Enter limits the number of calls.
-func (h *Host) Enter() error {
+func (h *StartHost) Enter() error {
 	h.calls++
 	if h.calls > abi.MaxHostCalls {
 		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf(
@@ -119,13 +119,13 @@ const (
 	initMonoNs = int64(1e9)
 )
 
-func (h *Host) Input() []byte { return nil }
-func (h *Host) Info() []byte  { return []byte("{}") }
-func (h *Host) Now() int64    { return initWallNs / 1e6 }
-func (h *Host) Last() []byte  { return nil }
+func (h *StartHost) Input() []byte { return nil }
+func (h *StartHost) Info() []byte  { return []byte("{}") }
+func (h *StartHost) Now() int64    { return initWallNs / 1e6 }
+func (h *StartHost) Last() []byte  { return nil }
 
 // Random is SplitMix64 (Steele, Lea, Flood 2014) from zero.
-func (h *Host) Random(p []byte) {
+func (h *StartHost) Random(p []byte) {
 	for i := range p {
 		h.random += 0x9e3779b97f4a7c15
 		z := h.random
@@ -135,37 +135,37 @@ func (h *Host) Random(p []byte) {
 	}
 }
 
-func (h *Host) Sleep(string, int64) (int64, error)                 { return 0, errInit }
-func (h *Host) SleepUntil(string, int64) (int64, error)            { return 0, errInit }
-func (h *Host) SleepText(string, string) (int64, error)            { return 0, errInit }
-func (h *Host) Step(string, string, []byte, []byte) (int64, error) { return 0, errInit }
-func (h *Host) StepBegin(string, []byte) (int64, error)            { return 0, errInit }
-func (h *Host) StepEnd(int32, []byte) error                        { return errInit }
-func (h *Host) Await([]int64) (int64, error)                       { return 0, errInit }
-func (h *Host) Result(int64) ([]byte, int64)                       { return nil, 0 }
-func (h *Host) Cancel(int64) (int64, error)                        { return 0, errInit }
-func (h *Host) Complete([]byte) int64                              { return 0 }
-func (h *Host) Fail([]byte) int64                                  { return 0 }
-func (h *Host) NextEvent() int64                                   { return 0 }
-func (h *Host) WaitEvent(int64) (int64, error)                     { return 0, errInitWait }
-func (h *Host) Signal(string, int64) (int64, error)                { return 0, errInit }
-func (h *Host) SignalSend(_, _, _ string, _ []byte) (int64, error) { return 0, errInit }
-func (h *Host) Child(_, _ string, _, _ []byte) (int64, error)      { return 0, errInit }
-func (h *Host) ChildID(int64) ([]byte, int64)                      { return nil, 0 }
-func (h *Host) Hook(_, _ string, _ []byte) (int64, error)          { return 0, errInit }
-func (h *Host) Emit(string, []byte) (int64, error)                 { return 0, errInit }
-func (h *Host) SetAttribute(string, []byte) (int64, error)         { return 0, errInit }
-func (h *Host) CancelPolicy(int32) (int64, error)                  { return 0, errInit }
-func (h *Host) Version(string, int64) (int64, error)               { return 0, errInit }
-func (h *Host) ContinueAsNew(_, _ []byte) error                    { return errInit }
-func (h *Host) Reply(int64, int32, []byte) (int64, error)          { return 0, errInit }
-func (h *Host) Fetch([]byte) ([]byte, int64)                       { return nil, abi.NotHere.Neg() }
-func (h *Host) WallNs() int64                                      { return initWallNs }
-func (h *Host) MonoNs() int64                                      { return initMonoNs }
-func (h *Host) Stdin([]byte) int                                   { return 0 }
+func (h *StartHost) Sleep(string, int64) (int64, error)                 { return 0, errInit }
+func (h *StartHost) SleepUntil(string, int64) (int64, error)            { return 0, errInit }
+func (h *StartHost) SleepText(string, string) (int64, error)            { return 0, errInit }
+func (h *StartHost) Step(string, string, []byte, []byte) (int64, error) { return 0, errInit }
+func (h *StartHost) StepBegin(string, []byte) (int64, error)            { return 0, errInit }
+func (h *StartHost) StepEnd(int32, []byte) error                        { return errInit }
+func (h *StartHost) Await([]int64) (int64, error)                       { return 0, errInit }
+func (h *StartHost) Result(int64) ([]byte, int64)                       { return nil, 0 }
+func (h *StartHost) Cancel(int64) (int64, error)                        { return 0, errInit }
+func (h *StartHost) Complete([]byte) int64                              { return 0 }
+func (h *StartHost) Fail([]byte) int64                                  { return 0 }
+func (h *StartHost) NextEvent() int64                                   { return 0 }
+func (h *StartHost) WaitEvent(int64) (int64, error)                     { return 0, errInitWait }
+func (h *StartHost) Signal(string, int64) (int64, error)                { return 0, errInit }
+func (h *StartHost) SignalSend(_, _, _ string, _ []byte) (int64, error) { return 0, errInit }
+func (h *StartHost) Child(_, _ string, _, _ []byte) (int64, error)      { return 0, errInit }
+func (h *StartHost) ChildID(int64) ([]byte, int64)                      { return nil, 0 }
+func (h *StartHost) Hook(_, _ string, _ []byte) (int64, error)          { return 0, errInit }
+func (h *StartHost) Emit(string, []byte) (int64, error)                 { return 0, errInit }
+func (h *StartHost) SetAttribute(string, []byte) (int64, error)         { return 0, errInit }
+func (h *StartHost) CancelPolicy(int32) (int64, error)                  { return 0, errInit }
+func (h *StartHost) Version(string, int64) (int64, error)               { return 0, errInit }
+func (h *StartHost) ContinueAsNew(_, _ []byte) error                    { return errInit }
+func (h *StartHost) Reply(int64, int32, []byte) (int64, error)          { return 0, errInit }
+func (h *StartHost) Fetch([]byte) ([]byte, int64)                       { return nil, abi.NotHere.Neg() }
+func (h *StartHost) WallNs() int64                                      { return initWallNs }
+func (h *StartHost) MonoNs() int64                                      { return initMonoNs }
+func (h *StartHost) Stdin([]byte) int                                   { return 0 }
 
 // Log keeps warnings and errors as if they were printed to descriptor 2, because no run has a log yet.
-func (h *Host) Log(level int32, text []byte) int64 {
+func (h *StartHost) Log(level int32, text []byte) int64 {
 	if level >= abi.LogWarn {
 		h.Write(append(text, '\n'))
 	}
@@ -173,14 +173,14 @@ func (h *Host) Log(level int32, text []byte) int64 {
 }
 
 // Output keeps the end of what is printed to descriptor 2.
-func (h *Host) Output(fd uint32, p []byte) {
+func (h *StartHost) Output(fd uint32, p []byte) {
 	if fd == Stderr {
 		h.Write(p)
 	}
 }
 
 // Poll answers a clock at once: a start-up cannot wait.
-func (h *Host) Poll(p engine.Poll) (engine.Ready, error) {
+func (h *StartHost) Poll(p engine.Poll) (engine.Ready, error) {
 	if !p.HasClock {
 		return engine.ReadyNone, errors.New("_initialize waits for something that cannot come")
 	}

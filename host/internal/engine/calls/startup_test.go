@@ -10,13 +10,13 @@ func TestOthersGoFirst(t *testing.T) {
 	turns := 0
 	letOthers = func() { turns++ }
 	defer func() { letOthers = runtime.Gosched }()
-	for what, do := range map[string]func(h *Host) error{
-		"64 calls":      func(h *Host) error { return times(callsAlone, h.Enter) },
-		"64 KiB":        func(h *Host) error { return h.Work(bytesAlone) },
-		"64 × 1 KiB":    func(h *Host) error { return times(64, func() error { return h.Work(1 << 10) }) },
-		"grant of fuel": (*Host).Refuel,
+	for what, do := range map[string]func(h *StartHost) error{
+		"64 calls":      func(h *StartHost) error { return times(callsAlone, h.Enter) },
+		"64 KiB":        func(h *StartHost) error { return h.Work(bytesAlone) },
+		"64 × 1 KiB":    func(h *StartHost) error { return times(64, func() error { return h.Work(1 << 10) }) },
+		"grant of fuel": (*StartHost).Refuel,
 	} {
-		h := New(t.Context())
+		h := NewStartHost(t.Context())
 		for range 10 {
 			turns = 0
 			if err := do(h); err != nil {

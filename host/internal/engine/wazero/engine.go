@@ -92,7 +92,7 @@ func New(ctx context.Context, cfg Config) (engine.Engine, error) {
 	if cfg.CacheDir == "" {
 		m.cache = wazero.NewCompilationCache()
 	} else {
-		if err := datadir.Cache(cfg.CacheDir); err != nil {
+		if err := datadir.CheckCache(cfg.CacheDir); err != nil {
 			return nil, err
 		}
 		m.files = artifact.Folder(cfg.CacheDir)

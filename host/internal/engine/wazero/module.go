@@ -106,7 +106,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 		return nil, err
 	}
 	mem := &memory{Memory: linear.New(im.memory), image: im}
-	a := &activation{Context: ctx, host: calls.New(ctx)}
+	a := &activation{Context: ctx, host: calls.NewStartHost(ctx)}
 	mod, err := m.machine.rt.InstantiateModule(experimental.WithMemoryAllocator(a, mem), m.compiled, anonymous)
 	if err != nil {
 		mem.Free()
@@ -139,7 +139,7 @@ func (m *module) baseline(ctx context.Context) (*image, error) {
 // fresh makes an instance without an image and runs its start-up.
 func (m *module) fresh(ctx context.Context) (*instance, error) {
 	in := &instance{m: m, functions: map[string]function{}}
-	a := &activation{Context: ctx, in: in, host: calls.New(ctx)}
+	a := &activation{Context: ctx, in: in, host: calls.NewStartHost(ctx)}
 	var err error
 	in.mod, err = m.machine.rt.InstantiateModule(withFirst(a), m.compiled, anonymous)
 	if err != nil {

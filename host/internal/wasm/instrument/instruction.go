@@ -124,7 +124,7 @@ func (r *rewriter) instruction(op byte, at int) {
 	case op == opUnreachable:
 		r.code.regions.Trap()
 	case op >= opI32Eqz && op <= opI64Extend32S, op == 0x01, op == opDrop, op == opSelect, op == opRefIsNull:
-		r.computes(wasm.Of(op))
+		r.computes(wasm.KindOf(op))
 	case op == opReturn:
 		r.note(edit{kind: putReturn, at: at, to: r.At, n: int64(len(r.code.blocks)), target: -1})
 		r.code.regions.Return()

@@ -53,7 +53,7 @@ func (s *scanner) instructions(what string, b *body) error {
 		case op == opPrefixFD:
 			err = s.prefixFD(what, b)
 		default:
-			b.computes(wasm.Of(op), 1)
+			b.computes(wasm.KindOf(op), 1)
 			err = s.immediate(op, what, b)
 		}
 		if err != nil {
