@@ -16,7 +16,9 @@ TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 window
   installation stories fuel js-engine js-engine-check js-tools js-differential test262 costs
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Build
 
 build: interpreter ## build bin/wfhost
 	CGO_ENABLED=0 $(GO) build -o bin/wfhost ./cmd/wfhost
@@ -32,18 +34,16 @@ build-wasmtime: interpreter ## build bin/wfhost-wasmtime, which has the engine w
 	printf '{"Replace": {"%s/cmd/wfhost/link.go": "%s/link.go"}}' "$(CURDIR)" $$d >$$d/overlay.json; \
 	GOWORK=$$d/go.work CGO_ENABLED=1 $(GO) build -overlay $$d/overlay.json -o bin/wfhost-wasmtime ./cmd/wfhost
 
-engines: ## pass the conformance suite with the three engines, and replay N random workflows (20) on all of them; needs cgo
-	$(GO) test ./host/internal/engine/wazero -run TestConformance -count=1 -timeout 10m
-	cd host/wasmtime && CGO_ENABLED=1 $(GO) vet . && CGO_ENABLED=1 $(GO) test . -count=1 -timeout 60m -v -engines.n=$(or $(N),20)
+clean: ## remove what was built
+	rm -rf bin dist definition/module/built/*.wasm.gz
+
+##@ The gate, which every change passes
 
 test: interpreter ## vet and run all tests, those of the structure included
 	$(GO) vet ./...
 	$(GO) vet -tags kill,hostile ./cmd/wfhost
 	GOOS=wasip1 GOARCH=wasm $(GO) vet ./guest-sdk/go/workflow
 	$(GO) test -timeout 30m ./...
-
-race: ## run the tests of the host and the stores with the race detector
-	$(GO) test -race -short -timeout 90m ./host/... ./store/... ./guest-sdk/...
 
 # Those of package host itself, and those that mostly build guests, take most of the time; and those of pebblestore in which one
 # goroutine damages, checks and mends files.
@@ -52,25 +52,6 @@ race-parts: ## the same for the parts of the host, and the stores (in the gate)
 	$(GO) test -race -short -timeout 20m -skip '^($(ONE_GOROUTINE))$$' \
 	  $$($(GO) list ./host/... ./store/... | grep -v '/host$$\|/host/conformance$$')
 
-# By count, since at the end of a time a worker of a busy machine may be "context deadline exceeded", which is no finding.
-beyond: race programs real ## what the gate leaves out for its time: all of race, 2,000 random programs, real, and fuzz
-	$(MAKE) fuzz FUZZTIME=5000x
-
-lint: ## run golangci-lint, which must be installed
-	golangci-lint run
-
-fuzz: ## run each fuzz target for FUZZTIME, 30s or 50000x
-	@set -e; for p in $$($(GO) list ./...); do \
-	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
-	    echo "fuzz $$p $$f"; $(GO) test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x; \
-	  done; done
-
-fuzz-modules: ## take N mutated modules (100000) through the host, each with a seed of its own, from SEED on
-	$(GO) test ./host -run 'TestMutants$$' -count=1 -timeout 24h -v -mutants.n=$(or $(N),100000) -mutants.seed=$(or $(SEED),1)
-
-differential: ## compare what modules do with what they do rewritten: all examples, all that come with wazero, those in the folder MODULES
-	$(GO) test ./host -run 'TestDifferential$$' -count=1 -timeout 60m -v -differential.all $(if $(MODULES),-differential.modules=$(abspath $(MODULES)))
-
 cover: ## check the coverage of the pure core
 	@set -e; out=$$(mktemp); trap 'rm -f $$out' EXIT; for p in $(COVERED); do \
 	  of=./$$p; by=./$$p; [ $$p != host/internal/run ] || { of="$(RUN_PARTS:%=./host/internal/%)"; by="$(RUN_TESTS:%=./host/internal/%)"; }; \
@@ -78,14 +59,17 @@ cover: ## check the coverage of the pure core
 	  c=$$($(GO) tool cover -func $$out | sed -n 's/^total:.*[^0-9.]\([0-9.]*\)%.*/\1/p'); \
 	  echo "$$p $$c%"; awk -v c="$$c" -v m=$(COVER_MIN) 'BEGIN { exit !(c >= m) }' || { echo "below $(COVER_MIN)%"; exit 1; }; done
 
-fuel: ## measure how many seconds of CPU the fuel of a run lasts, in each language whose compiler is there
-	$(GO) test ./host/conformance -run '^$$' -count=1 -timeout 30m -bench 'Fuel$$' -benchtime 3x
+lint: ## run golangci-lint, which must be installed
+	golangci-lint run
 
-stories: ## run the stories of all SDKs whose compilers are there, and measure them
-	$(GO) test ./host/conformance -count=1 -timeout 30m -v -bench Languages -benchtime 1x
+##@ Longer tests: random programs, whole hosts, whole years
 
-determinism: ## compare the memory of 500 random workflows, live and replayed
-	WFHOST_RANDOM_WORKFLOWS=500 $(GO) test ./host -run TestRandomWorkflows -count=1 -timeout 120m -v
+race: ## run the tests of the host and the stores with the race detector
+	$(GO) test -race -short -timeout 90m ./host/... ./store/... ./guest-sdk/...
+
+# By count, since at the end of a time a worker of a busy machine may be "context deadline exceeded", which is no finding.
+beyond: race programs real ## what the gate leaves out for its time: all of race, 2,000 random programs, real, and fuzz
+	$(MAKE) fuzz FUZZTIME=5000x
 
 programs: ## cut N random programs (2000) at random commits, and restart runs of a tenth as many others from their calls
 	$(GO) test ./host -run TestRandomPrograms -count=1 -timeout 60m -rapid.checks=$(or $(N),2000) -rapid.nofailfile
@@ -98,14 +82,44 @@ env-programs: ## run N random programs (1000) from the seed SEED on, on a host a
 simulate: ## simulate N whole hosts, from the seed SEED on; without N, that one alone, with its trace
 	$(GO) test ./host/internal/sim -run TestSeeds -count=1 -timeout 60m -v $(if $(SEED),-sim.seed=$(SEED)) $(if $(N),-sim.n=$(N))
 
-costs: ## print what calls and events cost a run that has 10, 1,000 and as many as it may of what they may look at
-	$(GO) test ./host/internal/journal ./host/internal/replay ./host/internal/run -run TestCosts -count=1 -v
+determinism: ## compare the memory of 500 random workflows, live and replayed
+	WFHOST_RANDOM_WORKFLOWS=500 $(GO) test ./host -run TestRandomWorkflows -count=1 -timeout 120m -v
+
+stories: ## run the stories of all SDKs whose compilers are there, and measure them
+	$(GO) test ./host/conformance -count=1 -timeout 30m -v -bench Languages -benchtime 1x
+
+engines: ## pass the conformance suite with the three engines, and replay N random workflows (20) on all of them; needs cgo
+	$(GO) test ./host/internal/engine/wazero -run TestConformance -count=1 -timeout 10m
+	cd host/wasmtime && CGO_ENABLED=1 $(GO) vet . && CGO_ENABLED=1 $(GO) test . -count=1 -timeout 60m -v -engines.n=$(or $(N),20)
+
+differential: ## compare what modules do with what they do rewritten: all examples, all that come with wazero, those in the folder MODULES
+	$(GO) test ./host -run 'TestDifferential$$' -count=1 -timeout 60m -v -differential.all $(if $(MODULES),-differential.modules=$(abspath $(MODULES)))
+
+upgrades: ## let a year pass for N runs (1000) that sleep, while their code and limits change, hosts crash, and runs move
+	$(GO) test ./host -run 'TestUpgrades$$' -count=1 -timeout 120m -v -upgrades.n=$(or $(N),1000) -upgrades.seed=$(or $(SEED),1)
 
 year: ## start 1,000 runs a day for a year, keep them for 30 days, and look at what the store holds
 	WFHOST_YEAR_RUNS=$(or $(N),1000) $(GO) test ./host -run TestYear -count=1 -timeout 120m -v
 
-upgrades: ## let a year pass for N runs (1000) that sleep, while their code and limits change, hosts crash, and runs move
-	$(GO) test ./host -run 'TestUpgrades$$' -count=1 -timeout 120m -v -upgrades.n=$(or $(N),1000) -upgrades.seed=$(or $(SEED),1)
+installation: ## operate an installation for a year of fake time: cmd/wfhost/testdata/year/year.txt (in the gate)
+	$(GO) test ./cmd/wfhost -run 'TestYear$$' -count=1 -v
+
+limits: ## start N runs on KEYS keys with limits, 100000 on 1000, while the host crashes
+	$(GO) test ./host -run 'TestLimitCrashes$$' -count=1 -timeout 120m -v -limits.n=$(or $(N),100000) -limits.keys=$(or $(KEYS),1000) -limits.seed=$(or $(SEED),1)
+
+conform: ## send N requests (100000) that the API's description allows, from SEED on, and compare the answers with it
+	$(GO) test ./host/httpapi -run 'TestConform$$' -count=1 -timeout 2h -v -conform.n=$(or $(N),100000) -conform.seed=$(or $(SEED),1)
+
+real: ## sleep 10,000 times by the machine's clock, and watch 10,000 sleepers use nothing
+	$(GO) test -tags real ./host -run 'TestS02|TestTenThousandSleepersIdle' -count=1 -v
+
+##@ Crashes, faults and hostile input
+
+kill: build ## kill -9 a real server N times, 100, under 50 runs, 30 times under families, 20 times in maintenance
+	WFHOST_KILL_ROUNDS=20 $(GO) test -tags kill -count=1 -timeout 90m -v -run TestKill ./cmd/wfhost -kill.rounds=$$(($(or $(N),100) / 2))
+
+crash: ## cut the power of a store N times, 50000, at operations of its file system
+	$(GO) test ./store/pebblestore -run TestCrashImages -count=1 -timeout 120m -v -crash.images=$(or $(N),50000) -crash.seed=$(or $(SEED),1)
 
 disk-faults: ## let each operation of the disk fail under a whole host, once and for good
 	@set -e; for n in 0 1 2 3 4 5 6 7; do \
@@ -116,8 +130,25 @@ faults: ## plant faults that the random programs, the simulator and other tests 
 	./host/internal/sim/testdata/faults/run.sh
 	./store/testdata/faults/run.sh
 
-real: ## sleep 10,000 times by the machine's clock, and watch 10,000 sleepers use nothing
-	$(GO) test -tags real ./host -run 'TestS02|TestTenThousandSleepersIdle' -count=1 -v
+histories: ## check N histories of calls, 1000, by clients of a host that crashes
+	$(GO) test ./host -run TestHistories -count=1 -timeout 120m -v -linear.rounds=$(or $(N),1000) -linear.seed=$(or $(SEED),1)
+
+workers: ## kill and stop three worker processes at random over N attempts, 10000
+	$(GO) test ./worker -run 'TestKilled$$' -count=1 -timeout 60m -v -killed.n=$(or $(N),10000) -killed.seed=$(or $(SEED),1)
+
+hostile: build ## attack a real server for HOSTILE, 1h, while 1,000 honest runs go on; with MORE=1 in more ways
+	CGO_ENABLED=0 $(GO) test -tags hostile -count=1 -timeout 3h -v -run TestHostileHour ./cmd/wfhost -hostile.for $(or $(HOSTILE),1h) -hostile.seed $(or $(SEED),1) $(if $(MORE),-hostile.more)
+
+fuzz: ## run each fuzz target for FUZZTIME, 30s or 50000x
+	@set -e; for p in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+	    echo "fuzz $$p $$f"; $(GO) test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x; \
+	  done; done
+
+fuzz-modules: ## take N mutated modules (100000) through the host, each with a seed of its own, from SEED on
+	$(GO) test ./host -run 'TestMutants$$' -count=1 -timeout 24h -v -mutants.n=$(or $(N),100000) -mutants.seed=$(or $(SEED),1)
+
+##@ Performance
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . ./...
@@ -162,52 +193,14 @@ profile: build ## profile steps, wakes and a storm of Go guests, and draw the pi
 	draw wake "Wakes of a Go guest, with a step each" wake --due 256 --step --for 10s; \
 	draw storm "20,000 Go guests that wake at once, and make a step" storm --n 20000 --step
 
-installation: ## operate an installation for a year of fake time: cmd/wfhost/testdata/year/year.txt (in the gate)
-	$(GO) test ./cmd/wfhost -run 'TestYear$$' -count=1 -v
+costs: ## print what calls and events cost a run that has 10, 1,000 and as many as it may of what they may look at
+	$(GO) test ./host/internal/journal ./host/internal/replay ./host/internal/run -run TestCosts -count=1 -v
 
-trace: ## write the trace of docs/operate/traces.md anew: a collector, and a server that is restarted while a run sleeps
-	$(GO) test ./cmd/wfhost -run 'TestServeTraces$$' -count=1 -trace.write
+fuel: ## measure how many seconds of CPU the fuel of a run lasts, in each language whose compiler is there
+	$(GO) test ./host/conformance -run '^$$' -count=1 -timeout 30m -bench 'Fuel$$' -benchtime 3x
 
-kill: build ## kill -9 a real server N times, 100, under 50 runs, 30 times under families, 20 times in maintenance
-	WFHOST_KILL_ROUNDS=20 $(GO) test -tags kill -count=1 -timeout 90m -v -run TestKill ./cmd/wfhost -kill.rounds=$$(($(or $(N),100) / 2))
+##@ The JavaScript engine
 
-workers: ## kill and stop three worker processes at random over N attempts, 10000
-	$(GO) test ./worker -run 'TestKilled$$' -count=1 -timeout 60m -v -killed.n=$(or $(N),10000) -killed.seed=$(or $(SEED),1)
-
-limits: ## start N runs on KEYS keys with limits, 100000 on 1000, while the host crashes
-	$(GO) test ./host -run 'TestLimitCrashes$$' -count=1 -timeout 120m -v -limits.n=$(or $(N),100000) -limits.keys=$(or $(KEYS),1000) -limits.seed=$(or $(SEED),1)
-
-histories: ## check N histories of calls, 1000, by clients of a host that crashes
-	$(GO) test ./host -run TestHistories -count=1 -timeout 120m -v -linear.rounds=$(or $(N),1000) -linear.seed=$(or $(SEED),1)
-
-crash: ## cut the power of a store N times, 50000, at operations of its file system
-	$(GO) test ./store/pebblestore -run TestCrashImages -count=1 -timeout 120m -v -crash.images=$(or $(N),50000) -crash.seed=$(or $(SEED),1)
-
-hostile: build ## attack a real server for HOSTILE, 1h, while 1,000 honest runs go on; with MORE=1 in more ways
-	CGO_ENABLED=0 $(GO) test -tags hostile -count=1 -timeout 3h -v -run TestHostileHour ./cmd/wfhost -hostile.for $(or $(HOSTILE),1h) -hostile.seed $(or $(SEED),1) $(if $(MORE),-hostile.more)
-
-conform: ## send N requests (100000) that the API's description allows, from SEED on, and compare the answers with it
-	$(GO) test ./host/httpapi -run 'TestConform$$' -count=1 -timeout 2h -v -conform.n=$(or $(N),100000) -conform.seed=$(or $(SEED),1)
-
-portable-vet: interpreter ## vet all packages for the six systems of a release, their tests included
-	@set -e; for t in $(TARGETS); do \
-	  echo "vet $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...; done
-
-portable: portable-vet ## vet and build all packages for the six systems of a release
-	@set -e; for t in $(TARGETS); do \
-	  echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build ./...; done
-
-release: interpreter ## build the archives, sums and SBOMs of a release into dist, for TARGETS, of a tree without changes
-	$(GO) run ./deploy/release -targets $$(echo $(TARGETS) | tr ' ' ,) $(if $(CHANGED),-changed)
-page: ## look at every view of the web page in Chromium with N runs (100000), and measure the longest ones
-	$(GO) test ./host/page -run 'TestBrowser' -count=1 -timeout 60m -v -runs=$(or $(N),100000)
-	$(GO) test ./host/page -run '^$$' -bench . -benchtime 20x -runs=$(or $(N),100000)
-
-page-pictures: ## take the pictures of docs/page.md again, in Chromium
-	@set -e; d=$$(mktemp -d); trap 'rm -rf $$d' EXIT; \
-	$(GO) test ./host/page -run 'TestWalk$$|TestShots$$' -count=1 -shots $$d -views '^(overview|run-failed|run-waiting|compare)$$'; \
-	for n in overview run-failed run-waiting compare; do mv $$d/$$n-light.png docs/images/page-$${n#run-}.png; done; \
-	for f in $$d/walk-*.png; do mv $$f docs/images/page-$$(basename $$f); done
 js-tools: ## install tsc, ESLint, and packages that tests bundle, with which tests check the SDK for JavaScript, into bin/js, by npm
 	mkdir -p bin/js
 	npm install --prefix bin/js --ignore-scripts --no-audit --no-fund --no-save eslint@9.39.5 typescript@5.9.3 typescript-eslint@8.74.0 zod@4.6.7 date-fns@4.4.0
@@ -224,5 +217,30 @@ js-differential: ## compare the JavaScript engine, its platform and its bundles 
 test262: ## run the tests of tc39/test262, whose folder is DIR, in the JavaScript engine; those whose paths match ONLY
 	$(GO) test ./typescript/engine -run 'TestTest262$$' -count=1 -timeout 4h -v -test262=$(abspath $(DIR)) -test262.only='$(ONLY)'
 
-clean: ## remove what was built
-	rm -rf bin dist definition/module/built/*.wasm.gz
+##@ Pictures and traces of the manual
+
+page: ## look at every view of the web page in Chromium with N runs (100000), and measure the longest ones
+	$(GO) test ./host/page -run 'TestBrowser' -count=1 -timeout 60m -v -runs=$(or $(N),100000)
+	$(GO) test ./host/page -run '^$$' -bench . -benchtime 20x -runs=$(or $(N),100000)
+
+page-pictures: ## take the pictures of docs/page.md again, in Chromium
+	@set -e; d=$$(mktemp -d); trap 'rm -rf $$d' EXIT; \
+	$(GO) test ./host/page -run 'TestWalk$$|TestShots$$' -count=1 -shots $$d -views '^(overview|run-failed|run-waiting|compare)$$'; \
+	for n in overview run-failed run-waiting compare; do mv $$d/$$n-light.png docs/images/page-$${n#run-}.png; done; \
+	for f in $$d/walk-*.png; do mv $$f docs/images/page-$$(basename $$f); done
+
+trace: ## write the trace of docs/operate/traces.md anew: a collector, and a server that is restarted while a run sleeps
+	$(GO) test ./cmd/wfhost -run 'TestServeTraces$$' -count=1 -trace.write
+
+##@ Releases
+
+portable: portable-vet ## vet and build all packages for the six systems of a release
+	@set -e; for t in $(TARGETS); do \
+	  echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build ./...; done
+
+portable-vet: interpreter ## vet all packages for the six systems of a release, their tests included
+	@set -e; for t in $(TARGETS); do \
+	  echo "vet $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...; done
+
+release: interpreter ## build the archives, sums and SBOMs of a release into dist, for TARGETS, of a tree without changes
+	$(GO) run ./deploy/release -targets $$(echo $(TARGETS) | tr ' ' ,) $(if $(CHANGED),-changed)
