@@ -45,7 +45,11 @@ export function parseError(text) {
   return new WorkflowError({ code: "STEP_FAILED", message: text });
 }
 
-const maxStack = 8 << 10;
+// Limits of characters, so that a report is far below the 1 MiB that a host takes, also if JSON escapes all of them.
+const maxStack = 8 << 10, maxMessage = 64 << 10, maxType = 1 << 10;
+
+// cut returns a text, or its beginning and "…" if it is longer than a limit.
+const cut = (text, limit) => (text.length > limit ? `${text.slice(0, limit).replace(/[\uD800-\uDBFF]$/, "")}…` : text);
 
 const headed = new Error("headed").stack.includes("headed"); // stacks begin with the error itself, as those of Node
 
@@ -72,7 +76,8 @@ export function report(e) {
 }
 
 function described(e) {
-  const r = { message: told(e), type: typeof e?.type === "string" ? e.type : e instanceof Error ? e.name : typeof e };
+  const type = typeof e?.type === "string" ? e.type : e instanceof Error ? e.name : typeof e;
+  const r = { message: cut(told(e), maxMessage), type: typeof type === "string" ? cut(type, maxType) : type };
   if (e instanceof WorkflowError) {
     r.code = e.code;
     if (e.step) r.name = e.step;

@@ -1,0 +1,207 @@
+package typescript_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/typescript"
+)
+
+// happening is something that happens to a run. What is at the same instant happens before the run goes on.
+type happening struct {
+	At      string `json:"at"` // how long after the start, or "end"
+	Signal  string `json:"signal,omitempty"`
+	Deliver string `json:"deliver,omitempty"`
+	Query   string `json:"query,omitempty"`
+	Update  string `json:"update,omitempty"`
+	Cancel  bool   `json:"cancel,omitempty"`
+	Data    any    `json:"data,omitempty"`
+	Bytes   int    `json:"bytes,omitempty"` // of a payload in place of Data
+}
+
+// likeHost is a workflow of testdata/likehost.ts.
+type likeHost struct {
+	Name     string      `json:"-"`
+	Workflow string      `json:"workflow"`
+	Input    any         `json:"input,omitempty"`
+	Events   []happening `json:"events,omitempty"`
+
+	attempts int           // of the handler slow that begin
+	pass     time.Duration // what passes then
+}
+
+func likeHosts() []likeHost {
+	const second = "1s"
+	return []likeHost{
+		{Name: "errors over 1 MiB", Workflow: "long-errors"},
+		{Name: "the error of an update over 1 MiB", Workflow: "long-answer",
+			Events: []happening{{At: second, Update: "u"}, {At: "2s", Signal: "end"}}},
+	}
+}
+
+// onlyHost is what a host says before an error that the environment gives as it is.
+var onlyHost = regexp.MustCompile(`^(update "[^"]*" of run "test" (failed|was refused): |[A-Z_]+: )`)
+
+// inTests is an answer of a host as the environment has it.
+func inTests(answer string) string {
+	answer = onlyHost.ReplaceAllString(answer, "")
+	return strings.ReplaceAll(answer, "no run holds this token", `no hook has the token "token-of-ended"`)
+}
+
+// TestLikeHostUnderNode runs workflows on a host and in the environment of tests under Node. They return the same, and signals, updates
+// and queries have the same answers, while a run goes on and after its end.
+func TestLikeHostUnderNode(t *testing.T) {
+	cases := likeHosts()
+	b, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "cases.json")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var env []struct {
+		Result  string
+		Answers []string
+	}
+	if err := json.Unmarshal(underNode(t, "likehost.main.ts", "likehost.ts", file), &env); err != nil {
+		t.Fatal(err)
+	}
+	wasm, _, err := typescript.Build(t.Context(), "testdata/likehost.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			result, answers := upload(t, "likehost", wasm, host.AllowStep("slow", "cancels")).plays(c)
+			if result != env[i].Result {
+				t.Errorf("the result\non a host %s\nin Node   %s", result, env[i].Result)
+			}
+			for n, answer := range answers {
+				if got := env[i].Answers[n]; inTests(answer) != got {
+					t.Errorf("%+v\non a host %s\nin Node   %s", c.Events[n], answer, got)
+				}
+			}
+		})
+	}
+}
+
+// plays runs a workflow, and returns its result, or its error, and the answers to what happens to it.
+func (p *program) plays(c likeHost) (result string, answers []string) {
+	begun := make(chan struct{}, c.attempts)
+	host.HandleStep(p.Host.Host, "slow", func(ctx context.Context, _ any) (any, error) {
+		passed := p.Clock.NewTimer(2 * time.Second)
+		begun <- struct{}{}
+		select {
+		case <-passed.C():
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+	host.HandleStep(p.Host.Host, "cancels", func(ctx context.Context, _ any) (any, error) {
+		if _, err := p.Cancel(p.ctx, "test"); err != nil {
+			return nil, err
+		}
+		<-ctx.Done()
+		return nil, errors.New("no")
+	})
+	began := p.Clock.Now()
+	if _, err := p.Start(p.ctx, c.Workflow, c.Input, host.WithRunID("test")); err != nil {
+		p.t.Fatal(err)
+	}
+	for range c.attempts {
+		<-begun
+	}
+	p.Clock.Set(began.Add(c.pass))
+	answers = make([]string, len(c.Events))
+	for n := 0; n < len(c.Events) && c.Events[n].At != "end"; {
+		n = p.happen(c.Events, n, began, answers)
+	}
+	r := p.Finish("test")
+	for n, e := range c.Events {
+		switch {
+		case e.At == "end":
+			answers[n] = p.answer(n, e)
+		case e.Update != "" && answers[n] == "":
+			u, err := p.UpdateResult(p.ctx, "test", e.Update, strconv.Itoa(n), false)
+			answers[n] = said(u.Result, err)
+		}
+	}
+	if r.Status == host.Cancelled {
+		return "CANCELLED", answers
+	}
+	return p.ends("test"), answers
+}
+
+// happen has everything happen that happens at the instant of an event, and returns the index of the next one.
+func (p *program) happen(events []happening, n int, began time.Time, answers []string) int {
+	p.t.Helper()
+	after, err := time.ParseDuration(events[n].At)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.Advance(began.Add(after).Sub(p.Clock.Now()))
+	next := n + 1
+	for next < len(events) && events[next].At == events[n].At {
+		next++
+	}
+	atOnce := events[n].Signal != "" && next > n+1
+	if atOnce {
+		if _, err := p.Pause(p.ctx, "test"); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	for ; n < next; n++ {
+		answers[n] = p.answer(n, events[n])
+	}
+	if atOnce {
+		if _, err := p.Unpause(p.ctx, "test"); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	p.Settle()
+	return next
+}
+
+// answer has an event happen, and returns the answer to it, or the error. It does not wait for the answer to an update.
+func (p *program) answer(n int, e happening) string {
+	p.t.Helper()
+	data := e.Data
+	if e.Bytes > 0 {
+		data = strings.Repeat("x", e.Bytes-len(`""`))
+	}
+	switch {
+	case e.Cancel:
+		_, err := p.Cancel(p.ctx, "test")
+		return said(nil, err)
+	case e.Signal != "":
+		return said(nil, p.Signal(p.ctx, "test", e.Signal, data))
+	case e.Deliver != "":
+		b, err := json.Marshal(data)
+		if err == nil {
+			_, err = p.DeliverHook(p.ctx, e.Deliver, b)
+		}
+		return said(nil, err)
+	case e.Query != "":
+		return said(p.Query(p.ctx, "test", e.Query, data))
+	}
+	u, err := p.Update(p.ctx, "test", e.Update, data, host.WithUpdateID(strconv.Itoa(n)), host.UntilAccepted())
+	return said(u.Result, err)
+}
+
+func said(answer []byte, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return string(answer)
+}
