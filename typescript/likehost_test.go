@@ -42,9 +42,17 @@ type likeHost struct {
 func likeHosts() []likeHost {
 	const second = "1s"
 	return []likeHost{
+		{Name: "children stand 16 deep", Workflow: "deep"},
+		{Name: "1,000 children live", Workflow: "many"},
+		{Name: "the id of a child is taken", Workflow: "twins"},
+		{Name: "details of failures", Workflow: "details"},
 		{Name: "errors over 1 MiB", Workflow: "long-errors"},
 		{Name: "the error of an update over 1 MiB", Workflow: "long-answer",
 			Events: []happening{{At: second, Update: "u"}, {At: "2s", Signal: "end"}}},
+		{Name: "an update that a cancelled run has not answered", Workflow: "unanswered",
+			Events: []happening{{At: second, Update: "slow"}, {At: "2s", Cancel: true}}},
+		{Name: "an update that a run rejects as it is told of a cancel", Workflow: "unanswered", Input: true,
+			Events: []happening{{At: second, Update: "slow"}, {At: "2s", Cancel: true}}},
 	}
 }
 

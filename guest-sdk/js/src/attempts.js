@@ -51,7 +51,7 @@ export function outcomeOf(h, n, began, now, e) {
     return { failed: { code: "CHILD_FAILED", name: h.name, kind: "failed", type: type || undefined, details: e,
       message: `child ${named(h.name)} (run ${h.id}) failed${message ? `: ${message}` : ""}` } };
   }
-  if (h.history) one.details = { history: h.history, details: one.details ?? null };
+  if (h.history) one.details = { details: one.details ?? null, history: h.history };
   return { failed: one };
 }
 

@@ -11,7 +11,7 @@ export const codes = { INVALID_ARGUMENT: 1, DUPLICATE_NAME: 2, INVALID_DURATION:
 const maxName = 256, maxWorkflow = 128, maxRunId = 128, minToken = 8, maxOptions = 16 << 10, maxHookBody = 4096, maxInt32 = 2 ** 31 - 1;
 const maxAttributes = 64, maxAttribute = 1024, maxMemo = 2 << 10;
 export const maxPayload = 1 << 20;
-const maxHandles = 10_000;
+const maxHandles = 10_000, maxChildDepth = 16, maxLiveChildren = 1000;
 const maxPendingBytes = 8 << 20, maxPending = 10_000, nameShare = 2, maxPendingUpdates = 1000;
 export const cancelGrace = 60_000; // milliseconds
 const maxTimeout = 9_223_372_036_854; // milliseconds: what a time.Duration of Go holds
@@ -112,6 +112,13 @@ export function checkUpdates(n) {
 
 export function checkHandles(n) {
   if (n >= maxHandles) wrong(`the run waits for ${n} handles, the limit is ${maxHandles}`, "LIMIT");
+}
+
+// checkChildren checks a further child of a run that stands depth runs below the first one, and has so many that live.
+export function checkChildren(depth, live) {
+  if (depth >= maxChildDepth) wrong(`this run stands ${depth} runs below the first one, the limit is ${maxChildDepth}`, "LIMIT");
+  const limit = Math.max(maxLiveChildren >> depth, 1), text = `the run has ${live} children that have not ended`;
+  if (live >= limit) wrong(`${text}, the limit for one that stands ${depth} runs below the first one is ${limit}`, "LIMIT");
 }
 
 // Fields of options: each takes a value and says what it must be, or undefined if that is right.

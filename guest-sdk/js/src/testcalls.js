@@ -10,8 +10,8 @@ import { numbering } from "./opened.js";
 import { named } from "./hosttext.js";
 import { steps as stepFunctions, workflows } from "./registry.js";
 import {
-  Refusal, checkAttribute, checkHandler, checkName, checkPayload, checkReceived, checkRunId, checkToken, checkVersion, checkWorkflow,
-  childOptions, codes, continueOptions, hookOptions, stepOptions, updatePrefix,
+  Refusal, checkAttribute, checkChildren, checkHandler, checkName, checkPayload, checkReceived, checkRunId, checkToken, checkVersion,
+  checkWorkflow, childOptions, codes, continueOptions, hookOptions, stepOptions, updatePrefix,
 } from "./rules.js";
 import { decode, failure } from "./state.js";
 import { Run } from "./testrun.js";
@@ -79,7 +79,7 @@ function refusing(run, name, fn) {
       if (!(e instanceof Refusal)) throw e;
       Object.assign(call, { refused: true, code: e.code, message: e.message, input: undefined });
       const code = run.refuse(e.code, e.message);
-      if (name === "continueAsNew") run.end(failure()); // a host's does not return
+      if (name === "continueAsNew") run.end({ e: failure() }); // a host's does not return
       return code;
     }
   };
@@ -213,35 +213,41 @@ const missing = (handler) => (handler.startsWith("host/")
 // child starts a child: the function that stands in for a workflow, or the workflow that is registered.
 function child(run, call, o) {
   const { trial } = run, fn = trial.children.get(o.workflow), w = workflows.get(o.workflow);
+  checkChildren(run.depth, [...run.handles.values()].filter(({ kind, told }) => kind === "child" && !told).length);
   run.named(o.name);
   const options = stepOptions('{"attempts":1}');
   const handle = run.open("child", call, { name: o.name, since: trial.now, options, onEnd: o.on_end });
   const h = run.handles.get(handle);
   h.id = o.id ?? `${run.id}.${run.calls.length}`;
   call.runId = h.id;
-  const failed = (status, { message = "", type } = {}, code = "CHILD_FAILED") => {
+  const failed = (status, details, code = "CHILD_FAILED") => {
+    const { message, type } = details ?? {};
     const text = `child ${named(o.name)} (run ${h.id}) ${status}${message ? `: ${message}` : ""}`;
-    run.resolve(handle, JSON.stringify({ code, name: o.name, kind: status, type: type || undefined, message: text }), codes[code]);
+    const e = { code, name: o.name, kind: status, type: type || undefined, message: text, details };
+    run.resolve(handle, JSON.stringify(e), codes[code]);
   };
+  if (trial.ids.has(h.id)) {
+    const details = { code: "CONFLICT", message: `run ${named(h.id)}: run exists` };
+    const message = `child ${named(o.name)} was not started: ${details.message}`;
+    run.resolve(handle, JSON.stringify({ code: "CONFLICT", name: o.name, message, details }), codes.CONFLICT);
+    return handle;
+  }
+  if (!fn && !w) {
+    failed("failed", { message: `workflow ${named(o.workflow)}: not found in this test: register it, or stand in for it by env.child` });
+    return handle;
+  }
+  trial.ids.add(h.id);
   if (fn) {
     h.perform = () => timed(trial.clock, false, fn, decode(o.input));
     return handle;
   }
-  if (!w) {
-    failed("failed", { message: `workflow ${named(o.workflow)}: not found in this test: register it, or stand in for it by env.child` });
-    return handle;
-  }
-  if (trial.runs.has(h.id)) {
-    const message = `child ${named(o.name)} was not started: run ${named(h.id)}: run exists`;
-    run.resolve(handle, JSON.stringify({ code: "CONFLICT", name: o.name, message }), codes.CONFLICT);
-    return handle;
-  }
-  h.child = new Run(trial, { id: h.id, name: o.workflow, fn: w.fn, raw: w.options.raw, input: o.input, attributes: { ...o.attributes }, memo: o.memo,
+  const { memo, input, workflow: name } = o;
+  h.child = new Run(trial, { id: h.id, name, fn: w.fn, raw: w.options.raw, input, attributes: { ...o.attributes }, memo, depth: run.depth + 1,
     done: (ended) => {
       if (h.told || run.over || run.handles.get(handle) !== h) return;
       if (!ended.failed) return run.resolve(handle, ended.result);
-      const { e, status } = ended.failed;
-      return failed(status, status === "terminated" || (status === "cancelled" && e.code === "CANCELLED" && e.message === "the run was cancelled") ? {} : JSON.parse(report(e)));
+      const { e, status, report: told = JSON.parse(report(e)) } = ended.failed;
+      return failed(status, told ?? undefined);
     } });
   trial.runs.set(h.id, h.child);
   if (o.timeout && milliseconds(o.timeout) > 0) h.child.plan(trial.now + Math.ceil(milliseconds(o.timeout)), () => h.child.deadline());

@@ -138,6 +138,7 @@ export class Env extends RunView {
     try {
       run.again(fn, encode(input));
       trial.runs.set(run.id, run);
+      trial.ids.add(run.id);
       await trial.play(run);
       if (run.failed) throw run.failed.e;
       return decode(run.result);

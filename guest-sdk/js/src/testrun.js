@@ -14,11 +14,15 @@ import { callsOf } from "./testcalls.js";
 
 const { setImmediate } = globalThis;
 
-const late = () => new WorkflowError({ code: "TIMEOUT", kind: "timeout", type: "", message: "the run did not end within the time that its start gave it" });
+// endWords describes how a run has ended.
+const endWords = { completed: "completed", failed: "failed", cancelled: "was cancelled", terminated: "was terminated" };
+
+const cancelled = { code: "CANCELLED", message: "the run was cancelled" };
+const late = { code: "TIMEOUT", kind: "timeout", message: "the run did not end within the time that its start gave it" };
 
 export class Run {
   over = false;
-  failed; // {e, status} if it did not complete
+  failed; // {e, status, report} if it did not complete. report is there if its parent is told that in place of e; null is nothing
   result; // as text
   iteration = 0;
   handles = new Map(); // {kind, name, call, told, begun}
@@ -37,7 +41,7 @@ export class Run {
   sent = []; // {runId, signal, payload}
   #fresh = true; // an iteration is to begin
   #end; // what the function has brought
-  #ended; // why the run ends where it is
+  #ended; // how the run ends where it is, as failed
   #asked; // whether a cancel is still to be told; undefined if there was none
   #ready = []; // outcomes that the run is to be given: [handle, code, text]
   #waits = []; // for signals: {handle, name}
@@ -45,10 +49,11 @@ export class Run {
   #answers = new Map(); // of updates, by handle
   #watched; // ends the watch over variables of modules
 
-  // options are {id, name, fn, raw, input, attributes, memo, done}. done is called at its end.
+  // options are {id, name, fn, raw, input, attributes, memo, depth, done}. depth is how many runs stand above it. done is called at
+  // its end.
   constructor(trial, options) {
     this.trial = trial;
-    Object.assign(this, { attributes: {}, name: "test" }, options);
+    Object.assign(this, { attributes: {}, name: "test", depth: 0 }, options);
     this.began = trial.now;
   }
 
@@ -119,12 +124,10 @@ export class Run {
       this.#fresh = true;
       return;
     }
-    if (!this.#ended && !this.#end) return;
-    let e = this.#ended, failed = e !== undefined; // a program may throw undefined
-    if (!failed && "e" in this.#end) {
-      failed = true;
-      ({ e } = this.#end);
-    } else if (!failed) {
+    if (this.#ended) return this.finish(this.#ended);
+    if (!this.#end) return;
+    let { e } = this.#end, failed = "e" in this.#end; // a program may throw undefined
+    if (!failed) {
       try {
         this.result = encode(this.#end.v);
         if (bytesOf(this.result) > maxPayload) {
@@ -137,7 +140,7 @@ export class Run {
         e = thrown;
       }
     }
-    this.finish(!failed ? undefined : { e, status: this.#asked !== undefined ? "cancelled" : "failed" });
+    this.finish(failed ? { e, status: this.#failedStatus() } : undefined);
   }
 
   // finish ends the run, with an error and a status if it did not complete.
@@ -145,13 +148,17 @@ export class Run {
     this.over = true;
     this.failed = failed;
     this.trial.drop(this);
-    this.#over(failed ? "failed" : "completed");
+    this.#over(endWords[failed?.status ?? "completed"]);
     this.done?.(this);
   }
 
-  // over ends what belongs to an iteration.
+  // over ends what belongs to an iteration, which is told nothing more.
   #over(how) {
-    for (const h of this.handles.values()) if (h.child && !h.told) h.child.leave(h.onEnd);
+    for (const h of this.handles.values()) {
+      if (h.told) continue;
+      h.told = true;
+      h.child?.leave(h.onEnd);
+    }
     const lost = JSON.stringify({ message: `the run ${how} before it had answered the update` });
     for (const answer of this.#answers.values()) answer(1, lost);
     this.#answers.clear();
@@ -162,7 +169,7 @@ export class Run {
   // leave does with a run for which its parent does not wait any more what the options say.
   leave(onEnd) {
     if (this.over || onEnd === "abandon") return;
-    if (onEnd === "terminate") this.finish({ e: undefined, status: "terminated" });
+    if (onEnd === "terminate") this.finish({ e: undefined, status: "terminated", report: null });
     else this.cancel();
   }
 
@@ -171,7 +178,7 @@ export class Run {
     if (this.over) return;
     if (this.cooperative && (this.inBody || this.state !== state)) this.#asked ??= true; // it is told in its own turn
     else if (this.cooperative) this.#ask();
-    else this.end(new WorkflowError({ code: "CANCELLED", message: "the run was cancelled" }), "cancelled");
+    else this.end({ e: new WorkflowError(cancelled), status: "cancelled", report: null });
   }
 
   // deadline ends a run whose time is over. One that takes a cancel is told, and has some time to clean up.
@@ -180,7 +187,7 @@ export class Run {
     if (this.cooperative && !asked) {
       this.cancel();
       this.plan(this.trial.now + cancelGrace, () => this.deadline(true));
-    } else this.finish({ e: late(), status: "failed" });
+    } else this.finish({ e: new WorkflowError(late), status: "failed", report: late });
   }
 
   // ends reports whether the iteration has ended, though its code goes on for a moment, which a host's does not.
@@ -189,9 +196,14 @@ export class Run {
   }
 
   // end ends the run where it is.
-  end(e, status) {
-    this.#ended = e;
-    if (status && this.state !== state) this.finish({ e, status });
+  end(failed) {
+    this.#ended = { status: this.#failedStatus(), ...failed };
+    if (this.state !== state) this.finish(this.#ended);
+  }
+
+  // failedStatus returns the status of a run that an error ends.
+  #failedStatus() {
+    return this.#asked === undefined ? "failed" : "cancelled";
   }
 
   // ask tells the run of a cancel; of a second one it hears nothing.

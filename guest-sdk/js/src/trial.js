@@ -5,6 +5,7 @@ export class Trial {
   clock = { now: () => this.now, pass: (at) => (this.now = Math.max(this.now, at)) };
   handlers = new Map();
   children = new Map(); // functions that stand in for workflows
+  ids = new Set(); // of the runs that were started, also where a function stands in for the workflow
   runs = new Map(); // by id: the run under test, its children, and theirs
   absent = new Set(); // ids of runs that are not there
   tokens = new Map(); // of hooks: the run that holds them, by token

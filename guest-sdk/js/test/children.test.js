@@ -76,6 +76,18 @@ test("what becomes of children", async () => {
   assert.deepEqual(steps, [[0, undefined], [1, "WITHDRAWN"], [0, undefined], [0, "OK"]]);
 });
 
+test("an iteration that ends is told nothing of its children", async () => {
+  const env = new Env();
+  const got = await env.run(async (n) => {
+    if (n === 1) return "again";
+    child("patient", "final", { onEnd: "terminate" }).catch(() => {});
+    await sleep("1m");
+    return continueAsNew(1);
+  }, 0);
+  assert.equal(got, "again");
+  assert.deepEqual(env.calls.map((c) => [c.kind, c.code]), [["child", undefined], ["sleep", "OK"], ["continue_as_new", "OK"]]);
+});
+
 test("an id that is taken, a run that is not there, and one that has ended", async () => {
   const env = new Env().absent("nobody");
   const got = await env.run(async () => {
