@@ -40,8 +40,29 @@ type likeHost struct {
 }
 
 func likeHosts() []likeHost {
-	const second = "1s"
+	const second, full = "1s", 8 << 20
+	signals := func(at string, names ...string) (list []happening) {
+		for i, name := range names {
+			list = append(list, happening{At: at, Signal: name, Data: i})
+		}
+		return list
+	}
+	pending := make([]happening, 8)
+	for i := range pending {
+		pending[i] = happening{At: second, Signal: []string{"a", "b"}[i%2], Bytes: full / len(pending)}
+	}
+	const big = 2 << 20
 	return []likeHost{
+		{Name: "losers of a race give back their signals", Workflow: "order", Events: signals(second, "stop", "x", "x")},
+		{Name: "signals that an iteration was not told go over", Workflow: "iterations", Events: signals(second, "x", "x", "x", "x")},
+		{Name: "a timer fires before a signal of the same instant", Workflow: "last-instant", Events: signals("1h", "x")},
+		{Name: "a signal that is waited for needs no room", Workflow: "full", Events: append(pending, signals("2s", "d", "c")...)},
+		{Name: "a run that has ended holds no token", Workflow: "token"},
+		{Name: "a run that has ended takes nothing", Workflow: "ended", Events: []happening{{At: second, Signal: "end"},
+			{At: "end", Signal: "end"}, {At: "end", Deliver: "token-of-ended"}, {At: "end", Update: "u", Data: 1},
+			{At: "end", Query: "q", Data: 1}}},
+		{Name: "inputs that are too large", Workflow: "ended", Events: []happening{{At: second, Update: "u", Bytes: big},
+			{At: second, Query: "q", Bytes: big}, {At: "2s", Signal: "end"}}},
 		{Name: "children stand 16 deep", Workflow: "deep"},
 		{Name: "1,000 children live", Workflow: "many"},
 		{Name: "the id of a child is taken", Workflow: "twins"},

@@ -40,6 +40,7 @@ export interface RunView {
   readonly outputs: { topic: string; value: any }[];
   readonly sent: { runId: string; signal: string; payload: any }[];
   readonly attributes: Record<string, string>;
+  /** Throws if the run has ended. So do update, and deliver of Env. */
   signal(name: string, payload?: unknown): void;
   query<T = any>(name: string, input?: unknown): Promise<T>;
   update<T = any>(name: string, input?: unknown): Promise<T>;
@@ -67,7 +68,7 @@ export class Env implements RunView {
   handle<I = any>(name: string, fn: (input: I, step: StepInfo) => unknown): this;
   /** Stands in for another workflow. Without it, a child is the workflow that is registered. */
   child<I = any>(name: string, fn: (input: I) => unknown): this;
-  /** Calls a function when so much time has passed since now. */
+  /** Calls a function when so much time has passed since now, and after what is due for the runs at that instant. */
   at(after: Duration, fn: () => unknown): this;
   /** There is no run of this id: a signal to it is CONFLICT. Other runs that the test does not have count as there. */
   absent(runId: string): this;

@@ -2,13 +2,16 @@
 import { outcomeOf, inTime, reported, tooLarge } from "./attempts.js";
 import { asked, cancelling, cut, failing, rested } from "./cancel.js";
 import { WorkflowError, parseError } from "./error.js";
+import { named } from "./hosttext.js";
 import { install } from "./locale.js";
 import { LostChange, Watch, begins } from "./lost.js";
 import { asProgram } from "./nodeprocess.js";
 import { inside } from "./nodetimers.js";
 import { Opened } from "./opened.js";
 import { turned } from "./races.js";
-import { Refusal, bytesOf, cancelGrace, checkHandles, checkPending, checkUnique, checkUpdates, codes, maxPayload, updatePrefix } from "./rules.js";
+import {
+  Refusal, bytesOf, cancelGrace, checkHandles, checkPayload, checkPending, checkUnique, checkUpdates, codes, maxPayload, updatePrefix,
+} from "./rules.js";
 import { begin, decode, encode, encodeResult, failure, run as state, use } from "./state.js";
 import { callsOf } from "./testcalls.js";
 
@@ -45,7 +48,8 @@ export class Run {
   #asked; // whether a cancel is still to be told; undefined if there was none
   #ready = []; // outcomes that the run is to be given: [handle, code, text]
   #waits = []; // for signals: {handle, name}
-  #signals = []; // that nobody has taken: {name, text, answer}
+  #came = 0; // how many signals have come
+  #signals = []; // that nobody has taken: {name, text, answer, n}, in the order in which they came
   #answers = new Map(); // of updates, by handle
   #watched; // ends the watch over variables of modules
 
@@ -59,6 +63,7 @@ export class Run {
 
   // again has the run begin with a function and its input: a test may have run another one.
   again(fn, input) {
+    if (this.over) this.#signals = []; // they came to the run before
     Object.assign(this, { fn, input, over: false, failed: undefined, result: undefined, cooperative: false });
     this.#fresh = true;
     this.#ended = this.#asked = undefined;
@@ -104,7 +109,7 @@ export class Run {
     this.handles.clear();
     this.names.clear();
     this.versions.clear();
-    for (const [token, { run }] of this.trial.tokens) if (run === this) this.trial.tokens.delete(token);
+    this.#release();
     this.activated = this.trial.now;
     this.opened = new Opened();
     this.host = callsOf(this);
@@ -148,16 +153,25 @@ export class Run {
     this.over = true;
     this.failed = failed;
     this.trial.drop(this);
+    this.#release();
     this.#over(endWords[failed?.status ?? "completed"]);
     this.done?.(this);
   }
 
-  // over ends what belongs to an iteration, which is told nothing more.
+  // release gives up the tokens of hooks.
+  #release() {
+    for (const [token, { run }] of this.trial.tokens) if (run === this) this.trial.tokens.delete(token);
+  }
+
+  // over ends what belongs to an iteration. It is told nothing more, and gives back the signals that it was not told of.
   #over(how) {
-    for (const h of this.handles.values()) {
+    for (const [handle, h] of this.handles) {
       if (h.told) continue;
       h.told = true;
       h.child?.leave(h.onEnd);
+      if (!h.signal) continue;
+      this.#answers.delete(handle);
+      this.#keep(h.signal);
     }
     const lost = JSON.stringify({ message: `the run ${how} before it had answered the update` });
     for (const answer of this.#answers.values()) answer(1, lost);
@@ -311,11 +325,19 @@ export class Run {
 
   // deliver gives a signal to the oldest wait for it, or keeps it for the next one. It throws where there is no room for it.
   deliver(s) {
-    checkPending(s.name, s.text, this.#signals);
-    if (s.answer) checkUpdates(this.#answers.size + this.#signals.filter(({ answer }) => answer).length);
+    if (this.over) throw new Error(`run ${named(this.id)}: run has ended: ${this.failed?.status ?? "completed"}`);
     const wait = this.#waits.findIndex((w) => w.name === s.name);
-    if (wait < 0) this.#signals.push(s);
+    if (wait < 0) checkPending(s.name, s.text, this.#signals);
+    if (s.answer) checkUpdates(this.#answers.size + this.#signals.filter(({ answer }) => answer).length);
+    s.n = this.#came++;
+    if (wait < 0) this.#keep(s);
     else this.#take(this.#waits.splice(wait, 1)[0].handle, s);
+  }
+
+  // keep keeps a signal for the next wait.
+  #keep(s) {
+    this.#signals.push(s);
+    this.#signals.sort((a, b) => a.n - b.n);
   }
 
   #take(handle, s) {
@@ -353,28 +375,34 @@ export class Run {
     this.trial.drop(this, handle);
     this.#waits = this.#waits.filter((w) => w.handle !== handle);
     this.#ready = this.#ready.filter(([other]) => other !== handle);
-    if (h.signal) this.#signals.unshift(h.signal); // it stays for the next wait
+    if (h.signal) this.#keep(h.signal);
     Object.assign(h.call, { code: "WITHDRAWN", ended: this.#since(), result: undefined });
     return 0;
   }
 
   async query(name, input) {
     if (this.state) use(this.host, this.state);
+    const asked = encode(input);
+    checkPayload("the input of query", name, asked);
     const fn = this.state?.queries.get(name);
     if (!fn) throw new Error(`the workflow answers no query ${JSON.stringify(name)} where it waits`);
-    const text = encode(await inside(fn, decode(encode(input))));
+    const text = encode(await inside(fn, decode(asked)));
     if (bytesOf(text) > maxPayload) throw new Refusal("TOO_LARGE", `the answer has ${bytesOf(text)} bytes, the limit is ${maxPayload}`);
     return decode(text);
   }
 
   async update(name, input) {
+    const text = encode(input);
+    checkPayload("the input of update", name, text);
+    if (this.over) throw new Error(`run ${named(this.id)}: run has ended: it takes no update`);
     if (this.state) use(this.host, this.state);
     const validate = this.state?.updates.get(name);
     if (!validate) throw new Error(`the workflow takes no update ${JSON.stringify(name)} where it waits`);
-    await inside(validate, decode(encode(input)));
+    await inside(validate, decode(text));
     return new Promise((resolve, reject) => {
-      this.deliver({ name: updatePrefix + name, text: encode(input), answer: (failed, text) =>
-        failed ? reject(parseError(text.includes('"code"') ? text : JSON.stringify({ code: "STEP_FAILED", ...JSON.parse(text) }))) : resolve(decode(text)) });
+      const answer = (failed, said) => (failed ? reject(parseError(said.includes('"code"') ? said
+        : JSON.stringify({ code: "STEP_FAILED", ...JSON.parse(said) }))) : resolve(decode(said)));
+      this.deliver({ name: updatePrefix + name, text, answer });
     });
   }
 }
