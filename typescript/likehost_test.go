@@ -74,6 +74,9 @@ func likeHosts() []likeHost {
 			Events: []happening{{At: second, Update: "slow"}, {At: "2s", Cancel: true}}},
 		{Name: "an update that a run rejects as it is told of a cancel", Workflow: "unanswered", Input: true,
 			Events: []happening{{At: second, Update: "slow"}, {At: "2s", Cancel: true}}},
+		{Name: "a timer wins against an attempt that takes longer", Workflow: "slow-race", attempts: 1, pass: time.Second},
+		{Name: "attempts take their time beside each other", Workflow: "side-by-side", attempts: 2, pass: 2 * time.Second},
+		{Name: "an attempt that fails after a cancel is the last", Workflow: "cancelled-attempt"},
 	}
 }
 

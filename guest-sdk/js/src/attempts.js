@@ -43,7 +43,8 @@ export function outcomeOf(h, n, began, now, e) {
     details: stack ? { stack } : undefined };
   h.lastError = { code: "STEP_FAILED", message };
   const due = now + (after ?? retryDelay(h.options, n));
-  if (retryable !== false && (attempts === 0 || n < attempts) && !(once && kind !== "error") && !(elapsed > 0 && due > h.since + elapsed)) {
+  const final = h.stopped || retryable === false || (attempts > 0 && n >= attempts) || (once && kind !== "error");
+  if (!final && !(elapsed > 0 && due > h.since + elapsed)) {
     (h.history ??= []).push({ attempt: n, start_ms: began, duration_ms: now - began, error: { ...one, retryable: true } });
     return { due };
   }

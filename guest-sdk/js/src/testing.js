@@ -51,8 +51,9 @@ class RunView {
   signal(name, payload) {
     const text = encode(payload);
     checkName("signal name", name);
-    checkPayload("payload of signal", name, text);
-    this.#of().deliver({ name, text });
+    checkPayload("the payload of signal", name, text);
+    const run = this.#of();
+    run.trial.when(run, () => run.deliver({ name, text }));
   }
 
   async query(name, input) {
@@ -65,7 +66,8 @@ class RunView {
 
   // cancel asks the run to cancel.
   cancel() {
-    this.#of().cancel();
+    const run = this.#of();
+    run.trial.when(run, () => run.cancel());
   }
 }
 
@@ -114,8 +116,8 @@ export class Env extends RunView {
     const held = this.#trial.tokens.get(token);
     if (!held) throw new Error(`no hook has the token ${JSON.stringify(token)}`);
     const text = encode(payload);
-    checkPayload("payload of signal", held.name, text);
-    held.run.deliver({ name: held.name, text });
+    checkPayload("the payload of signal", held.name, text);
+    this.#trial.when(held.run, () => held.run.deliver({ name: held.name, text }));
   }
 
   // childRun is a child that the run has started, or a child of that, by its id; undefined if there is none.

@@ -28,7 +28,7 @@ export class Run {
   failed; // {e, status, report} if it did not complete. report is there if its parent is told that in place of e; null is nothing
   result; // as text
   iteration = 0;
-  handles = new Map(); // {kind, name, call, told, begun}
+  handles = new Map(); // {kind, name, call, told, begun, running, stopped}; stopped is a step whose running attempt is its last
   names = new Set(); // of sleeps, steps and children
   versions = new Map(); // of markers
   last = "";
@@ -86,14 +86,14 @@ export class Run {
     if (!this.over && !this.trial.wrong) this.#settle();
   }
 
-  // advance begins an iteration, performs a step, or gives the run the next outcome.
+  // advance begins an iteration, performs a step, tells the run of a cancel, or gives it the next outcome.
   advance() {
     if (this.#fresh) return this.#begin();
-    if (this.#asked) {
+    const [handle, h] = [...this.handles].find(([, h]) => h.perform && !h.begun) ?? [];
+    if (!h && this.#asked) {
       this.#asked = undefined;
       return this.#ask();
     }
-    const [handle, h] = [...this.handles].find(([, h]) => h.perform && !h.begun) ?? [];
     if (!h) return this.#tell(...this.#ready.shift());
     h.begun = true;
     h.body ??= h.handler === undefined && h.kind === "step" ? this.opened.body(handle) : undefined;
@@ -281,19 +281,35 @@ export class Run {
     checkHandles([...this.handles.values()].filter((h) => !h.told).length);
   }
 
+  // attempt performs an attempt. The run has its outcome when as much time has passed, and goes on meanwhile.
   async #attempt(handle, h, n) {
-    const { trial } = this;
-    this.inBody = { name: h.name, handler: h.handler, attempt: n, attempts: h.options.attempts, idempotency_key: `key-of-${this.iteration}-${h.name}`,
-      last_error: h.lastError };
+    const { trial } = this, began = trial.now;
+    let outcome;
+    const ended = await trial.attempt(async () => {
+      outcome = await this.#perform(h, n, began);
+    });
+    if (this.over) return;
+    if (ended === began && !this.#asked) return this.#judge(handle, h, n, began, outcome);
+    h.running = true;
+    this.plan(ended, () => this.#judge(handle, h, n, began, outcome), handle);
+  }
+
+  // perform performs an attempt, and returns what it has brought: {text}, or {e} if it has failed.
+  async #perform(h, n, began) {
+    const { trial } = this, { attempts, timeout } = h.options;
+    this.inBody = {
+      name: h.name, handler: h.handler, attempt: n, attempts, idempotency_key: `key-of-${this.iteration}-${h.name}`,
+      last_error: h.lastError,
+    };
     this.state.inBody = true;
     const watch = h.body && new Watch(h.body, trial.tests, trial.lost);
-    const began = trial.now;
     let outcome;
     try {
       outcome = { text: (h.kind === "step" ? encodeResult : encode)(await inTime(h, watch ? watch.run(h.perform) : h.perform())) };
       if (h.kind === "step") outcome.e = tooLarge(h.name, outcome.text);
     } catch (e) {
       outcome = { e: reported(e) };
+      if (outcome.e.kind === "timeout") trial.clock.pass(began + timeout);
     }
     outcome.e = this.inBody.cut ?? outcome.e;
     if (watch) await new Promise((resolve) => setImmediate(resolve)); // what follows from promises that the body does not wait for
@@ -301,13 +317,13 @@ export class Run {
     if (changed !== undefined) trial.wrong ??= new LostChange(h.name, changed, h.body);
     this.inBody = undefined;
     this.state.inBody = false;
-    if (this.over) return undefined;
-    if (outcome.e === undefined) return this.resolve(handle, outcome.text, 0, h.kind === "step" ? n : undefined);
-    return this.#failed(handle, h, n, began, outcome.e);
+    return outcome;
   }
 
-  // failed has a step tried again, or fail for good.
-  #failed(handle, h, n, began, e) {
+  // judge has a step succeed, be tried again, or fail for good.
+  #judge(handle, h, n, began, { text, e }) {
+    h.running = false;
+    if (e === undefined) return this.resolve(handle, text, 0, h.kind === "step" ? n : undefined);
     const { due, failed } = outcomeOf(h, n, began, this.trial.now, e);
     if (due !== undefined) this.plan(due, () => this.#attempt(handle, h, n + 1), handle);
     else this.resolve(handle, JSON.stringify(failed), codes[failed.code]);
@@ -368,7 +384,10 @@ export class Run {
   withdraw(handle) {
     const h = this.handles.get(handle);
     if (h.told) return 1;
-    if (h.kind === "step" && this.#ready.some(([other]) => other === handle)) return 2; // as a host, where its outcome is to be told
+    if (h.kind === "step" && (h.running || this.#ready.some(([other]) => other === handle))) { // its outcome is told
+      h.stopped = true;
+      return 2;
+    }
     h.told = true;
     h.perform = undefined;
     h.child?.leave(h.onEnd);
@@ -402,7 +421,7 @@ export class Run {
     return new Promise((resolve, reject) => {
       const answer = (failed, said) => (failed ? reject(parseError(said.includes('"code"') ? said
         : JSON.stringify({ code: "STEP_FAILED", ...JSON.parse(said) }))) : resolve(decode(said)));
-      this.deliver({ name: updatePrefix + name, text, answer });
+      this.trial.when(this, () => this.deliver({ name: updatePrefix + name, text, answer }));
     });
   }
 }

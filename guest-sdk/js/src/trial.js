@@ -13,6 +13,7 @@ export class Trial {
   restore; // gives the platform its languages back
   tests; // the files of the test
   lost; // names of variables that bodies may change
+  #begun; // when the attempt began that is being performed
   #agenda = []; // {at, n, fire, run, handle}
   #n = 0;
 
@@ -24,6 +25,24 @@ export class Trial {
   // drop forgets what was planned of a handle of a run, or of all its handles.
   drop(run, handle) {
     this.#agenda = this.#agenda.filter((e) => e.run !== run || e.handle === undefined || (handle !== undefined && e.handle !== handle));
+  }
+
+  // attempt performs an attempt and returns the instant at which it has ended. The clock is set back to its beginning, since other
+  // things happen in that time.
+  async attempt(perform) {
+    const begun = (this.#begun = this.now);
+    await perform();
+    const ended = this.now;
+    this.now = begun;
+    this.#begun = undefined;
+    return ended;
+  }
+
+  // when has the test do something to a run: at once, or, within an attempt whose timers have waited, when the run's clock has come
+  // to that instant.
+  when(run, fn) {
+    if (this.#begun === undefined || this.now === this.#begun) fn();
+    else this.plan(this.now, fn, run);
   }
 
   // play lets things happen, one after the other, until a run has ended. Each run has the platform to itself while something follows from
