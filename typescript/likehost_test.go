@@ -70,6 +70,7 @@ func likeHosts() []likeHost {
 		{Name: "errors over 1 MiB", Workflow: "long-errors"},
 		{Name: "the error of an update over 1 MiB", Workflow: "long-answer",
 			Events: []happening{{At: second, Update: "u"}, {At: "2s", Signal: "end"}}},
+		{Name: "what info says", Workflow: "about"},
 		{Name: "an update that a cancelled run has not answered", Workflow: "unanswered",
 			Events: []happening{{At: second, Update: "slow"}, {At: "2s", Cancel: true}}},
 		{Name: "an update that a run rejects as it is told of a cancel", Workflow: "unanswered", Input: true,

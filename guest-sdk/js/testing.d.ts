@@ -81,7 +81,10 @@ export class Env implements RunView {
   update<T = any>(name: string, input?: unknown): Promise<T>;
   /** Asks the run to cancel. */
   cancel(): void;
-  /** Runs a workflow function to its end, and returns its result as the host would: through JSON. */
+  /**
+   * Runs a workflow function to its end, and returns its result as the host would: through JSON. info().workflow is the name that it
+   * is registered under, or "test".
+   */
   run<I, O>(fn: (input: I) => O | Promise<O>, input?: I): Promise<Awaited<O>>;
 }
 

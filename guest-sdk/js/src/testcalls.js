@@ -50,12 +50,18 @@ export function callsOf(run) {
     last: () => run.last,
     now: () => (run.inBody ? real.Date.now() : now()),
     info: () => JSON.stringify({ run_id: run.id, workflow: run.name, version: 1, module: "", started_at: run.activated, iteration: run.iteration,
-      run_attempt: 1, position: run.handles.size, suggest_continue: false, attributes: run.attributes, memo: run.memo, step: run.inBody }),
+      run_attempt: 1, position: run.handles.size, suggest_continue: false, ...ofRun(run), step: run.inBody }),
     log: (level, text) => void console.log(text),
   };
   const others = { unique: numbering(), childId: (handle) => run.handles.get(handle).id, cancel: (handle) => run.withdraw(handle) };
   const all = { ...others, ...waiting(run, now), ...starting(run, now), ...immediate(run) };
   return { ...free, ...Object.fromEntries(Object.entries(all).map(([name, fn]) => [name, refusing(run, name, fn)])) };
+}
+
+// ofRun returns what info says of a run, and not in step functions.
+function ofRun({ attributes, memo, inBody }) {
+  if (stepFunctions.has(inBody?.handler)) return {};
+  return { attributes: Object.keys(attributes).length > 0 ? attributes : undefined, memo };
 }
 
 // refusing records a call, refuses what a host refuses, and in bodies what belongs to the workflow.

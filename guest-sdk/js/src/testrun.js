@@ -9,6 +9,7 @@ import { asProgram } from "./nodeprocess.js";
 import { inside } from "./nodetimers.js";
 import { Opened } from "./opened.js";
 import { turned } from "./races.js";
+import { workflows } from "./registry.js";
 import {
   Refusal, bytesOf, cancelGrace, checkHandles, checkPayload, checkPending, checkUnique, checkUpdates, codes, maxPayload, updatePrefix,
 } from "./rules.js";
@@ -57,13 +58,14 @@ export class Run {
   // its end.
   constructor(trial, options) {
     this.trial = trial;
-    Object.assign(this, { attributes: {}, name: "test", depth: 0 }, options);
+    Object.assign(this, { attributes: {}, depth: 0 }, options);
     this.began = trial.now;
   }
 
   // again has the run begin with a function and its input: a test may have run another one.
   again(fn, input) {
     if (this.over) this.#signals = []; // they came to the run before
+    this.name = [...workflows].find(([, w]) => w.fn === fn)?.[0] ?? "test";
     Object.assign(this, { fn, input, over: false, failed: undefined, result: undefined, cooperative: false });
     this.#fresh = true;
     this.#ended = this.#asked = undefined;
@@ -299,7 +301,7 @@ export class Run {
     const { trial } = this, { attempts, timeout } = h.options;
     this.inBody = {
       name: h.name, handler: h.handler, attempt: n, attempts, idempotency_key: `key-of-${this.iteration}-${h.name}`,
-      last_error: h.lastError,
+      deadline_ms: began + timeout, last_error: h.lastError,
     };
     this.state.inBody = true;
     const watch = h.body && new Watch(h.body, trial.tests, trial.lost);
