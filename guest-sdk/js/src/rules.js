@@ -76,6 +76,12 @@ export function checkPayload(what, name, text) {
   if (n > maxPayload) wrong(`${what} ${named(name)} has ${n} bytes, the limit is ${maxPayload}`, "TOO_LARGE");
 }
 
+// checkInput checks the input of a run that a test starts.
+export function checkInput(text) {
+  const n = bytesOf(text);
+  if (n > maxPayload) wrong(`the input has ${n} bytes, the limit is ${maxPayload}`, "TOO_LARGE");
+}
+
 // checkAttribute checks an attribute of a run that has others.
 export function checkAttribute(key, value, others = {}) {
   checkName("attribute name", key);

@@ -5,7 +5,7 @@ import { install } from "./locale.js";
 import { KeptChange, LostChange, testFiles } from "./lost.js";
 import { hide } from "./nodeprocess.js";
 import { globals, timed } from "./nodetimers.js";
-import { checkName, checkPayload } from "./rules.js";
+import { checkInput, checkName, checkPayload } from "./rules.js";
 import { decode, encode } from "./state.js";
 import { Run } from "./testrun.js";
 import { Trial } from "./trial.js";
@@ -138,7 +138,9 @@ export class Env extends RunView {
     trial.wrong = undefined;
     const run = this.#run;
     try {
-      run.again(fn, encode(input));
+      const text = encode(input);
+      checkInput(text);
+      run.again(fn, text);
       trial.runs.set(run.id, run);
       trial.ids.add(run.id);
       await trial.play(run);

@@ -27,6 +27,10 @@ test("a duration that is none", async () => {
   await assert.rejects(new Env().run(() => sleep("2030-13-01T00:00:00Z")), { code: "INVALID_DATE" });
 });
 
+test("an input that is too large", async () => {
+  await assert.rejects(new Env().run(() => 1, "x".repeat(1 << 20)), { code: "TOO_LARGE", message: "the input has 1048578 bytes, the limit is 1048576" });
+});
+
 test("numbers that are no durations", async () => {
   for (const [fn, code, message] of [
     [() => sleep(NaN), "INVALID_DURATION", /to 253402300799999, got NaN/], [() => sleep("nap", Infinity), "INVALID_DURATION", /got Infinity/],
