@@ -119,7 +119,7 @@ type envChild struct {
 	b    []byte
 	err  error
 
-	withdrawn bool // a wait for it has ended early; guarded by the parent's lock
+	withdrawn chan struct{} // closed when a wait for it has ended early, with the parent's lock
 }
 
 // newChild returns the environment of a child, which has the handlers of its parent.
@@ -162,7 +162,7 @@ func childStart(ctx context.Context, name, workflow string, input []byte, opts s
 	c.RunID = o.ID
 	child := e.newChild(o.ID, workflow, &o)
 	e.children++
-	h, k := e.children, &envChild{env: child, call: c, end: o.OnEnd, done: make(chan struct{})}
+	h, k := e.children, &envChild{env: child, call: c, end: o.OnEnd, done: make(chan struct{}), withdrawn: make(chan struct{})}
 	e.run.children[h] = k
 	fn := e.workflows[workflow]
 	e.mu.Unlock()
@@ -329,27 +329,50 @@ func childWait(ctx context.Context, h int64) ([]byte, error) {
 	}
 	e.mu.Lock()
 	k := e.run.children[h]
-	withdrawn := k != nil && k.withdrawn
 	e.mu.Unlock()
-	switch {
-	case k == nil: // of an iteration that has ended
+	if k == nil { // of an iteration that has ended
 		return nil, context.Cause(ctx)
-	case withdrawn:
-		return nil, &StepError{Code: abi.Cancelled.String(), Name: k.call.Name, Message: "this handle was withdrawn"}
 	}
 	select {
 	case <-k.done:
-		return k.b, k.err
+	case <-k.withdrawn:
 	case <-e.cutOf(ctx).done:
 	case <-ctx.Done():
 	}
 	if err := e.stopIfCut(ctx); err != nil {
 		return nil, err
 	}
+	return k.waited(ctx, e)
+}
+
+// waited returns what a wait for a child has brought. If neither the child nor another wait has ended, ctx has, and the child is
+// withdrawn.
+func (k *envChild) waited(ctx context.Context, e *Env) ([]byte, error) {
 	e.mu.Lock()
-	k.withdrawn = true
+	switch {
+	case isClosed(k.withdrawn):
+		e.mu.Unlock()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, &StepError{Code: abi.Cancelled.String(), Name: k.call.Name, Message: "this handle was withdrawn"}
+	case isClosed(k.done):
+		e.mu.Unlock()
+		return k.b, k.err
+	}
+	close(k.withdrawn)
+	err := context.Cause(ctx)
+	e.endLocked(k.call, nil, err)
 	e.mu.Unlock()
-	_, err = e.outcome(k.call, nil, context.Cause(ctx))
 	k.leave()
 	return nil, err
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"unsafe"
 )
 
@@ -85,7 +86,11 @@ func childWait(ctx context.Context, h int64) ([]byte, error) {
 	if err := waitAgain(ctx, h); err != nil {
 		return nil, err
 	}
-	return result(h)
+	b, err := result(h)
+	if errors.Is(err, ErrCancelled) && ctx.Err() != nil { // another goroutine has withdrawn it at the end of the same context
+		err = context.Cause(ctx)
+	}
+	return b, err
 }
 
 func continueAsNew(ctx context.Context, input []byte, opts string) error {

@@ -128,9 +128,10 @@ func pollFor(ctx context.Context, h int64, body func(Step) ([]byte, error)) bool
 }
 
 // waiter is where a goroutine waits for a handle. Its channel takes the kind of the handle's event, or eventCancel when
-// ctx has ended.
+// ctx has ended. That of a child is closed when the handle is resolved or withdrawn: several goroutines may wait for a child.
 type waiter struct {
 	c    chan int
+	over bool // c is closed
 	root bool // somebody waits, with the context of the run, whose end handle announces
 }
 
@@ -202,6 +203,9 @@ func waitOn(ctx context.Context, h int64, w *waiter, body func(Step) ([]byte, er
 		if err := gate(); err != nil { // a timer of the workflow that comes due while a body runs
 			return err
 		}
+		if waiterOf(h) == nil { // another goroutine has been told, or has withdrawn it
+			return nil
+		}
 		switch hostCancel(h) {
 		case 0:
 			st.waiters[h] = nil
@@ -216,17 +220,25 @@ func waitOn(ctx context.Context, h int64, w *waiter, body func(Step) ([]byte, er
 	return nil
 }
 
-// waitAgain is wait for a handle whose event may have come before.
-func waitAgain(ctx context.Context, h int64) error {
+// waitAgain is wait for the handle of a child, whose event may have come before. It wakes the other goroutines that wait for it.
+func waitAgain(ctx context.Context, h int64) (err error) {
 	w := waiterOf(h)
 	switch {
 	case w == nil: // it has been told
 		return nil
 	case len(w.c) == 0 && pollFor(ctx, h, nil):
 		st.waiters[h] = nil
-		return nil
+	default:
+		err = waitOn(ctx, h, w, nil)
+		if waiterOf(h) != nil { // the call is not allowed here
+			return err
+		}
 	}
-	return waitOn(ctx, h, w, nil)
+	if !w.over {
+		w.over = true
+		close(w.c)
+	}
+	return err
 }
 
 // waitResult waits for a handle and returns its outcome.

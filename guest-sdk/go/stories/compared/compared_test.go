@@ -1,0 +1,189 @@
+//go:build !wasip1
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+)
+
+// runID is the id of the run, on a host and in the environment.
+const runID = "test"
+
+// caller is who sends a run something.
+type caller interface {
+	signal(name string, v any) error
+	deliver(token string, v any) error
+	query(name string, in any) ([]byte, error)
+	update(name string, in any) (answer func() ([]byte, error), err error) // returns when the run has accepted it
+	cancel() error
+}
+
+// event happens to a run so long after its start, and returns what the test compares.
+type event struct {
+	at time.Duration
+	do func(c caller) string
+}
+
+// cases are the workflows, and what happens to their runs.
+var cases = []struct {
+	workflow string
+	events   []event
+}{
+	{"several-wait-for-a-child", nil},
+	{"a-wait-ends-before-others", nil},
+	{"waits-for-a-child-are-cancelled", []event{{time.Minute, cancels}}},
+}
+
+func cancels(c caller) string { return fmt.Sprint(c.cancel()) }
+
+// TestCompared runs the workflows on a host and in the environment.
+func TestCompared(t *testing.T) {
+	wasm := hosttest.Build(t, ".")
+	for _, c := range cases {
+		t.Run(c.workflow, func(t *testing.T) {
+			onHost := onHost(t, wasm, c.workflow, c.events)
+			var inEnv []string
+			synctest.Test(t, func(t *testing.T) { inEnv = inEnvironment(t, c.workflow, c.events) })
+			if a, b := strings.Join(onHost, "\n"), strings.Join(inEnv, "\n"); a != b {
+				t.Errorf("a host says\n%s\nand the environment\n%s", a, b)
+			}
+		})
+	}
+}
+
+// hostCaller sends to the run of a host.
+type hostCaller struct{ *hosttest.Host }
+
+func (h hostCaller) signal(name string, v any) error {
+	return h.Signal(context.Background(), runID, name, v)
+}
+
+func (h hostCaller) deliver(token string, v any) error {
+	b, err := json.Marshal(v)
+	if err == nil {
+		_, err = h.DeliverHook(context.Background(), token, b)
+	}
+	return err
+}
+
+func (h hostCaller) query(name string, in any) ([]byte, error) {
+	return h.Query(context.Background(), runID, name, in)
+}
+
+func (h hostCaller) update(name string, in any) (func() ([]byte, error), error) {
+	u, err := h.Update(context.Background(), runID, name, in, host.UntilAccepted())
+	return func() ([]byte, error) {
+		u, err := h.UpdateResult(context.Background(), runID, name, u.ID, true)
+		return u.Result, err
+	}, err
+}
+
+func (h hostCaller) cancel() error {
+	_, err := h.Cancel(context.Background(), runID)
+	return err
+}
+
+// onHost runs a workflow on a host, and returns what came of it.
+func onHost(t *testing.T, wasm []byte, name string, events []event) (told []string) {
+	t.Helper()
+	h := hosttest.New(t)
+	if _, err := h.UploadAll(t.Context(), "", wasm); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Start(t.Context(), name, "", host.WithRunID(runID)); err != nil {
+		t.Fatal(err)
+	}
+	h.Settle()
+	for _, e := range events {
+		h.Advance(hosttest.Epoch.Add(e.at).Sub(h.Clock.Now()))
+		told = append(told, e.do(hostCaller{h}))
+		h.Settle()
+	}
+	r := h.Finish(runID)
+	told = append(told, fmt.Sprintf("%s after %v", r.Status, r.Ended.Sub(hosttest.Epoch)))
+	if r.Failure != nil {
+		told = append(told, shortened(r.Failure.Message))
+	}
+	if r.Status == host.Completed {
+		list, err := host.Result[[]string](t.Context(), h, runID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told = append(told, list...)
+	}
+	return told
+}
+
+// envCaller sends to the run of an environment.
+type envCaller struct{ *workflow.Env }
+
+func (e envCaller) signal(name string, v any) error   { return e.SendSignal(name, v) }
+func (e envCaller) deliver(token string, v any) error { return e.Deliver(token, v) }
+
+func (e envCaller) query(name string, in any) (answer []byte, err error) {
+	var raw json.RawMessage
+	err = e.Ask(name, in, &raw)
+	return raw, err
+}
+
+func (e envCaller) update(name string, in any) (func() ([]byte, error), error) {
+	var raw json.RawMessage
+	answered := make(chan error, 1)
+	go func() { answered <- e.Update(context.Background(), name, in, &raw) }()
+	synctest.Wait()
+	select {
+	case err := <-answered:
+		answered <- err
+		if errors.Is(err, workflow.ErrUpdateRefused) {
+			return nil, err
+		}
+	default:
+	}
+	return func() ([]byte, error) { return raw, <-answered }, nil
+}
+
+func (e envCaller) cancel() error {
+	e.Cancel()
+	return nil
+}
+
+// inEnvironment runs a workflow in the environment, and returns what came of it.
+func inEnvironment(t *testing.T, name string, events []event) (told []string) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines take turns in one order, as on a host
+	env := workflow.NewEnv()
+	began := time.Now()
+	ended := make(chan []string, 1)
+	go func() {
+		list, err := workflow.Run(t.Context(), env, all[name], "")
+		after := time.Since(began)
+		switch {
+		case errors.Is(err, workflow.ErrCancelled):
+			ended <- []string{fmt.Sprintf("cancelled after %v", after)}
+		case err != nil:
+			ended <- []string{fmt.Sprintf("failed after %v", after), shortened(err.Error())}
+		default:
+			ended <- append([]string{fmt.Sprintf("completed after %v", after)}, list...)
+		}
+	}()
+	synctest.Wait()
+	for _, e := range events {
+		time.Sleep(time.Until(began.Add(e.at)))
+		synctest.Wait()
+		told = append(told, e.do(envCaller{env}))
+		synctest.Wait()
+	}
+	return append(told, <-ended...)
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
+)
+
+func init() {
+	workflow.Register("sleeper", func(ctx context.Context, length string) (string, error) {
+		return "slept", workflow.SleepText(ctx, "sleep", length)
+	})
+	add("several-wait-for-a-child", severalWait)
+	add("a-wait-ends-before-others", oneWaitEnds)
+	add("waits-for-a-child-are-cancelled", waitsCancelled)
+}
+
+// severalWait has goroutines wait for the same child, from different instants on and for different times.
+func severalWait(ctx context.Context, _ string) ([]string, error) {
+	c, err := workflow.StartChild[string](ctx, "child", "sleeper", "1m")
+	if err != nil {
+		return nil, err
+	}
+	told := make([]string, 4)
+	var wg sync.WaitGroup
+	for i := range told {
+		wg.Go(func() {
+			of, cancel := ctx, context.CancelFunc(func() {})
+			if i > 1 {
+				of, cancel = context.WithTimeout(ctx, time.Duration(i)*time.Hour)
+			}
+			defer cancel()
+			told[i] = outcome(c.Wait(of))
+		})
+		if i%2 == 1 {
+			if err := workflow.Sleep(ctx, string(rune('a'+i)), time.Second); err != nil {
+				return nil, err
+			}
+		}
+	}
+	wg.Wait()
+	again, err := c.Wait(ctx)
+	return append(told, outcome(again, err)), nil
+}
+
+// oneWaitEnds has a goroutine give up a child for which others wait, in part until the same instant.
+func oneWaitEnds(ctx context.Context, _ string) ([]string, error) {
+	c, err := workflow.StartChild[string](ctx, "child", "sleeper", "1h")
+	if err != nil {
+		return nil, err
+	}
+	short, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	contexts := []context.Context{short, ctx, short, context.WithoutCancel(ctx)}
+	told := make([]string, len(contexts))
+	var wg sync.WaitGroup
+	for i, of := range contexts {
+		wg.Go(func() { told[i] = outcome(c.Wait(of)) })
+	}
+	wg.Wait()
+	again, err := c.Wait(ctx)
+	return append(told, outcome(again, err)), nil
+}
+
+// waitsCancelled has goroutines wait for a child when the run is told that it is cancelled.
+func waitsCancelled(ctx context.Context, _ string) ([]string, error) {
+	if err := workflow.SetCancelPolicy(ctx, workflow.CooperativeCancel); err != nil {
+		return nil, err
+	}
+	c, err := workflow.StartChild[string](ctx, "child", "sleeper", "1h")
+	if err != nil {
+		return nil, err
+	}
+	told := make([]string, 3)
+	var wg sync.WaitGroup
+	for i, of := range []context.Context{context.WithoutCancel(ctx), ctx, ctx} {
+		wg.Go(func() { told[i] = outcome(c.Wait(of)) })
+	}
+	wg.Wait()
+	return told, nil
+}
