@@ -277,7 +277,7 @@ func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body
 func reported(kind string, err error) report {
 	r := reportOf(err)
 	if h, ok := errors.AsType[handlerError](err); ok {
-		r.Type = h.typeName()
+		r.Message, r.Type = h.Error(), h.typeName()
 	}
 	switch kind {
 	case abi.KindTrap:

@@ -133,10 +133,11 @@ func updateReply(ctx context.Context, h int64, b []byte, failed error) error {
 		}
 	}
 	if failed != nil {
-		c := &EnvCall{Kind: "update_reply", Name: name, Input: []byte(reportOf(failed).json())}
+		r := reportOf(failed)
+		c := &EnvCall{Kind: "update_reply", Name: name, Input: []byte(r.json())}
 		_ = e.makeLocked(ctx, c, func() error { return nil })
 		e.endLocked(c, nil, nil)
-		c.Code, c.Message = codeFailed, failed.Error()
+		c.Code, c.Message = codeFailed, r.Message
 		b = nil
 	}
 	e.run.updates.answer(h, envAnswer{b, failed})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Errors to be tested with errors.Is.
@@ -141,9 +142,25 @@ type report struct {
 // maxStackBytes bounds the stack of a panic in a journal.
 const maxStackBytes = 32 << 10
 
+// maxMessageBytes bounds the message of a report: a host takes a report of at most 1 MiB, also if JSON escapes all of the
+// message.
+const maxMessageBytes = 64 << 10
+
+// bounded returns a message, or its beginning and "…" if it is longer than maxMessageBytes.
+func bounded(message string) string {
+	if len(message) <= maxMessageBytes {
+		return message
+	}
+	end := maxMessageBytes
+	for end > maxMessageBytes-utf8.UTFMax && !utf8.RuneStart(message[end]) {
+		end--
+	}
+	return message[:end] + "…"
+}
+
 // reportOf returns the report of an error.
 func reportOf(err error) report {
-	r := report{Message: err.Error()}
+	r := report{Message: bounded(err.Error())}
 	if after, ok := errors.AsType[retryAfterError](err); ok {
 		ms := max(millis(after.after), 0)
 		r.RetryAfterMs = &ms
@@ -174,7 +191,7 @@ func panicReport(v any, stack []byte) report {
 	if len(stack) > maxStackBytes {
 		stack = stack[:maxStackBytes]
 	}
-	return report{Message: fmt.Sprintf("panic: %v", v), Type: "panic", Kind: "trap", Stack: string(stack)}
+	return report{Message: bounded(fmt.Sprintf("panic: %v", v)), Type: "panic", Kind: "trap", Stack: string(stack)}
 }
 
 func (r report) json() string {

@@ -44,6 +44,7 @@ var cases = []struct {
 	{"several-wait-for-a-child", nil},
 	{"a-wait-ends-before-others", nil},
 	{"waits-for-a-child-are-cancelled", []event{{time.Minute, cancels}}},
+	{"huge-errors", nil},
 }
 
 func cancels(c caller) string { return fmt.Sprint(c.cancel()) }

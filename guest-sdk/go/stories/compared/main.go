@@ -1,5 +1,5 @@
-// Command compared has workflows that its tests run twice, on a host and in the environment for tests: how they end, when,
-// and what they tell must be the same. What the calls of rules.json cannot express is compared here.
+// Command compared has workflows that its tests run twice, on a host and in the environment for tests: how they end, when, and
+// what they tell must be the same. What the calls of rules.json cannot express is compared here.
 package main
 
 import (
@@ -26,8 +26,8 @@ func add(name string, fn workflowFunc, opts ...workflow.RegisterOption) {
 	workflow.Register(name, fn, opts...)
 }
 
-// stacks are what differs in every build.
-var stacks = regexp.MustCompile(`"stack":"(\\.|[^"])*"`)
+// runIDs are those that a host gives to children, which differ from those of the environment.
+var runIDs = regexp.MustCompile(`\(run [^)]*\)`)
 
 // outcome is what came of a call, as a line.
 func outcome(v any, err error) string {
@@ -38,9 +38,9 @@ func outcome(v any, err error) string {
 	if !ok {
 		return fmt.Sprintf("%T %s", err, shortened(err.Error()))
 	}
-	details := stacks.ReplaceAllString(shown(step.Details), `"stack":"…"`)
-	return fmt.Sprintf("%s %s %s %s %d %s cause %v details %s", step.Code, step.Kind, step.Type, step.Name, step.Attempts,
-		shortened(step.Error()), step.Cause, details)
+	message := runIDs.ReplaceAllString(step.Error(), "(run …)")
+	return fmt.Sprintf("%s %s %s %s %d %s cause %v", step.Code, step.Kind, step.Type, step.Name, step.Attempts, shortened(message),
+		step.Cause)
 }
 
 func shown(v any) string {
