@@ -68,8 +68,8 @@ func Jitter(f float64) Option { return func(o map[string]any) { o["jitter"] = f 
 // Timeout bounds one attempt. The default is 10 min.
 func Timeout(d time.Duration) Option { return func(o map[string]any) { o["timeout"] = text(d) } }
 
-// AtMostOnce makes sure that an attempt whose outcome nobody knows is not repeated: after a crash or timeout the step
-// fails with the kind "unknown".
+// AtMostOnce makes sure that an attempt whose outcome nobody knows is not repeated. After a crash the step fails with the kind
+// "unknown", and after a timeout with the kind "timeout".
 func AtMostOnce() Option { return func(o map[string]any) { o["at_most_once"] = true } }
 
 // options returns the JSON of options, empty for the defaults.
