@@ -229,14 +229,14 @@ func checkPayload(what, name string, b []byte) error {
 var errStepTimeout = errors.New("the attempt ran over the step's timeout")
 
 // attempts tries a step as its options say, and as the host does, but for jitter: here chance takes nothing away. If ctx ends
-// between two attempts, the step is withdrawn. An attempt that has begun is waited for, and so are those that follow it.
+// between two attempts, the step is withdrawn. An attempt that has begun is waited for, and is the last one.
 func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body func(Step) ([]byte, error)) ([]byte, error) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", e.id, c.Iteration, c.Name))
 	step := Step{Name: c.Name, Attempts: o.Attempts, IdempotencyKey: fmt.Sprintf("%X", sum[:13])}
-	begun, waiting := time.Now(), ctx // waiting is what may end the wait for the next attempt
+	begun := time.Now()
 	for n := 1; ; n++ {
 		step.Attempt = n
-		b, kind, err := try(context.WithValue(waiting, bodyKey{}, true), abi.Duration(o.TimeoutMs), step, body)
+		b, kind, err := try(context.WithValue(ctx, bodyKey{}, true), abi.Duration(o.TimeoutMs), step, body)
 		if err := e.stopIfCut(ctx); err != nil {
 			return nil, err
 		}
@@ -251,7 +251,7 @@ func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body
 				Message: unprefixed(err), Attempts: n})
 		}
 		r := reported(kind, err)
-		final := o.Attempts > 0 && n >= o.Attempts || r.Retryable != nil && !*r.Retryable || o.AtMostOnce && kind != abi.KindError
+		final := ctx.Err() != nil || o.Attempts > 0 && n >= o.Attempts || r.Retryable != nil && !*r.Retryable || o.AtMostOnce && kind != abi.KindError
 		pause := abi.Duration(o.RetryDelayMs(n, 0))
 		if r.RetryAfterMs != nil {
 			pause = abi.Duration(*r.RetryAfterMs)
@@ -264,10 +264,7 @@ func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body
 				Message: r.Message, Attempts: n}))
 		}
 		step.LastError = r.Message
-		if waiting.Err() != nil {
-			waiting = context.WithoutCancel(ctx)
-		}
-		if err := e.pause(waiting, pause); err != nil {
+		if err := e.pause(ctx, pause); err != nil {
 			return e.outcome(c, nil, err)
 		}
 	}

@@ -96,24 +96,40 @@ func (h hostCaller) cancel() error {
 	return err
 }
 
-// onHost runs a workflow on a host, and returns what came of it.
-func onHost(t *testing.T, wasm []byte, name string, events []event) (told []string) {
+// newHost returns a host on which a run of a workflow has begun.
+func newHost(t *testing.T, wasm []byte, name string) *hosttest.Host {
 	t.Helper()
 	h := hosttest.New(t)
-	if _, err := h.UploadAll(t.Context(), "", wasm); err != nil {
+	if err := h.HandleRemote("slow"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.UploadAll(t.Context(), "", wasm, host.AllowStep("*")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.Start(t.Context(), name, "", host.WithRunID(runID)); err != nil {
 		t.Fatal(err)
 	}
+	return h
+}
+
+// onHost runs a workflow on a host, and returns what came of it.
+func onHost(t *testing.T, wasm []byte, name string, events []event) (told []string) {
+	t.Helper()
+	h := newHost(t, wasm, name)
 	h.Settle()
 	for _, e := range events {
 		h.Advance(hosttest.Epoch.Add(e.at).Sub(h.Clock.Now()))
 		told = append(told, e.do(hostCaller{h}))
 		h.Settle()
 	}
+	return append(told, finished(t, h)...)
+}
+
+// finished waits for the end of the run, and returns what came of it.
+func finished(t *testing.T, h *hosttest.Host) []string {
+	t.Helper()
 	r := h.Finish(runID)
-	told = append(told, fmt.Sprintf("%s after %v", r.Status, r.Ended.Sub(hosttest.Epoch)))
+	told := []string{fmt.Sprintf("%s after %v", r.Status, r.Ended.Sub(hosttest.Epoch))}
 	if r.Failure != nil {
 		told = append(told, shortened(r.Failure.Message))
 	}
@@ -165,6 +181,10 @@ func inEnvironment(t *testing.T, name string, events []event) (told []string) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines take turns in one order, as on a host
 	env := workflow.NewEnv()
+	workflow.Handle(env, "host/slow", func(_ workflow.Step, seconds int) (int, error) {
+		time.Sleep(time.Duration(seconds) * time.Second)
+		return 0, errors.New(tooSlow)
+	})
 	began := time.Now()
 	ended := make(chan []string, 1)
 	go func() {
