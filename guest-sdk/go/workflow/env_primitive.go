@@ -46,6 +46,7 @@ type envSignal struct {
 type envWait struct {
 	call  *EnvCall
 	taken chan struct{} // closed when signal is set
+	due   time.Time     // when its time is over; zero if it has none
 	envSignal
 
 	update int64 // the handle of what was taken, from 1, if it is an update
@@ -98,6 +99,9 @@ func (e *Env) SendSignal(name string, payload any) error {
 
 // roomFor returns an error if too many signals wait, or too large ones, for another one to be accepted.
 func (r *envRun) roomFor(name string, bytes int) error {
+	if r.oldestWait(name) != nil { // which takes it at once
+		return nil
+	}
 	var of, all abi.Untaken
 	for n, queue := range r.signals {
 		p := abi.Untaken{N: int64(len(queue))}
@@ -114,13 +118,30 @@ func (r *envRun) roomFor(name string, bytes int) error {
 
 // giveLocked gives a signal to the oldest wait for it, or keeps it for the next one.
 func (e *Env) giveLocked(name string, s envSignal) {
-	waits := e.run.waits[name]
-	if len(waits) == 0 {
+	w := e.run.oldestWait(name)
+	if w == nil {
 		e.run.signals[name] = append(e.run.signals[name], s)
 		return
 	}
-	e.run.waits[name] = waits[1:]
-	e.takeLocked(waits[0], s)
+	e.run.remove(w)
+	e.takeLocked(w, s)
+}
+
+// oldestWait returns the wait that takes the next signal of a name, nil if there is none. A wait whose time is over takes
+// none: on a host, timers that are due come first.
+func (r *envRun) oldestWait(name string) *envWait {
+	for _, w := range r.waits[name] {
+		if w.due.IsZero() || time.Now().Before(w.due) {
+			return w
+		}
+	}
+	return nil
+}
+
+// remove removes a wait that has ended.
+func (r *envRun) remove(w *envWait) {
+	name := w.call.Name
+	r.waits[name] = slices.DeleteFunc(r.waits[name], func(other *envWait) bool { return other == w })
 }
 
 func (e *Env) takeLocked(w *envWait, s envSignal) {
@@ -248,6 +269,9 @@ func signalTake(ctx context.Context, name string, timeoutMs int64) (*envWait, er
 		return nil, err
 	}
 	w := &envWait{call: &EnvCall{Kind: "signal_wait", Name: name}, taken: make(chan struct{})}
+	if timeoutMs >= 0 {
+		w.due = time.Now().Add(fromMillis(timeoutMs))
+	}
 	var over <-chan time.Time
 	e.mu.Lock()
 	err = e.makeLocked(ctx, w.call, func() error {
@@ -268,7 +292,7 @@ func signalTake(ctx context.Context, name string, timeoutMs int64) (*envWait, er
 		return nil, err
 	}
 	if timeoutMs >= 0 {
-		t := time.NewTimer(fromMillis(timeoutMs))
+		t := time.NewTimer(time.Until(w.due))
 		defer t.Stop()
 		over = t.C
 	}
@@ -296,8 +320,7 @@ func (e *Env) giveUp(w *envWait, err error) error {
 		return nil
 	default:
 	}
-	name := w.call.Name
-	e.run.waits[name] = slices.DeleteFunc(e.run.waits[name], func(other *envWait) bool { return other == w })
+	e.run.remove(w)
 	e.endLocked(w.call, nil, err)
 	return err
 }

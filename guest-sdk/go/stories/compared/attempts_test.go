@@ -26,7 +26,7 @@ func TestSlowAttempts(t *testing.T) {
 		events   []event
 	}{
 		{"context-ends-in-an-attempt", 10 * time.Second, nil},
-		{"cancel-in-an-attempt", 10 * time.Second, []event{{5 * time.Second, cancels}}},
+		{"cancel-in-an-attempt", 10 * time.Second, []event{{at: 5 * time.Second, do: cancels}}},
 		{"context-ends-between-attempts", 4 * time.Second, nil},
 	} {
 		t.Run(c.workflow, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
@@ -34,6 +35,8 @@ type caller interface {
 type event struct {
 	at time.Duration
 	do func(c caller) string
+	// hurried has it happen in the environment before anything else that is due at this instant has come to rest.
+	hurried bool
 }
 
 // cases are the workflows, and what happens to their runs.
@@ -43,11 +46,57 @@ var cases = []struct {
 }{
 	{"several-wait-for-a-child", nil},
 	{"a-wait-ends-before-others", nil},
-	{"waits-for-a-child-are-cancelled", []event{{time.Minute, cancels}}},
+	{"waits-for-a-child-are-cancelled", []event{{at: time.Minute, do: cancels}}},
 	{"huge-errors", nil},
+	{"signals-at-time-outs", signalsEachHour()},
+	{"signal-when-many-wait", []event{{at: time.Second, do: fills}, {at: time.Second, do: signals("awaited", "go on")},
+		{at: time.Second, do: updates("u", "x")}, {at: time.Second, do: signals("other", "x")},
+		{at: 2 * time.Second, do: signals("awaited", "end")}}},
 }
 
 func cancels(c caller) string { return fmt.Sprint(c.cancel()) }
+
+func signalsEachHour() (events []event) {
+	for n := range 10 {
+		events = append(events, event{at: time.Duration(n+1) * time.Hour, do: signals("s", n), hurried: true})
+	}
+	return events
+}
+
+func signals(name string, v any) func(c caller) string {
+	return func(c caller) string { return code(c.signal(name, v)) }
+}
+
+func updates(name string, in any) func(c caller) string {
+	return func(c caller) string {
+		answer, err := c.update(name, in)
+		if err != nil {
+			return code(err)
+		}
+		b, err := answer()
+		return string(b) + " " + code(err)
+	}
+}
+
+// fills sends as many bytes of signals as a run that does not wait for them takes, and one more.
+func fills(c caller) (told string) {
+	for n := range abi.MaxPendingSignalBytes/abi.MaxPayloadBytes + 1 {
+		told += code(c.signal(fmt.Sprint("unawaited ", n), strings.Repeat("x", abi.MaxPayloadBytes-len(`""`)))) + " "
+	}
+	return told
+}
+
+// code returns the code of an error of the caller's call.
+func code(err error) string {
+	var a *abi.Error
+	switch {
+	case err == nil:
+		return "OK"
+	case errors.Is(err, host.ErrBusy), errors.As(err, &a) && a.Code == abi.Limit:
+		return "LIMIT"
+	}
+	return err.Error()
+}
 
 // TestCompared runs the workflows on a host and in the environment.
 func TestCompared(t *testing.T) {
@@ -202,7 +251,9 @@ func inEnvironment(t *testing.T, name string, events []event) (told []string) {
 	synctest.Wait()
 	for _, e := range events {
 		time.Sleep(time.Until(began.Add(e.at)))
-		synctest.Wait()
+		if !e.hurried {
+			synctest.Wait()
+		}
 		told = append(told, e.do(envCaller{env}))
 		synctest.Wait()
 	}
