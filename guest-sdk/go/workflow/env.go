@@ -108,7 +108,8 @@ func (e *Env) Logs() []string {
 }
 
 // Run runs a workflow function in an environment. Input and result pass through the codec, as in the host. A body that
-// changes what is outside of it fails the run with ErrLostChange.
+// changes what is outside of it fails the run with ErrLostChange. An environment runs one workflow at a time. Each Run is a new
+// run; what Calls, Logs, Sent and Output return is of all of them.
 func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) (Out, error), in In) (out Out, err error) {
 	input, err := encode(in)
 	if err != nil {
@@ -127,14 +128,20 @@ func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) 
 	return out, decode(b, &out)
 }
 
-// begun has the environment take signals: it may have run another workflow before.
+// begun has the environment take signals. It may have run another workflow before: that run has ended, and the next one has
+// none of its names, signals, attributes, markers and children.
 func (e *Env) begun(ctx context.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.base, e.over, e.cancelled = ctx, false, false
-	if e.cut.by != nil {
+	if e.over {
+		e.over, e.cancelled, e.iteration = false, false, 0
+		e.cutLocked(errTestOver) // goroutines of that run
 		e.cut = newCut()
+		e.run.begins()
+		e.run.signals, e.run.attributes = map[string][]envSignal{}, map[string]string{}
+		e.runs.forget(e)
 	}
+	e.base = ctx
 }
 
 type (

@@ -40,6 +40,13 @@ func (r *envRuns) release(e *Env) {
 	maps.DeleteFunc(r.tokens, func(_ string, holder *Env) bool { return holder == e })
 }
 
+// forget keeps only the run under test, for the next run.
+func (r *envRuns) forget(but *Env) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byID, r.tokens = map[string]*Env{but.id: but}, map[string]*Env{}
+}
+
 func (r *envRuns) get(id string) *Env {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,6 +5,7 @@ package workflow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -219,6 +220,58 @@ func TestAbandonedChildCleansUp(t *testing.T) {
 		}, 0)
 		if err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestNextRun runs workflows in an environment that has run one before: nothing is left of that.
+func TestNextRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := workflow.NewEnv()
+		workflow.HandleChild(env, "child", func(context.Context, int) (int, error) { return 1, nil })
+		run := func(ctx context.Context, n int) ([]any, error) {
+			marker := workflow.Version(ctx, "marker", n)
+			i := workflow.Info(ctx)
+			if err := workflow.SetAttribute(ctx, "n", n); err != nil {
+				return nil, err
+			}
+			if err := workflow.Sleep(ctx, "sleep", time.Second); err != nil {
+				return nil, err
+			}
+			if _, err := workflow.Child[int](ctx, "child", "child", n); err != nil {
+				return nil, err
+			}
+			if n == 1 && i.Iteration == 0 {
+				return nil, workflow.ContinueAsNew(ctx, n)
+			}
+			select {
+			case v := <-workflow.Signal[int](ctx, "signal"):
+				time.Sleep(time.Second)
+				return []any{v, marker, i.Iteration, len(i.Attributes)}, nil
+			case <-time.After(time.Hour):
+				return []any{"no signal"}, nil
+			}
+		}
+		for n := range 3 {
+			go func() {
+				time.Sleep(time.Minute)
+				for range 2 { // one is not received
+					if err := env.SendSignal("signal", 10*n); err != nil {
+						t.Error(err)
+					}
+				}
+			}()
+			want := fmt.Sprint([]any{10 * n, n, 0, 0})
+			if n == 1 {
+				want = fmt.Sprint([]any{10 * n, n, 1, 1})
+			}
+			if got, err := workflow.Run(t.Context(), env, run, n); err != nil || fmt.Sprint(got) != want {
+				t.Errorf("run %d: %v %v, want %s", n, got, err, want)
+			}
+			if n == 0 {
+				env.Cancel() // that run has ended
+			}
+			time.Sleep(time.Hour)
 		}
 	})
 }

@@ -58,12 +58,7 @@ func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
 	}
 	switch {
 	case again:
-		e.run.names = map[string]bool{}
-		e.run.open = 0
-		e.run.channels = &channelSet{}
-		e.run.queries = map[string]queryFunc{}
-		e.run.tokens = map[string]string{}
-		e.run.markers = map[string]int{}
+		e.run.begins()
 		e.cut = newCut()
 		e.iteration++
 		e.run.updates.over("continued as new", nil)
@@ -74,4 +69,10 @@ func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
 		e.over = true
 		e.run.updates.over("completed", e.run.signals)
 	}
+}
+
+// begins forgets what belongs to the iteration before, or to the run before.
+func (r *envRun) begins() {
+	r.open, r.names, r.channels, r.markers = 0, map[string]bool{}, &channelSet{}, map[string]int{}
+	r.queries, r.tokens = map[string]queryFunc{}, map[string]string{}
 }
