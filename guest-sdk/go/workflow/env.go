@@ -50,13 +50,14 @@ type Env struct {
 	cancelled bool                    // it was told that it was cancelled
 	cancels   bool                    // it is cancelled when the next iteration begins
 	cut       *envCut                 // of the iteration
+	ended     chan struct{}           // closed when the run is ended where it is
 	grace     *time.Timer             // of a child that cleans up behind its deadline
 }
 
 // NewEnv returns an empty environment.
 func NewEnv(opts ...EnvOption) *Env {
 	e := &Env{handlers: map[string]stepFunc{}, rng: rand.NewChaCha8([32]byte{}), started: time.Now(), run: newEnvRun(),
-		id: envRunID, workflows: map[string]workflowFunc{}, cut: newCut(),
+		id: envRunID, workflows: map[string]workflowFunc{}, cut: newCut(), ended: make(chan struct{}),
 		cancel: func(error) {}}
 	for _, o := range opts {
 		o(e)
@@ -136,7 +137,7 @@ func (e *Env) begun(ctx context.Context) {
 	if e.over {
 		e.over, e.cancelled, e.iteration = false, false, 0
 		e.cutLocked(errTestOver) // goroutines of that run
-		e.cut = newCut()
+		e.cut, e.ended = newCut(), make(chan struct{})
 		e.run.begins()
 		e.run.signals, e.run.attributes = map[string][]envSignal{}, map[string]string{}
 		e.runs.forget(e)

@@ -11,7 +11,7 @@ import (
 )
 
 // Cancel cancels the run, as Host.Cancel does. A workflow that has called SetCancelPolicy with CooperativeCancel learns of it by
-// its context, once. Any other ends where it is, with ErrCancelled, and none of its code continues.
+// its context, once. Any other ends with ErrCancelled in the call of this package in which it waits, or in its next one.
 func (e *Env) Cancel() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -40,6 +40,10 @@ func (e *Env) cutLocked(err error) {
 	e.cut.by = err
 	close(e.cut.done)
 	e.cancel(err)
+	if _, continues := errors.AsType[*continueError](err); !continues {
+		close(e.ended)
+		e.runs.release(e)
+	}
 }
 
 // envCut ends an iteration where it is.

@@ -213,7 +213,7 @@ func (k *envChild) run(e *Env, fn workflowFunc, input []byte, timeoutMs int64) {
 		t := time.AfterFunc(abi.Duration(timeoutMs), k.env.deadline)
 		defer t.Stop()
 	}
-	b, err := k.play(fn, input)
+	b, err := k.playOrEnd(fn, input)
 	k.env.mu.Lock()
 	if k.env.grace != nil {
 		k.env.grace.Stop()
@@ -238,6 +238,30 @@ func (k *envChild) run(e *Env, fn workflowFunc, input []byte, timeoutMs int64) {
 	}
 	k.env.mu.Unlock()
 	k.resolve(e, nil, k.failure(status, r.Message, r.Type))
+}
+
+// playOrEnd is play until the child is ended where it is. Its function may wait without a call of the workflow, as in
+// time.Sleep, and then learns of its end later.
+func (k *envChild) playOrEnd(fn workflowFunc, input []byte) ([]byte, error) {
+	type played struct {
+		b   []byte
+		err error
+	}
+	c := make(chan played, 1)
+	go func() {
+		b, err := k.play(fn, input)
+		c <- played{b, err}
+	}()
+	select {
+	case p := <-c:
+		return p.b, p.err
+	case <-k.env.ended:
+	}
+	k.env.mu.Lock()
+	err := k.env.cut.by
+	k.env.mu.Unlock()
+	k.env.end(false, err, func() {})
+	return nil, err
 }
 
 // play runs the workflow of a child. A panic fails it, as on a host.

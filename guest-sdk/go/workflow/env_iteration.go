@@ -50,6 +50,9 @@ func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
 	defer e.endChildren(children) // without the lock, which is taken before those of children
 	defer e.mu.Unlock()
 	defer cancel()
+	if e.over { // it was ended where it was
+		return
+	}
 	e.runs.release(e)
 	e.run.children = map[int64]*envChild{}
 	e.run.waits = map[string][]*envWait{}

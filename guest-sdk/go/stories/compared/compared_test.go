@@ -48,6 +48,7 @@ var cases = []struct {
 	{"a-wait-ends-before-others", nil},
 	{"waits-for-a-child-are-cancelled", []event{{at: time.Minute, do: cancels}}},
 	{"huge-errors", nil},
+	{"napping-children", nil},
 	{"signals-at-time-outs", signalsEachHour()},
 	{"signal-when-many-wait", []event{{at: time.Second, do: fills}, {at: time.Second, do: signals("awaited", "go on")},
 		{at: time.Second, do: updates("u", "x")}, {at: time.Second, do: signals("other", "x")},

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
+)
+
+func init() {
+	workflow.Register("napper", napper)
+	add("napping-children", nappingChildren)
+}
+
+// napper waits without a call of the workflow.
+func napper(ctx context.Context, how string) (string, error) {
+	switch how {
+	case "select":
+		select {
+		case <-workflow.Signal[int](ctx, "never"):
+		case <-time.After(2 * time.Hour):
+		}
+	case "hook":
+		if _, err := workflow.Hook(ctx, "hook", "token-of-napper"); err != nil {
+			return "", err
+		}
+		time.Sleep(2 * time.Hour)
+	case "parent":
+		if _, err := workflow.StartChild[string](ctx, "child", "napper", "hook", workflow.OnEnd(workflow.EndTerminate)); err != nil {
+			return "", err
+		}
+		time.Sleep(2 * time.Hour)
+	default:
+		time.Sleep(2 * time.Hour)
+	}
+	return "done", nil
+}
+
+// nappingChildren ends children that wait without a call: they end at once, with their hooks and children.
+func nappingChildren(ctx context.Context, _ string) (told []string, _ error) {
+	for _, how := range []string{"sleep", "select", "hook", "parent"} {
+		began := time.Now()
+		_, err := workflow.Child[string](ctx, how, "napper", how, workflow.ChildTimeout(time.Hour))
+		told = append(told, outcome(time.Since(began).String(), nil), outcome(nil, err))
+	}
+	within, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	_, err := workflow.Child[string](within, "terminated", "napper", "hook", workflow.OnEnd(workflow.EndTerminate))
+	told = append(told, outcome(nil, err))
+	if err := workflow.Sleep(ctx, "a little", time.Second); err != nil {
+		return nil, err
+	}
+	token, err := workflow.Hook(ctx, "hook", "token-of-napper")
+	told = append(told, outcome(token, err))
+	return told, workflow.Sleep(ctx, "until none naps", 3*time.Hour)
+}
