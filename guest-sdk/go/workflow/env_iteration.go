@@ -65,12 +65,9 @@ func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
 		e.cut = newCut()
 		e.iteration++
 		e.run.updates.over("continued as new", nil)
-	case err != nil:
-		e.over = true
-		e.run.updates.over("failed", e.run.signals)
 	default:
 		e.over = true
-		e.run.updates.over("completed", e.run.signals)
+		e.run.updates.over(e.endingLocked(err), e.run.signals)
 	}
 }
 
@@ -78,4 +75,17 @@ func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
 func (r *envRun) begins() {
 	r.open, r.names, r.channels, r.markers = 0, map[string]bool{}, &channelSet{}, map[string]int{}
 	r.queries, r.tokens = map[string]queryFunc{}, map[string]string{}
+}
+
+// endingLocked says how the run has ended whose error this is.
+func (e *Env) endingLocked(err error) string {
+	switch cut := e.cut.by; {
+	case err == nil:
+		return "completed"
+	case errors.Is(cut, errTerminated):
+		return "was terminated"
+	case errors.Is(cut, ErrCancelled), cut == nil && e.cancelled:
+		return "was cancelled"
+	}
+	return "failed"
 }

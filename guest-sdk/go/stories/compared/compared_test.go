@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,6 +50,9 @@ var cases = []struct {
 	{"waits-for-a-child-are-cancelled", []event{{at: time.Minute, do: cancels}}},
 	{"huge-errors", nil},
 	{"napping-children", nil},
+	{"unanswered-update", unanswered()},
+	{"unanswered-update-when-failing", slices.Delete(unanswered(), 1, 2)},
+	{"unanswered-update-when-told", unanswered()},
 	{"signals-at-time-outs", signalsEachHour()},
 	{"signal-when-many-wait", []event{{at: time.Second, do: fills}, {at: time.Second, do: signals("awaited", "go on")},
 		{at: time.Second, do: updates("u", "x")}, {at: time.Second, do: signals("other", "x")},
@@ -76,6 +80,25 @@ func updates(name string, in any) func(c caller) string {
 		}
 		b, err := answer()
 		return string(b) + " " + code(err)
+	}
+}
+
+// unanswered are an update, which the run does not answer, and a cancel.
+func unanswered() []event {
+	var answer func() ([]byte, error)
+	return []event{
+		{at: time.Second, do: func(c caller) (told string) {
+			var err error
+			answer, err = c.update("slow", 1)
+			return code(err)
+		}},
+		{at: 2 * time.Second, do: cancels},
+		{at: 3 * time.Second, do: func(caller) string {
+			_, err := answer()
+			text := code(err)
+			_, text, _ = strings.Cut(text, "the run ") // behind what a host says of the update
+			return text
+		}},
 	}
 }
 
@@ -258,5 +281,7 @@ func inEnvironment(t *testing.T, name string, events []event) (told []string) {
 		told = append(told, e.do(envCaller{env}))
 		synctest.Wait()
 	}
-	return append(told, <-ended...)
+	told = append(told, <-ended...)
+	time.Sleep(24 * time.Hour) // until no goroutine of the run is left
+	return told
 }

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
+)
+
+func init() {
+	add("unanswered-update", func(ctx context.Context, _ string) ([]string, error) {
+		slowUpdates(ctx)
+		return nil, workflow.Sleep(ctx, "sleep", 2*time.Hour)
+	})
+	add("unanswered-update-when-failing", func(ctx context.Context, _ string) ([]string, error) {
+		slowUpdates(ctx)
+		return nil, errors.Join(workflow.Sleep(ctx, "sleep", 1500*time.Millisecond), errors.New("no"))
+	})
+	add("unanswered-update-when-told", func(ctx context.Context, _ string) ([]string, error) {
+		if err := workflow.SetCancelPolicy(ctx, workflow.CooperativeCancel); err != nil {
+			return nil, err
+		}
+		slowUpdates(ctx)
+		return nil, workflow.Sleep(ctx, "sleep", 2*time.Hour)
+	})
+}
+
+// slowUpdates takes updates that are not answered within an hour, whatever happens.
+func slowUpdates(ctx context.Context) {
+	workflow.OnUpdate(ctx, "slow", func(ctx context.Context, _ int) (int, error) {
+		return 1, workflow.Sleep(context.WithoutCancel(ctx), "update", time.Hour)
+	})
+}
