@@ -66,25 +66,34 @@ func NewEnv(opts ...EnvOption) *Env {
 	return e
 }
 
-// Handle stands in for a handler that workflows call by this name, such as "host/mail". The type of its errors is reported as
-// by a host or worker written in Go.
+// Handle stands in for a handler that workflows call by this name, such as "host/mail". Its errors and panics are reported
+// as those of a handler written in Go.
 func Handle[In, Out any](e *Env, name string, fn func(s Step, in In) (Out, error)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.handlers[name] = func(s Step, input []byte) ([]byte, error) {
+	own := strings.TrimPrefix(name, abi.HandlerPrefix)
+	e.handlers[name] = func(s Step, input []byte) (b []byte, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				panic(handlerError{fmt.Errorf("the handler panicked: %v", v)})
+			}
+		}()
 		var in In
 		if err := decode(input, &in); err != nil {
-			return nil, Fatal(err)
+			return nil, handlerError{Fatal(fmt.Errorf("input of handler %q: %w", own, err))}
 		}
 		out, err := fn(s, in)
+		if err == nil {
+			b, err = encodeResult("handler", own, out)
+		}
 		if err != nil {
 			return nil, handlerError{err}
 		}
-		return encodeResult("handler", name, out)
+		return b, nil
 	}
 }
 
-// handlerError is the error of a function that stands in for a handler.
+// handlerError is the error of a function that stands in for a handler, or what it panics with.
 type handlerError struct{ error }
 
 func (e handlerError) Unwrap() error { return e.error }
@@ -281,17 +290,21 @@ func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body
 // reported returns the report of an attempt's failure as a host has it.
 func reported(kind string, err error) report {
 	r := reportOf(err)
-	if h, ok := errors.AsType[handlerError](err); ok {
-		r.Message, r.Type = h.Error(), h.typeName()
-	}
-	switch kind {
-	case abi.KindTrap:
-		r.Type = "panic"
-	case abi.KindTimeout:
+	h, ofHandler := errors.AsType[handlerError](err)
+	switch {
+	case kind == abi.KindTimeout:
 		r.Type = ""
+	case ofHandler && kind == abi.KindTrap:
+		r.Message, r.Type = h.Error(), ""
+	case ofHandler:
+		r.Message, r.Type = h.Error(), h.typeName()
+	case kind == abi.KindTrap:
+		r.Type = "panic"
 	}
 	r = received(r)
-	r.Message = cmp.Or(r.Message, "the step failed without a message")
+	if !ofHandler {
+		r.Message = cmp.Or(r.Message, "the step failed without a message")
+	}
 	return r
 }
 
@@ -328,6 +341,9 @@ func try(ctx context.Context, timeout time.Duration, s Step, body func(Step) ([]
 	defer func() {
 		if v := recover(); v != nil {
 			b, kind, err = nil, abi.KindTrap, fmt.Errorf("panic: %v", v)
+			if h, ok := v.(handlerError); ok {
+				err = h
+			}
 		} else if errors.Is(context.Cause(ctx), over) { // whatever came of it is too late
 			b, kind, err = nil, abi.KindTimeout, over
 		}

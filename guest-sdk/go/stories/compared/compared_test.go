@@ -49,6 +49,7 @@ var cases = []struct {
 	{"a-wait-ends-before-others", nil},
 	{"waits-for-a-child-are-cancelled", []event{{at: time.Minute, do: cancels}}},
 	{"huge-errors", nil},
+	{"failures-of-handlers", nil},
 	{"napping-children", nil},
 	{"unanswered-update", unanswered()},
 	{"unanswered-update-when-failing", slices.Delete(unanswered(), 1, 2)},
@@ -176,6 +177,7 @@ func newHost(t *testing.T, wasm []byte, name string) *hosttest.Host {
 	if err := h.HandleRemote("slow"); err != nil {
 		t.Fatal(err)
 	}
+	host.HandleStep(h.Host, "fails", func(_ context.Context, how string) (any, error) { return fails(how, host.Fatal) })
 	if _, err := h.UploadAll(t.Context(), "", wasm, host.AllowStep("*")); err != nil {
 		t.Fatal(err)
 	}
@@ -258,6 +260,7 @@ func inEnvironment(t *testing.T, name string, events []event) (told []string) {
 		time.Sleep(time.Duration(seconds) * time.Second)
 		return 0, errors.New(tooSlow)
 	})
+	workflow.Handle(env, "host/fails", func(_ workflow.Step, how string) (any, error) { return fails(how, workflow.Fatal) })
 	began := time.Now()
 	ended := make(chan []string, 1)
 	go func() {

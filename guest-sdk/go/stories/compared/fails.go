@@ -18,6 +18,7 @@ func init() {
 	workflow.RegisterStep("fails-hugely", func(workflow.Step, int) (int, error) { return 0, hugeError{} })
 	workflow.Register("child-fails-hugely", func(context.Context, int) (int, error) { return 0, hugeError{} })
 	add("huge-errors", hugeErrors)
+	add("failures-of-handlers", handlersFail)
 }
 
 // hugeErrors has bodies, a step function and a child fail with messages that no report has room for: what else they say stays.
@@ -37,3 +38,34 @@ func hugeErrors(ctx context.Context, _ string) (told []string, _ error) {
 	_, err = workflow.Child[int](ctx, "child", "child-fails-hugely", 1)
 	return append(told, outcome(nil, err)), nil
 }
+
+// handlersFail calls handlers that panic, get another input than they read, return what is no JSON, or fail without a message.
+func handlersFail(ctx context.Context, _ string) (told []string, _ error) {
+	for _, how := range []string{"panic", "error", "empty", "wrapped", "fatal", "result"} {
+		_, err := workflow.Call[any](ctx, how, "host/fails", how, workflow.Attempts(2))
+		told = append(told, outcome(nil, err))
+	}
+	_, err := workflow.Call[any](ctx, "input", "host/fails", []int{1})
+	return append(told, outcome(nil, err)), nil
+}
+
+// fails is what host/fails does on a host and in the environment. fatal is how either marks an error that is not retried.
+func fails(how string, fatal func(error) error) (any, error) {
+	switch how {
+	case "panic":
+		panic("no")
+	case "empty":
+		return nil, errors.New("")
+	case "wrapped":
+		return nil, fmt.Errorf("no: %w", hugeError{})
+	case "fatal":
+		return nil, fatal(&notThere{})
+	case "result":
+		return make(chan int), nil
+	}
+	return nil, errors.New("no")
+}
+
+type notThere struct{}
+
+func (*notThere) Error() string { return "not there" }
