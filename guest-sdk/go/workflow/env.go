@@ -12,6 +12,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -251,8 +252,10 @@ func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", e.id, c.Iteration, c.Name))
 	step := Step{Name: c.Name, Attempts: o.Attempts, IdempotencyKey: fmt.Sprintf("%X", sum[:13])}
 	begun := time.Now()
+	var failed failures
 	for n := 1; ; n++ {
 		step.Attempt = n
+		began := time.Now()
 		b, kind, err := try(context.WithValue(ctx, bodyKey{}, true), abi.Duration(o.TimeoutMs), step, body)
 		if err := e.stopIfCut(ctx); err != nil {
 			return nil, err
@@ -264,11 +267,12 @@ func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body
 				e.tried(c, n)
 				return b, err
 			}
-			return e.outcome(c, nil, &StepError{Code: abi.TooLarge.String(), Name: c.Name, Kind: abi.KindError,
-				Message: unprefixed(err), Attempts: n})
+			return e.outcome(c, nil, failed.complete(&StepError{Code: abi.TooLarge.String(), Name: c.Name, Kind: abi.KindError,
+				Message: unprefixed(err), Attempts: n}))
 		}
 		r := reported(kind, err)
-		final := ctx.Err() != nil || o.Attempts > 0 && n >= o.Attempts || r.Retryable != nil && !*r.Retryable || o.AtMostOnce && kind != abi.KindError
+		final := ctx.Err() != nil || o.Attempts > 0 && n >= o.Attempts || r.Retryable != nil && !*r.Retryable ||
+			o.AtMostOnce && kind != abi.KindError
 		pause := abi.Duration(o.RetryDelayMs(n, 0))
 		if r.RetryAfterMs != nil {
 			pause = abi.Duration(*r.RetryAfterMs)
@@ -276,10 +280,14 @@ func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body
 		if over := time.Since(begun) + pause; o.MaxElapsedMs > 0 && (over < pause || over > abi.Duration(o.MaxElapsedMs)) {
 			final = true
 		}
-		if final {
-			return e.outcome(c, nil, withCause(ctx, &StepError{Code: abi.StepFailed.String(), Name: c.Name, Kind: kind, Type: r.Type,
-				Message: r.Message, Attempts: n}))
+		attempt := &StepError{Code: abi.StepFailed.String(), Name: c.Name, Kind: kind, Type: r.Type, Message: r.Message, Attempts: n}
+		if r.Stack != "" {
+			attempt.Details = asDecoded(map[string]string{"stack": r.Stack})
 		}
+		if final {
+			return e.outcome(c, nil, withCause(ctx, failed.complete(attempt)))
+		}
+		failed.add(began, attempt)
 		step.LastError = r.Message
 		if err := e.pause(ctx, pause); err != nil {
 			return e.outcome(c, nil, err)
@@ -290,6 +298,9 @@ func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body
 // reported returns the report of an attempt's failure as a host has it.
 func reported(kind string, err error) report {
 	r := reportOf(err)
+	if p, ok := errors.AsType[panicError](err); ok {
+		r = panicReport(p.v, p.stack)
+	}
 	h, ofHandler := errors.AsType[handlerError](err)
 	switch {
 	case kind == abi.KindTimeout:
@@ -298,8 +309,6 @@ func reported(kind string, err error) report {
 		r.Message, r.Type = h.Error(), ""
 	case ofHandler:
 		r.Message, r.Type = h.Error(), h.typeName()
-	case kind == abi.KindTrap:
-		r.Type = "panic"
 	}
 	r = received(r)
 	if !ofHandler {
@@ -331,6 +340,22 @@ func unprefixed(err error) string {
 	return err.Error()
 }
 
+// panicError is what a body, or the workflow of a child, panics with.
+type panicError struct {
+	v     any
+	stack []byte
+}
+
+func (p panicError) Error() string { return fmt.Sprintf("panic: %v", p.v) }
+
+// Unwrap returns what a handler panics with, nil for others.
+func (p panicError) Unwrap() error {
+	if h, ok := p.v.(handlerError); ok {
+		return h
+	}
+	return nil
+}
+
 // try makes one attempt, and returns the kind of its failure.
 func try(ctx context.Context, timeout time.Duration, s Step, body func(Step) ([]byte, error)) (b []byte, kind string, err error) {
 	over := fmt.Errorf("the attempt ran over the step's timeout of %v", timeout)
@@ -340,10 +365,7 @@ func try(ctx context.Context, timeout time.Duration, s Step, body func(Step) ([]
 	defer labelled(unsafe.Pointer(&bodyLabel))()
 	defer func() {
 		if v := recover(); v != nil {
-			b, kind, err = nil, abi.KindTrap, fmt.Errorf("panic: %v", v)
-			if h, ok := v.(handlerError); ok {
-				err = h
-			}
+			b, kind, err = nil, abi.KindTrap, panicError{v, debug.Stack()}
 		} else if errors.Is(context.Cause(ctx), over) { // whatever came of it is too late
 			b, kind, err = nil, abi.KindTimeout, over
 		}

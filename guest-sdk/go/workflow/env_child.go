@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -182,7 +183,7 @@ func childStart(ctx context.Context, name, workflow string, input []byte, opts s
 			Message: fmt.Sprintf("child %q was not started: run %q: run exists", name, o.ID)})
 	case fn == nil:
 		none := fmt.Sprintf("workflow %q: not found in this test: register it, or stand in for it by HandleChild", workflow)
-		k.resolve(e, nil, k.failure("failed", none, ""))
+		k.resolve(e, nil, k.failure("failed", report{Message: none}))
 	default:
 		go k.run(e, fn, input, o.TimeoutMs)
 	}
@@ -223,21 +224,21 @@ func (k *envChild) run(e *Env, fn workflowFunc, input []byte, timeoutMs int64) {
 		k.resolve(e, b, nil)
 		return
 	}
-	r, status := received(reportOf(err)), "failed"
+	r, status := reportOf(err), "failed"
+	if p, ok := errors.AsType[panicError](err); ok {
+		r = panicReport(p.v, p.stack)
+	}
 	k.env.mu.Lock()
 	switch cut := k.env.cut.by; {
 	case errors.Is(cut, errTerminated), errors.Is(cut, ErrCancelled):
 		status, r = cut.Error(), report{}
-	case errors.Is(cut, errDeadline), errors.Is(err, errPanic):
-		r.Type = ""
-		if cut == nil {
-			r.Type = "panic"
-		}
+	case errors.Is(cut, errDeadline):
+		r = report{Code: abi.Timeout.String(), Kind: abi.KindTimeout, Message: r.Message}
 	case k.env.cancelled:
-		status = ErrCancelled.Error()
+		status, r = ErrCancelled.Error(), report{} // a host tells the errors of failed runs only
 	}
 	k.env.mu.Unlock()
-	k.resolve(e, nil, k.failure(status, r.Message, r.Type))
+	k.resolve(e, nil, k.failure(status, received(r)))
 }
 
 // playOrEnd is play until the child is ended where it is. Its function may wait without a call of the workflow, as in
@@ -268,20 +269,24 @@ func (k *envChild) playOrEnd(fn workflowFunc, input []byte) ([]byte, error) {
 func (k *envChild) play(fn workflowFunc, input []byte) (b []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("%w: %v", errPanic, v)
+			err = panicError{v, debug.Stack()}
 			k.env.end(false, err, func() {})
 		}
 	}()
 	return iterate(context.WithValue(k.env.base, envKey{}, k.env), fn, input)
 }
 
-// failure is the error with which a child's wait ends.
-func (k *envChild) failure(status, message, typ string) *StepError {
+// failure is the error with which a child's wait ends. r is what the child reports.
+func (k *envChild) failure(status string, r report) *StepError {
 	text := fmt.Sprintf("child %q (run %s) %s", k.call.Name, k.env.id, status)
-	if message != "" {
-		text += ": " + message
+	if r.Message != "" {
+		text += ": " + r.Message
 	}
-	return &StepError{Code: abi.ChildFailed.String(), Name: k.call.Name, Kind: status, Type: typ, Message: text}
+	failed := &StepError{Code: abi.ChildFailed.String(), Name: k.call.Name, Kind: status, Type: r.Type, Message: text}
+	if r != (report{}) {
+		failed.Details = asDecoded(r)
+	}
+	return failed
 }
 
 func (k *envChild) resolve(e *Env, b []byte, err error) {
@@ -295,9 +300,6 @@ var errTerminated = errors.New("terminated")
 
 // errDeadline is why a run was cut whose time was over.
 var errDeadline = errors.New("the run did not end within the time that its start gave it")
-
-// errPanic is the error of a child whose workflow has panicked.
-var errPanic = errors.New("panic")
 
 // errTestOver is why runs are cut that live when the one under test has ended.
 var errTestOver = errors.New("the test is over")

@@ -362,7 +362,8 @@ func hookStart(ctx context.Context, name, token, opts string) ([]byte, error) {
 		token = fmt.Sprintf("token-%d.%s", e.run.hooks, e.id)
 	}
 	if holder := e.runs.claim(token, e); holder != nil {
-		err = &StepError{Code: abi.Conflict.String(), Message: fmt.Sprintf("token %q is held by run %q", token, holder.id)}
+		err = &StepError{Code: abi.Conflict.String(), Message: fmt.Sprintf("token %q is held by run %q", token, holder.id),
+			Details: map[string]any{"holder": holder.id}}
 	}
 	if err == nil {
 		e.run.tokens[token] = name

@@ -50,6 +50,7 @@ var cases = []struct {
 	{"waits-for-a-child-are-cancelled", []event{{at: time.Minute, do: cancels}}},
 	{"huge-errors", nil},
 	{"failures-of-handlers", nil},
+	{"details-of-failures", nil},
 	{"napping-children", nil},
 	{"unanswered-update", unanswered()},
 	{"unanswered-update-when-failing", slices.Delete(unanswered(), 1, 2)},
@@ -255,6 +256,7 @@ func (e envCaller) cancel() error {
 func inEnvironment(t *testing.T, name string, events []event) (told []string) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines take turns in one order, as on a host
+	time.Sleep(time.Until(hosttest.Epoch))
 	env := workflow.NewEnv()
 	workflow.Handle(env, "host/slow", func(_ workflow.Step, seconds int) (int, error) {
 		time.Sleep(time.Duration(seconds) * time.Second)

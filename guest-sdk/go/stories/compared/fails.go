@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
@@ -19,6 +20,8 @@ func init() {
 	workflow.Register("child-fails-hugely", func(context.Context, int) (int, error) { return 0, hugeError{} })
 	add("huge-errors", hugeErrors)
 	add("failures-of-handlers", handlersFail)
+	add("details-of-failures", detailed)
+	workflow.Register("child-fails", childFails)
 }
 
 // hugeErrors has bodies, a step function and a child fail with messages that no report has room for: what else they say stays.
@@ -69,3 +72,56 @@ func fails(how string, fatal func(error) error) (any, error) {
 type notThere struct{}
 
 func (*notThere) Error() string { return "not there" }
+
+// childFails ends as its input says.
+func childFails(ctx context.Context, how string) (any, error) {
+	switch how {
+	case "panic":
+		panic("no")
+	case "step":
+		return workflow.Do(ctx, "step", func(workflow.Step) (int, error) { return 0, &notThere{} }, workflow.Attempts(1))
+	case "time-out":
+		_, err := workflow.ReceiveTimeout[int](ctx, "signal", time.Second)
+		return nil, fmt.Errorf("no signal: %w", err)
+	case "fatal":
+		return nil, workflow.Fatal(&notThere{})
+	case "result":
+		return strings.Repeat("x", 2<<20), nil
+	case "hook":
+		_, err := workflow.Hook(ctx, "hook", "token-of-parent")
+		return nil, err
+	case "child":
+		return workflow.Child[any](ctx, "child", "child-fails", "step")
+	case "told":
+		if err := workflow.SetCancelPolicy(ctx, workflow.CooperativeCancel); err != nil {
+			return nil, err
+		}
+	}
+	return nil, workflow.Sleep(ctx, "sleep", time.Hour)
+}
+
+// detailed tells the details of errors: the attempts of steps, what children said, who holds a token.
+func detailed(ctx context.Context, _ string) (told []string, _ error) {
+	for i, body := range []func(s workflow.Step) (any, error){
+		func(workflow.Step) (any, error) { return nil, &notThere{} },
+		func(s workflow.Step) (any, error) { panic(s.Attempt) },
+		func(s workflow.Step) (any, error) {
+			if s.Attempt < 3 {
+				return nil, workflow.RetryAfter(errors.New("later"), time.Minute)
+			}
+			return strings.Repeat("x", 2<<20), nil
+		},
+		func(s workflow.Step) (any, error) { return nil, hugeError{} },
+	} {
+		_, err := workflow.Do(ctx, fmt.Sprint("body ", i), body, workflow.Attempts(20), workflow.MaxElapsed(time.Hour))
+		told = append(told, outcome(nil, err))
+	}
+	if _, err := workflow.Hook(ctx, "hook", "token-of-parent"); err != nil {
+		return nil, err
+	}
+	for _, how := range []string{"panic", "step", "time-out", "fatal", "result", "hook", "child", "sleep", "told"} {
+		_, err := workflow.Child[any](ctx, how, "child-fails", how, workflow.ChildTimeout(time.Minute))
+		told = append(told, outcome(nil, err))
+	}
+	return told, nil
+}

@@ -26,6 +26,9 @@ func add(name string, fn workflowFunc, opts ...workflow.RegisterOption) {
 	workflow.Register(name, fn, opts...)
 }
 
+// stacks are what differs in every build.
+var stacks = regexp.MustCompile(`"stack":"(\\.|[^"\\])*"`)
+
 // runIDs are those that a host gives to children, which differ from those of the environment.
 var runIDs = regexp.MustCompile(`\(run [^)]*\)`)
 
@@ -38,9 +41,14 @@ func outcome(v any, err error) string {
 	if !ok {
 		return fmt.Sprintf("%T %s", err, shortened(err.Error()))
 	}
-	message := runIDs.ReplaceAllString(step.Error(), "(run …)")
-	return fmt.Sprintf("%s %s %s %s %d %s cause %v", step.Code, step.Kind, step.Type, step.Name, step.Attempts, shortened(message),
-		step.Cause)
+	b, err := json.Marshal(step.Details)
+	if err != nil {
+		return err.Error()
+	}
+	details := stacks.ReplaceAllString(string(b), `"stack":"…"`)
+	text := runIDs.ReplaceAllString(step.Error(), "(run …)")
+	return fmt.Sprintf("%s %s %s %s %d %s cause %v details %s", step.Code, step.Kind, step.Type, step.Name, step.Attempts,
+		shortened(text), step.Cause, shortened(runIDs.ReplaceAllString(details, "(run …)")))
 }
 
 func shown(v any) string {
