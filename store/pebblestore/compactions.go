@@ -13,7 +13,8 @@ import (
 //
 // Lock order: grants, Pebble's lock, mu.
 type compactions struct {
-	db pebble.DBForCompaction
+	db      pebble.DBForCompaction
+	atATime func() (lower, upper int) // limits that hold from now on
 
 	grants sync.Mutex // held while compactions are granted
 	more   sync.WaitGroup
@@ -53,7 +54,7 @@ func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 func (c *compactions) UpdateGetAllowedWithoutPermission() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.looks || c.running == 0 || c.running >= c.db.GetAllowedWithoutPermission() {
+	if c.closed || c.looks || c.running == 0 || c.running >= c.allowed() {
 		return
 	}
 	c.looks = true
@@ -65,11 +66,17 @@ func (c *compactions) UpdateGetAllowedWithoutPermission() {
 	})
 }
 
+// allowed returns how many compactions may run. The database keeps the number that it was allowed when its tables changed last.
+func (c *compactions) allowed() int {
+	_, most := c.atATime()
+	return min(c.db.GetAllowedWithoutPermission(), most)
+}
+
 // take reserves a slot for a compaction, if one is free.
 func (c *compactions) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.running >= c.db.GetAllowedWithoutPermission() {
+	if c.closed || c.running >= c.allowed() {
 		return false
 	}
 	c.running++

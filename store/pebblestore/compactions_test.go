@@ -79,10 +79,13 @@ func (d *compacting) want() {
 	}
 }
 
+// upTo returns the limits of a store that allows so many compactions at a time.
+func upTo(most int) func() (int, int) { return func() (int, int) { return 1, most } }
+
 // TestCompactions has a database want compactions while others end: each is made, and never more at a time than are allowed.
 func TestCompactions(t *testing.T) {
 	for _, allowed := range []int64{1, 3} {
-		c := &compactions{}
+		c := &compactions{atATime: upTo(3)}
 		d := &compacting{c: c}
 		d.allowed.Store(allowed)
 		c.Register(1, d)
@@ -109,7 +112,7 @@ func TestCompactions(t *testing.T) {
 // TestCompactionsBesideALongOne allows a second compaction while the first one runs: it begins beside it, and not at its end.
 func TestCompactionsBesideALongOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &compactions{}
+		c := &compactions{atATime: upTo(3)}
 		d := &compacting{c: c, goesOn: make(chan struct{})}
 		c.Register(1, d)
 		d.allowed.Store(1)
@@ -133,6 +136,26 @@ func TestCompactionsBesideALongOne(t *testing.T) {
 		d.ended.Wait()
 		c.Unregister()
 		if d.most != 2 || c.running != 0 {
+			t.Errorf("%d at a time, %d running in the end", d.most, c.running)
+		}
+	})
+}
+
+// TestCompactionsWhileReclaiming lowers the limit while the database remembers a higher one: no second compaction begins.
+func TestCompactionsWhileReclaiming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &compactions{atATime: upTo(1)}
+		d := &compacting{c: c, goesOn: make(chan struct{})}
+		d.allowed.Store(2)
+		c.Register(1, d)
+		d.want()
+		d.want()
+		c.UpdateGetAllowedWithoutPermission()
+		synctest.Wait()
+		close(d.goesOn)
+		d.ended.Wait()
+		c.Unregister()
+		if d.most != 1 || c.running != 0 {
 			t.Errorf("%d at a time, %d running in the end", d.most, c.running)
 		}
 	})

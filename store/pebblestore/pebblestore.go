@@ -85,7 +85,7 @@ type Store struct {
 	ranges    atomic.Int64 // range deletions since flushRanges last started a flush
 	deletions atomic.Int64 // runs deleted since Reclaim last flushed
 	reclaimed atomic.Bool  // the last Reclaim left nothing to do
-	reclaims  atomic.Bool  // a compaction of Reclaim is running
+	reclaims  atomic.Int32 // calls of Reclaim in progress
 	flushes   atomic.Int32 // in progress
 	sorted    atomic.Bool  // unsorted is up to date, or about to be
 	unsorted  atomic.Int32 // layers of tables
@@ -297,7 +297,7 @@ func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble
 		options.Levels[i].FilterPolicy = newFilter()
 		options.Levels[i].BlockSizeThreshold = largeBlockAlone
 	}
-	options.Experimental.CompactionScheduler = &compactions{}
+	options.Experimental.CompactionScheduler = &compactions{atATime: s.compactionsAtATime}
 	return options
 }
 

@@ -38,6 +38,8 @@ func (s *Store) Reclaim(ctx context.Context) error {
 		return err
 	}
 	defer end()
+	s.reclaims.Add(1)
+	defer s.reclaims.Add(-1)
 	if n := s.deletions.Swap(0); n > 0 || !s.reclaimed.Load() {
 		s.reclaimed.Store(false)
 		if err := s.flushDeletions(ctx, n); err != nil {
@@ -119,11 +121,7 @@ func (s *Store) compactDeletions(ctx context.Context) error {
 		}
 		key := worst.Smallest.UserKey
 		done := make(chan error, 1)
-		s.reclaims.Store(true)
-		go func() {
-			defer s.reclaims.Store(false)
-			done <- s.db.Compact(ctx, key, append(bytes.Clone(key), 0), false)
-		}()
+		go func() { done <- s.db.Compact(ctx, key, append(bytes.Clone(key), 0), false) }()
 		select {
 		case err := <-done:
 			if err != nil {
@@ -136,9 +134,9 @@ func (s *Store) compactDeletions(ctx context.Context) error {
 }
 
 // compactionsAtATime returns the limits on concurrent compactions: one, and a second one if there is a backlog. While
-// Reclaim compacts, only one may run: each needs space on a disk that has little.
+// Reclaim runs, only one may run: each needs space on a disk that has little.
 func (s *Store) compactionsAtATime() (lower, upper int) {
-	if s.reclaims.Load() {
+	if s.reclaims.Load() > 0 {
 		return 1, 1
 	}
 	return 1, 2

@@ -19,10 +19,14 @@ import (
 // smallDisk is a file system with so many bytes left, as it says.
 type smallDisk struct {
 	vfs.FS
-	free *atomic.Uint64
+	free  *atomic.Uint64
+	asked func() // called when somebody wants to know
 }
 
 func (d smallDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	if d.asked != nil {
+		d.asked()
+	}
 	return vfs.DiskUsage{AvailBytes: d.free.Load(), TotalBytes: 1 << 40}, nil
 }
 
@@ -32,7 +36,16 @@ func TestReclaim(t *testing.T) {
 	const runs, size = 96, 1 << 19
 	free := &atomic.Uint64{}
 	free.Store(1 << 30)
-	s, err := Open("db", Options{FS: smallDisk{vfs.NewMem(), free}})
+	var reclaiming atomic.Pointer[Store]
+	var asked, second atomic.Int64 // how often Reclaim looked at the disk, and how often a second compaction was allowed
+	s, err := Open("db", Options{FS: smallDisk{vfs.NewMem(), free, func() {
+		if s := reclaiming.Load(); s != nil {
+			asked.Add(1)
+			if _, most := s.compactionsAtATime(); most > 1 {
+				second.Add(1)
+			}
+		}
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +102,7 @@ func TestReclaim(t *testing.T) {
 	if now := bytesOf(); now != full {
 		t.Fatalf("the tables have %d bytes, before the deletions they had %d", now, full)
 	}
+	reclaiming.Store(s)
 	free.Store(flushRoom - 1)
 	if err := s.Reclaim(t.Context()); err == nil || !strings.Contains(err.Error(), "must be free") {
 		t.Fatalf("without room: %v", err)
@@ -96,6 +110,11 @@ func TestReclaim(t *testing.T) {
 	free.Store(1 << 30)
 	if err := s.Reclaim(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	reclaiming.Store(nil)
+	if _, most := s.compactionsAtATime(); asked.Load() < 3 || second.Load() > 0 || most != 2 {
+		t.Errorf("Reclaim looked at the disk %d times, a second compaction was allowed %d times; %d are allowed behind it",
+			asked.Load(), second.Load(), most)
 	}
 	if now := bytesOf(); now > full/4 {
 		t.Errorf("of %d bytes %d are left, and %d of %d runs", full, now, len(kept), runs)
