@@ -218,7 +218,26 @@ func doCall(ctx context.Context, name, handler string, input []byte, opts string
 	if err != nil {
 		return nil, err
 	}
-	return e.attempts(ctx, c, &o, func(s Step) ([]byte, error) { return fn(s, input) })
+	return e.attempts(ctx, c, &o, func(s Step) ([]byte, error) {
+		s.Context = elsewhere{s.Context}
+		return fn(s, input)
+	})
+}
+
+// elsewhere is the context of a step that is not performed in the instance of the workflow: it ends with that of the
+// workflow's call, but does not have its deadline.
+type elsewhere struct{ context.Context } //nolint:containedctx // it is one
+
+// elsewhereKey is the key of a value that only such contexts have.
+type elsewhereKey struct{}
+
+func (elsewhere) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+func (c elsewhere) Value(key any) any {
+	if key == (elsewhereKey{}) {
+		return true
+	}
+	return c.Context.Value(key)
 }
 
 // handler returns what performs the steps of a name. The caller holds the lock.
@@ -359,8 +378,9 @@ func (p panicError) Unwrap() error {
 // try makes one attempt, and returns the kind of its failure.
 func try(ctx context.Context, timeout time.Duration, s Step, body func(Step) ([]byte, error)) (b []byte, kind string, err error) {
 	over := fmt.Errorf("the attempt ran over the step's timeout of %v", timeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, over)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer time.AfterFunc(timeout, func() { cancel(over) }).Stop() // on a host the context has no deadline for it
 	s.Context = ctx
 	defer labelled(unsafe.Pointer(&bodyLabel))()
 	defer func() {
@@ -443,7 +463,7 @@ func readInfo(ctx context.Context) infoJSON {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var attributes map[string]string // none are nil
-	if len(e.run.attributes) > 0 {
+	if len(e.run.attributes) > 0 && ctx.Value(elsewhereKey{}) == nil {
 		attributes = maps.Clone(e.run.attributes)
 	}
 	return infoJSON{RunID: e.id, Workflow: e.workflow, Version: 1, StartedAt: e.began.UnixMilli(), Iteration: e.iteration,

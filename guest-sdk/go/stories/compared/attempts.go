@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
@@ -11,6 +12,33 @@ func init() {
 	add("context-ends-in-an-attempt", func(ctx context.Context, _ string) ([]string, error) { return slowWithin(ctx, 10) })
 	add("context-ends-between-attempts", func(ctx context.Context, _ string) ([]string, error) { return slowWithin(ctx, 4) })
 	add("cancel-in-an-attempt", slowCancelled)
+	add("what-steps-know", stepsKnow)
+	workflow.RegisterStep("knows", func(s workflow.Step, _ int) ([]string, error) { return known(s), nil })
+}
+
+// known is what a body or step function knows of its run, and of the call.
+func known(s workflow.Step) []string {
+	i := workflow.Info(s)
+	at, dated := s.Deadline()
+	return []string{i.Workflow, outcome(i.Attributes, nil), outcome(i.Memo, nil), outcome(i.Iteration, nil), s.Name,
+		outcome([]int{s.Attempt, s.Attempts}, nil), outcome(dated, nil), at.UTC().String()}
+}
+
+// stepsKnow has steps tell what they know, without and with a deadline.
+func stepsKnow(ctx context.Context, _ string) (told []string, _ error) {
+	if err := workflow.SetAttribute(ctx, "key", "value"); err != nil {
+		return nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	for i, of := range []context.Context{ctx, within} {
+		name := fmt.Sprint(i)
+		list, err := workflow.Do(of, "body "+name, func(s workflow.Step) ([]string, error) { return known(s), nil })
+		told = append(told, outcome(list, err))
+		list, err = workflow.Call[[]string](of, "step "+name, "knows", 1)
+		told = append(told, outcome(list, err))
+	}
+	return told, nil
 }
 
 // slowWithin calls a handler that takes so many seconds, with a context that ends after 5 s.

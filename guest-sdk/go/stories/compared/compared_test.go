@@ -51,6 +51,7 @@ var cases = []struct {
 	{"huge-errors", nil},
 	{"failures-of-handlers", nil},
 	{"details-of-failures", nil},
+	{"what-steps-know", nil},
 	{"napping-children", nil},
 	{"unanswered-update", unanswered()},
 	{"unanswered-update-when-failing", slices.Delete(unanswered(), 1, 2)},
