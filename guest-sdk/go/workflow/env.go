@@ -123,14 +123,16 @@ func (e *Env) Logs() []string {
 // run; what Calls, Logs, Sent and Output return is of all of them.
 func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) (Out, error), in In) (out Out, err error) {
 	input, err := encode(in)
+	if err == nil && len(input) > abi.MaxPayloadBytes {
+		err = refusal(abi.Errorf(abi.TooLarge, "the input has %d bytes, the limit is %d", len(input), abi.MaxPayloadBytes))
+	}
 	if err != nil {
 		return out, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer e.runs.cut() // nothing of the test continues: no child, either
 	defer cancel()
-	e.begun(ctx)
-	e.workflow = nameOf(fn)
+	e.begun(ctx, nameOf(fn))
 	b, err := iterate(context.WithValue(ctx, envKey{}, e), erase(fn), input)
 	err = e.orLost(err)
 	if err != nil {
@@ -141,7 +143,7 @@ func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) 
 
 // begun has the environment take signals. It may have run another workflow before: that run has ended, and the next one has
 // none of its names, signals, attributes, markers and children.
-func (e *Env) begun(ctx context.Context) {
+func (e *Env) begun(ctx context.Context, workflow string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.over {
@@ -152,7 +154,7 @@ func (e *Env) begun(ctx context.Context) {
 		e.run.signals, e.run.attributes = map[string][]envSignal{}, map[string]string{}
 		e.runs.forget(e)
 	}
-	e.base = ctx
+	e.base, e.workflow = ctx, workflow
 }
 
 type (

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
@@ -197,4 +198,15 @@ func TestEnvNextIteration(t *testing.T) {
 		}
 		synctest.Wait()
 	})
+}
+
+// TestLargeInput runs a workflow with inputs of the largest size and beyond.
+func TestLargeInput(t *testing.T) {
+	for n, want := range map[int]error{abi.MaxPayloadBytes: nil, abi.MaxPayloadBytes + 1: workflow.ErrTooLarge} {
+		length := func(_ context.Context, in workflow.Bytes) (int, error) { return len(in), nil }
+		got, err := workflow.Run(t.Context(), workflow.NewEnv(), length, make(workflow.Bytes, n))
+		if !errors.Is(err, want) || err == nil && got != n {
+			t.Errorf("%d bytes: %d %v", n, got, err)
+		}
+	}
 }

@@ -211,7 +211,11 @@ func (e *Env) Ask(name string, input, out any) error {
 	}
 	e.mu.Lock()
 	fn := e.run.queries[name]
+	err = e.listedLocked("query", name, registered.queries[e.workflow])
 	e.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	if fn == nil {
 		return fmt.Errorf("the workflow does not offer query %s", name)
 	}

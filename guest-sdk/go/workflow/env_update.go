@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
@@ -43,7 +44,13 @@ func (e *Env) Update(ctx context.Context, name string, input, out any) error {
 	}
 	e.mu.Lock()
 	set := e.run.updates.set
+	if s := registered.schemas[e.workflow]; s != nil {
+		err = e.listedLocked("update", name, s.updates)
+	}
 	e.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUpdateRefused, err)
+	}
 	if err := checkPayload("the input of update", name, b); err != nil {
 		return err
 	}
@@ -172,4 +179,13 @@ func (u *envUpdates) over(how string, kept map[string][]envSignal) {
 		}
 		delete(kept, name)
 	}
+}
+
+// listedLocked returns an error if the workflow lists its queries or updates without this one. A workflow that the test
+// stands in for lists none.
+func (e *Env) listedLocked(what, name string, list []string) error {
+	if len(list) == 0 || slices.Contains(list, name) || e.workflows[e.workflow] != nil {
+		return nil
+	}
+	return fmt.Errorf("workflow %q has no such %s, it has %q", e.workflow, what, list)
 }

@@ -52,6 +52,8 @@ var cases = []struct {
 	{"failures-of-handlers", nil},
 	{"details-of-failures", nil},
 	{"what-steps-know", nil},
+	{"takes-more-than-it-lists", []event{{at: time.Second, do: asks("listed", 1)}, {at: time.Second, do: asks("unlisted", 1)},
+		{at: time.Second, do: updates("listed", 1)}, {at: time.Second, do: updates("unlisted", 1)}}},
 	{"napping-children", nil},
 	{"unanswered-update", unanswered()},
 	{"unanswered-update-when-failing", slices.Delete(unanswered(), 1, 2)},
@@ -73,6 +75,13 @@ func signalsEachHour() (events []event) {
 
 func signals(name string, v any) func(c caller) string {
 	return func(c caller) string { return code(c.signal(name, v)) }
+}
+
+func asks(name string, in any) func(c caller) string {
+	return func(c caller) string {
+		b, err := c.query(name, in)
+		return string(b) + " " + code(err)
+	}
 }
 
 func updates(name string, in any) func(c caller) string {
@@ -121,6 +130,8 @@ func code(err error) string {
 		return "OK"
 	case errors.Is(err, host.ErrBusy), errors.As(err, &a) && a.Code == abi.Limit:
 		return "LIMIT"
+	case strings.Contains(err.Error(), "has no such "):
+		return "NOT LISTED"
 	}
 	return err.Error()
 }

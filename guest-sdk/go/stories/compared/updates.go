@@ -9,6 +9,7 @@ import (
 )
 
 func init() {
+	add("takes-more-than-it-lists", takesMore, workflow.Queries("listed"), workflow.Updates("listed"))
 	add("unanswered-update", func(ctx context.Context, _ string) ([]string, error) {
 		slowUpdates(ctx)
 		return nil, workflow.Sleep(ctx, "sleep", 2*time.Hour)
@@ -24,6 +25,15 @@ func init() {
 		slowUpdates(ctx)
 		return nil, workflow.Sleep(ctx, "sleep", 2*time.Hour)
 	})
+}
+
+// takesMore takes more queries and updates than it lists.
+func takesMore(ctx context.Context, _ string) ([]string, error) {
+	for _, name := range []string{"listed", "unlisted"} {
+		workflow.Query(ctx, name, func(in int) (int, error) { return in + 1, nil })
+		workflow.OnUpdate(ctx, name, func(_ context.Context, in int) (int, error) { return in + 2, nil })
+	}
+	return nil, workflow.Sleep(ctx, "sleep", time.Hour)
 }
 
 // slowUpdates takes updates that are not answered within an hour, whatever happens.
