@@ -36,9 +36,10 @@ func Program(seed uint64) Story {
 
 // drawing draws a program.
 type drawing struct {
-	state uint64
-	run   string
-	n     int64 // of names and lengths
+	state  uint64
+	run    string
+	n      int64 // of names and lengths
+	within bool  // what is drawn is part of a within
 }
 
 type object = map[string]any
@@ -66,6 +67,9 @@ func (d *drawing) name(kind string) string {
 
 // program returns the input of a run: the calls that it makes.
 func (d *drawing) program(depth int) json.RawMessage {
+	around := d.within // of a run that starts this one
+	d.within = false
+	defer func() { d.within = around }()
 	var calls []object
 	if d.below(3) == 0 {
 		calls = append(calls, object{"call": "cancel_policy", "newest": 1})
@@ -104,12 +108,16 @@ func (d *drawing) call(depth int) object {
 	switch n := d.below(20); {
 	case n < 2 && depth < 2:
 		branches := [][]object{d.sequence(depth+1, d.alone), d.sequence(depth+1, d.alone)}
-		if d.below(8) == 0 {
-			branches[1] = append(branches[1], d.sleeps(), d.continues(depth)) // at an instant at which nothing else happens
+		if d.below(8) == 0 && !d.within { // at an instant at which nothing else happens: the branches of a within all end at one
+			branches[1] = append(branches[1], d.sleeps(), d.continues(depth))
 		}
 		return object{"call": "together", "branches": branches}
 	case n < 4 && depth < 2:
-		return object{"call": "within", "ms": d.ms(), "calls": d.sequence(depth+1, d.call)}
+		around := d.within
+		d.within = true
+		calls := d.sequence(depth+1, d.call)
+		d.within = around
+		return object{"call": "within", "ms": d.ms(), "calls": calls}
 	case n < 6:
 		return object{"call": "race", "calls": []object{d.sleeps(), d.waits(depth)}}
 	case n < 12:
