@@ -175,7 +175,7 @@ export class Run {
       this.#answers.delete(handle);
       this.#keep(h.signal);
     }
-    const lost = JSON.stringify({ message: `the run ${how} before it had answered the update` });
+    const lost = JSON.stringify({ code: "CONFLICT", message: `the run ${how} before it had answered the update` });
     for (const answer of this.#answers.values()) answer(1, lost);
     this.#answers.clear();
     if (this.over) for (const s of this.#signals) s.answer?.(1, lost);
