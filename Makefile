@@ -111,7 +111,7 @@ conform: ## send N requests (100000) that the API's description allows, from SEE
 	$(GO) test ./host/httpapi -run 'TestConform$$' -count=1 -timeout 2h -v -conform.n=$(or $(N),100000) -conform.seed=$(or $(SEED),1)
 
 real: ## sleep 10,000 times by the machine's clock, and watch 10,000 sleepers use nothing
-	$(GO) test -tags real ./host -run 'TestS02|TestTenThousandSleepersIdle' -count=1 -v
+	$(GO) test -tags real ./host -run 'TestTenThousandSleep' -count=1 -v
 
 ##@ Crashes, faults and hostile input
 

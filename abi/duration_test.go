@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestS03_DurationText(t *testing.T) {
+func TestDurationText(t *testing.T) {
 	for text, want := range map[string]int64{
 		"500ms": 500, "30s": 30_000, "5m": 300_000, "1h": 3_600_000, "24h": 86_400_000, "7d": 604_800_000,
 		"1w": 604_800_000, "1.5h": 5_400_000, "1h30m": 5_400_000, "PT5M": 300_000, "P1DT12H": 129_600_000,
@@ -35,7 +35,7 @@ func TestS03_DurationText(t *testing.T) {
 	}
 }
 
-func TestS04_InvalidDurationText(t *testing.T) {
+func TestInvalidDurationText(t *testing.T) {
 	for _, text := range []string{
 		"", "5", "5x", "abc", "-1s", "ms", "s5", "1mo", "5y", "5 seconds",
 		// more of the same kind

@@ -170,7 +170,7 @@ func drawStepOptions(t *rapid.T) StepOptions {
 	}
 }
 
-func TestS43_RetryDelays(t *testing.T) {
+func TestRetryDelays(t *testing.T) {
 	for _, c := range []struct {
 		options string
 		unit    float64

@@ -23,7 +23,7 @@ type childPlan struct {
 	ID      string
 }
 
-func TestS81_Children(t *testing.T) {
+func TestChildren(t *testing.T) {
 	p := newPrims(t)
 	ok := p.begin("parent", childPlan{Child: "child", Sleep: 60, OnEnd: "cancel"}, host.WithRunID("p1"))
 	p.Crash()
@@ -51,8 +51,8 @@ func TestS81_Children(t *testing.T) {
 	}
 }
 
-// TestS81_CancelCascade ends a parent in different ways while its child sleeps.
-func TestS81_CancelCascade(t *testing.T) {
+// TestCancelCascade ends a parent in different ways while its child sleeps.
+func TestCancelCascade(t *testing.T) {
 	for onEnd, status := range map[string]host.Status{"cancel": host.Cancelled, "terminate": host.Terminated, "abandon": host.Sleeping} {
 		for name, end := range map[string]func(*prims, string){
 			"cancelled":  func(p *prims, id string) { _, _ = p.Cancel(ctx, id) },
@@ -137,7 +137,7 @@ func shrinking() []byte {
 	return m.I32(1).Export(abi.ExportRun).Bytes()
 }
 
-func TestS82_TenThousandIterations(t *testing.T) {
+func TestTenThousandIterations(t *testing.T) {
 	p := newPrims(t)
 	n := 10_000
 	if testing.Short() {
@@ -189,7 +189,7 @@ func TestFullJournal(t *testing.T) {
 	}
 }
 
-func TestS82_ContinueAsNew(t *testing.T) {
+func TestContinueAsNew(t *testing.T) {
 	p := newPrims(t)
 	n := 40
 	if testing.Short() {

@@ -19,7 +19,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-func TestS32_KilledInABody(t *testing.T) {
+func TestKilledInABody(t *testing.T) {
 	entered, leave := make(chan struct{}, 9), make(chan struct{})
 	var mu sync.Mutex
 	var attempts []host.Step
@@ -70,7 +70,7 @@ func TestAtMostOnceAfterCrash(t *testing.T) {
 	}
 }
 
-func TestS49_Timeouts(t *testing.T) {
+func TestStepTimeouts(t *testing.T) {
 	l := newLab(t)
 	for kind, expect := range map[string]string{
 		"spin":  "timeout 2 the attempt ran over the step's timeout of 300ms",
@@ -82,7 +82,7 @@ func TestS49_Timeouts(t *testing.T) {
 	}
 }
 
-func TestS49_HandlerThatIgnoresItsContext(t *testing.T) {
+func TestHandlerThatIgnoresItsContext(t *testing.T) {
 	entered, leave := make(chan struct{}, 1), make(chan struct{})
 	l := newLab(t, hosttest.WithHandlers(func(h *host.Host) {
 		host.HandleStep(h, "stubborn", func(context.Context, string) (string, error) {
@@ -102,7 +102,7 @@ func TestS49_HandlerThatIgnoresItsContext(t *testing.T) {
 	close(leave)
 }
 
-func TestS62_CancelWhileAsleep(t *testing.T) {
+func TestCancelWhileAsleep(t *testing.T) {
 	l := newLab(t)
 	id := l.begin("until", int64(time.Hour/time.Millisecond))
 	l.Settle()
@@ -125,7 +125,7 @@ func TestS62_CancelWhileAsleep(t *testing.T) {
 	want(t, len(l.kinds(id)), before)
 }
 
-func TestS64_S68_IllegalTransitions(t *testing.T) {
+func TestIllegalTransitions(t *testing.T) {
 	l := newLab(t)
 	id := l.begin("zeros", 1)
 	l.Finish(id)
@@ -153,7 +153,7 @@ func TestS64_S68_IllegalTransitions(t *testing.T) {
 	}
 }
 
-func TestS69_StartTwice(t *testing.T) {
+func TestStartTwice(t *testing.T) {
 	l := newLab(t)
 	var wg sync.WaitGroup
 	existed := make([]bool, 50)
@@ -180,7 +180,7 @@ func TestS69_StartTwice(t *testing.T) {
 	}
 }
 
-func TestS71_S72_UnknownAndBad(t *testing.T) {
+func TestUnknownIDsAndBadInput(t *testing.T) {
 	l := newLab(t)
 	for name, err := range map[string]error{
 		"get": func() error { _, err := l.Get(ctx, "nope"); return err }(), "cancel": func() error { _, err := l.Cancel(ctx, "nope"); return err }(),
@@ -208,7 +208,7 @@ func TestS71_S72_UnknownAndBad(t *testing.T) {
 	}
 }
 
-func TestS73_S75_Versions(t *testing.T) {
+func TestVersions(t *testing.T) {
 	l := newLab(t)
 	v1, err := l.Upload(ctx, "s01", hosttest.Build(t, "testdata/s01"))
 	if err != nil {
@@ -233,7 +233,7 @@ func TestS73_S75_Versions(t *testing.T) {
 	}
 }
 
-func TestS74_DeleteVersion(t *testing.T) {
+func TestDeleteVersion(t *testing.T) {
 	l := newLab(t)
 	upload := func(name, dir string) uint32 {
 		t.Helper()
@@ -276,7 +276,7 @@ func TestS74_DeleteVersion(t *testing.T) {
 	want(t, upload("s01", "testdata/v2"), v2+1)
 }
 
-func TestS76_ClockAndRandom(t *testing.T) {
+func TestClockAndRandom(t *testing.T) {
 	l := newLab(t)
 	a := l.begin("clock", 0)
 	l.Settle()
@@ -291,7 +291,7 @@ func TestS76_ClockAndRandom(t *testing.T) {
 	}
 }
 
-func TestS78_EndlessLoop(t *testing.T) {
+func TestEndlessLoop(t *testing.T) {
 	l := newLab(t, hosttest.WithConfig(func(c *host.Config) { c.MaxFuel = 200_000_000 }))
 	bad := l.begin("loop", 0)
 	good := l.begin("zeros", 10)
@@ -360,7 +360,7 @@ func TestWakeSkipsSleeps(t *testing.T) {
 	want(t, l.Clock.Now(), hosttest.Epoch)
 }
 
-func TestS79_UploadRefused(t *testing.T) {
+func TestUploadRefused(t *testing.T) {
 	l := newLab(t)
 	var re *host.RejectError
 	if _, err := l.Upload(ctx, "x", []byte("hello")); !errors.As(err, &re) || !errors.Is(err, host.ErrRejected) {
@@ -395,7 +395,7 @@ func TestCommits(t *testing.T) {
 	want(t, l.Finish(id).Status, host.Completed)
 }
 
-func TestS70_ListWhileRunsChange(t *testing.T) {
+func TestListWhileRunsChange(t *testing.T) {
 	l := newLab(t)
 	for i := range 30 {
 		l.begin("until", 1000*i, host.WithRunID(fmt.Sprintf("r%02d", i)))
@@ -444,7 +444,7 @@ func repoint(l *lab, id string, module store.Digest, status host.Status) {
 	}
 }
 
-func TestS75_ChangedOrderIsStuck(t *testing.T) {
+func TestChangedOrderIsStuck(t *testing.T) {
 	l := newLab(t)
 	v1, err := l.Upload(ctx, "s01", hosttest.Build(t, "testdata/s01"))
 	if err != nil {

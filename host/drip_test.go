@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-func TestS14_Drip(t *testing.T) {
+func TestDrip(t *testing.T) {
 	h := hosttest.New(t)
 	ctx := context.Background()
 	if _, err := h.Upload(ctx, "drip", hosttest.Build(t, "../examples/drip")); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-func TestS63_CooperativeCancel(t *testing.T) {
+func TestCooperativeCancel(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("cooperative", 0)
 	if changed, err := p.Cancel(ctx, id); err != nil || !changed {
@@ -59,7 +59,7 @@ func TestRunDeadline(t *testing.T) {
 	}
 }
 
-func TestS66_Pause(t *testing.T) {
+func TestPause(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("output", 3)
 	if changed, err := p.Pause(ctx, id); err != nil || !changed {
@@ -80,7 +80,7 @@ func TestS66_Pause(t *testing.T) {
 	want(t, result[int64](p, id), 2)
 }
 
-func TestS67_PauseTwice(t *testing.T) {
+func TestPauseTwice(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("receive", 1)
 	if changed, err := p.Unpause(ctx, id); err != nil || changed {

@@ -86,8 +86,8 @@ func until(t *testing.T, h *host.Host, id string, holds func(host.Run) bool) hos
 	}
 }
 
-// TestS01_RealSleep is step a, a sleep of a second, step b, with the machine's clock.
-func TestS01_RealSleep(t *testing.T) {
+// TestRealSleep is step a, a sleep of a second, step b, with the machine's clock.
+func TestRealSleep(t *testing.T) {
 	var effects atomic.Int64
 	h := newReal(t, func(h *host.Host) {
 		host.HandleStep(h, "effect", func(_ context.Context, name string) (string, error) {

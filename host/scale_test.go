@@ -42,9 +42,9 @@ func startAll(t *testing.T, h *host.Host, n int, input func(i int) string) {
 	wg.Wait()
 }
 
-// TestS02_TenThousandSleeps sleeps 10,000 times for 0 to 5 seconds of the machine's clock: none wakes early, and the
+// TestTenThousandSleeps sleeps 10,000 times for 0 to 5 seconds of the machine's clock: none wakes early, and the
 // distribution of how late they are is printed.
-func TestS02_TenThousandSleeps(t *testing.T) {
+func TestTenThousandSleeps(t *testing.T) {
 	const n = 10_000
 	h := newReal(t, nil)
 	if _, err := h.Upload(ctx, "nap", napModule()); err != nil {

@@ -123,7 +123,7 @@ func want[T comparable](t *testing.T, got, want T) {
 	}
 }
 
-func TestS03_DurationTexts(t *testing.T) {
+func TestDurationTexts(t *testing.T) {
 	l := newLab(t)
 	texts := []string{"500ms", "30s", "5m", "1h", "24h", "7d", "1w", "1.5h", "1h30m", "PT5M", "P1DT12H"}
 	got := run[[]string](l, "texts", texts)
@@ -133,7 +133,7 @@ func TestS03_DurationTexts(t *testing.T) {
 	}
 }
 
-func TestS04_InvalidDurationTexts(t *testing.T) {
+func TestInvalidDurationTexts(t *testing.T) {
 	l := newLab(t)
 	texts := []string{"", "5", "5x", "abc", "-1s", "ms", "s5", "1mo", "5y", "5 seconds"}
 	for i, message := range run[[]string](l, "texts", texts) {
@@ -143,21 +143,21 @@ func TestS04_InvalidDurationTexts(t *testing.T) {
 	}
 }
 
-func TestS05_ZeroSleeps(t *testing.T) {
+func TestZeroSleeps(t *testing.T) {
 	l := newLab(t)
 	id := l.begin("zeros", 1000)
 	want(t, l.Finish(id).Entries, 2003)
 	want(t, l.Clock.Now(), hosttest.Epoch)
 }
 
-func TestS06_S07_S08_Until(t *testing.T) {
+func TestUntil(t *testing.T) {
 	l := newLab(t)
 	want(t, run[int64](l, "until", 60_000), 60_000)
 	want(t, run[int64](l, "until", -60_000), 0)
 	want(t, run[int64](l, "until", -1), 0)
 }
 
-func TestS10_FarSleeps(t *testing.T) {
+func TestFarSleeps(t *testing.T) {
 	for _, d := range []time.Duration{25 * 24 * time.Hour, 366 * 24 * time.Hour, 3653 * 24 * time.Hour} {
 		l := newLab(t)
 		id := l.begin("until", d.Milliseconds())
@@ -176,14 +176,14 @@ func TestS10_FarSleeps(t *testing.T) {
 	}
 }
 
-func TestS12_DuplicateName(t *testing.T) {
+func TestDuplicateName(t *testing.T) {
 	l := newLab(t)
 	if got := run[string](l, "duplicate", 0); !strings.Contains(got, "pause") || !strings.Contains(got, "index") {
 		t.Fatal(got)
 	}
 }
 
-func TestS13_Iterations(t *testing.T) {
+func TestIterations(t *testing.T) {
 	l := newLab(t)
 	at := run[[]int64](l, "iterate", 3)
 	if at[1]-at[0] != 3000 || at[2]-at[1] != 3000 || l.counts.Load() != 3 {
@@ -191,7 +191,7 @@ func TestS13_Iterations(t *testing.T) {
 	}
 }
 
-func TestS15_Poll(t *testing.T) {
+func TestPoll(t *testing.T) {
 	l := newLab(t)
 	l.asks.Store(7)
 	want(t, run[int](l, "poll", 0), 8)
@@ -205,24 +205,24 @@ func TestS15_Poll(t *testing.T) {
 	}
 }
 
-func TestS16_HandWrittenBackoff(t *testing.T) {
+func TestHandWrittenBackoff(t *testing.T) {
 	l := newLab(t)
 	if got := run[[]int](l, "backoff", 0); !slices.Equal(got, []int{2, 4, 8, 16}) {
 		t.Fatal(got)
 	}
 }
 
-func TestS18_CallsInABody(t *testing.T) {
+func TestCallsInABody(t *testing.T) {
 	l := newLab(t)
 	want(t, run[string](l, "inbody", 0), "true true 0")
 }
 
-func TestS19_ParallelSleeps(t *testing.T) {
+func TestParallelSleeps(t *testing.T) {
 	l := newLab(t)
 	want(t, run[int64](l, "parallel", 10), 1000)
 }
 
-func TestS21_Race(t *testing.T) {
+func TestRace(t *testing.T) {
 	l := newLab(t)
 	want(t, run[string](l, "race", 0), "short")
 	want(t, l.Clock.Now().Sub(hosttest.Epoch), 500*time.Millisecond)
@@ -231,13 +231,13 @@ func TestS21_Race(t *testing.T) {
 	}
 }
 
-func TestS24_BackgroundSleep(t *testing.T) {
+func TestBackgroundSleep(t *testing.T) {
 	l := newLab(t)
 	want(t, run[int](l, "background", 0), 6)
 	want(t, l.Clock.Now(), hosttest.Epoch)
 }
 
-func TestP01_PlainGoProgram(t *testing.T) {
+func TestPlainGoProgram(t *testing.T) {
 	h := hosttest.New(t)
 	if _, err := h.Upload(ctx, "plain", hosttest.BuildCommand(t, "testdata/plain")); err != nil {
 		t.Fatal(err)
@@ -257,7 +257,7 @@ func TestP01_PlainGoProgram(t *testing.T) {
 	}
 }
 
-func TestS28_CrashAtEveryCommit(t *testing.T) {
+func TestCrashAtEveryCommit(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for n := 0; ; n++ {
 			l := newLab(t)
@@ -298,7 +298,7 @@ func TestS28_CrashAtEveryCommit(t *testing.T) {
 	}
 }
 
-func TestS39_EffectOnce(t *testing.T) {
+func TestEffectOnce(t *testing.T) {
 	l := newLab(t)
 	id := l.begin("iterate", 1)
 	l.Settle()
@@ -310,7 +310,7 @@ func TestS39_EffectOnce(t *testing.T) {
 	want(t, l.counts.Load(), 1)
 }
 
-func TestS41_Payloads(t *testing.T) {
+func TestPayloads(t *testing.T) {
 	l := newLab(t)
 	for _, n := range []int{0, 1, 100_000} {
 		want(t, run[bool](l, "payload", n), true)
@@ -323,7 +323,7 @@ type request struct {
 	Catch   bool
 }
 
-func TestS42_FailsTwice(t *testing.T) {
+func TestFailsTwice(t *testing.T) {
 	l := newLab(t)
 	l.fails.Store(2)
 	want(t, run[string](l, "call", request{Handler: "host/flaky"}), "attempt 3")
@@ -332,7 +332,7 @@ func TestS42_FailsTwice(t *testing.T) {
 	}
 }
 
-func TestS43_Delays(t *testing.T) {
+func TestDelays(t *testing.T) {
 	for name, c := range map[string]struct {
 		options map[string]any
 		gaps    []time.Duration
@@ -363,7 +363,7 @@ func TestS43_Delays(t *testing.T) {
 	want(t, l.times[1].Sub(l.times[0]), time.Hour)
 }
 
-func TestS33_S48_AttemptsUsedUp(t *testing.T) {
+func TestAttemptsUsedUp(t *testing.T) {
 	l := newLab(t)
 	l.fails.Store(99)
 	got := run[string](l, "call", request{Handler: "host/flaky", Catch: true})
@@ -386,7 +386,7 @@ func TestS33_S48_AttemptsUsedUp(t *testing.T) {
 	want(t, got, "STEP_FAILED trap 1 the handler panicked: handler panics")
 }
 
-func TestS45_S47_FatalAndOneAttempt(t *testing.T) {
+func TestFatalAndOneAttempt(t *testing.T) {
 	l := newLab(t)
 	want(t, run[string](l, "call", request{Handler: "host/fatal", Catch: true}), "STEP_FAILED error 1 never again")
 	want(t, l.counts.Load(), 1)
@@ -395,7 +395,7 @@ func TestS45_S47_FatalAndOneAttempt(t *testing.T) {
 		"STEP_FAILED error 1 failure at attempt 1")
 }
 
-func TestS50_UnknownAndDeniedHandlers(t *testing.T) {
+func TestUnknownAndDeniedHandlers(t *testing.T) {
 	l := newLab(t)
 	if _, err := l.Upload(ctx, "", hosttest.Build(t, "testdata/scenarios"), host.AllowStep("count")); err != nil {
 		t.Fatal(err)
@@ -410,7 +410,7 @@ func TestS50_UnknownAndDeniedHandlers(t *testing.T) {
 	}
 }
 
-func TestS52_TooLarge(t *testing.T) {
+func TestTooLarge(t *testing.T) {
 	l := newLab(t)
 	id := l.begin("payload", abi.MaxPayloadBytes)
 	want(t, l.Finish(id).Status, host.Failed)
@@ -424,7 +424,7 @@ func TestS52_TooLarge(t *testing.T) {
 	}
 }
 
-func TestS52_ParallelBodies(t *testing.T) {
+func TestParallelBodies(t *testing.T) {
 	l := newLab(t)
 	if got := run[[]string](l, "bodies", 3); !slices.Equal(got, []string{"0 1", "1 1", "2 1"}) {
 		t.Fatal(got)

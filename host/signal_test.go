@@ -102,7 +102,7 @@ func (p *prims) status(id string) host.Status {
 	return r.Status
 }
 
-func TestS53_SignalIsKept(t *testing.T) {
+func TestSignalIsKept(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("receive", 3, host.WithStartIn(time.Hour))
 	p.signal(id, "go", "a")
@@ -115,7 +115,7 @@ func TestS53_SignalIsKept(t *testing.T) {
 	want(t, result[string](p, id), "a,b,c")
 }
 
-func TestS54_SignalToAWaiter(t *testing.T) {
+func TestSignalToAWaiter(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("receive", 1)
 	r, err := p.Get(ctx, id)
@@ -126,7 +126,7 @@ func TestS54_SignalToAWaiter(t *testing.T) {
 	want(t, result[string](p, id), "now")
 }
 
-func TestS56_SignalTimeout(t *testing.T) {
+func TestSignalTimeout(t *testing.T) {
 	p := newPrims(t)
 	late, soon := p.begin("patient", 60), p.begin("patient", 60)
 	p.Advance(59 * time.Second)
@@ -149,7 +149,7 @@ func TestTimeoutWins(t *testing.T) {
 	want(t, result[string](p, id), "timeout")
 }
 
-func TestS58_S59_SignalToAnEndedRun(t *testing.T) {
+func TestSignalToAnEndedRun(t *testing.T) {
 	p := newPrims(t)
 	completed, terminated := p.begin("patient", 1), p.begin("receive", 1)
 	p.Finish(completed)

@@ -111,9 +111,9 @@ func binary(t testing.TB) string {
 	return built.exe
 }
 
-// TestS87_Scripts runs the stories in testdata/script, each with a server of its own and the modules that they
+// TestScripts runs the stories in testdata/script, each with a server of its own and the modules that they
 // need compiled.
-func TestS87_Scripts(t *testing.T) {
+func TestScripts(t *testing.T) {
 	exe := binary(t)
 	modules := t.TempDir()
 	for name, dir := range map[string]string{"s01": "../../host/testdata/s01", "v2": "../../host/testdata/v2", "drip": "../../examples/drip",
@@ -159,9 +159,9 @@ func TestS87_Scripts(t *testing.T) {
 	})
 }
 
-// TestS26_S27_Real kills a real server while a run is asleep: it wakes at its original deadline, and at once
+// TestSleepThroughAKill kills a real server while a run is asleep: it wakes at its original deadline, and at once
 // when the host was down past it; each effect happened once.
-func TestS26_S27_Real(t *testing.T) {
+func TestSleepThroughAKill(t *testing.T) {
 	exe := binary(t)
 	data, address := t.TempDir(), freeAddress(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

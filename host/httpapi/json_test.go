@@ -37,7 +37,7 @@ var fields = map[string]struct {
 	"start": {httpapi.StartRequest{}, "id input input_base64 version at in timeout attributes memo signal on_conflict priority"},
 }
 
-func TestS87_JSONIsStable(t *testing.T) {
+func TestJSONIsStable(t *testing.T) {
 	for name, c := range fields {
 		var got []string
 		for f := range reflect.TypeOf(c.v).Fields() {

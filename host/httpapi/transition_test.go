@@ -59,9 +59,9 @@ func makeStuck(t *testing.T, h *hosttest.Host, ids []string) {
 	h.Settle()
 }
 
-// TestS68_IllegalTransitions asks for every action in every status. What does not fit is refused with 409 and a
+// TestIllegalTransitions asks for every action in every status. What does not fit is refused with 409 and a
 // sentence, and changes nothing.
-func TestS68_IllegalTransitions(t *testing.T) {
+func TestIllegalTransitions(t *testing.T) {
 	ctx := context.Background()
 	h := hosttest.New(t)
 	for name, code := range workflows {

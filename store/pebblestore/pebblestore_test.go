@@ -95,9 +95,9 @@ func count(t *testing.T, s store.Store, id string) int {
 	return n
 }
 
-// TestS36_PowerLoss cuts the power after every commit, with more or less of what was not synced on the disk: what
+// TestPowerLoss cuts the power after every commit, with more or less of what was not synced on the disk: what
 // was acknowledged is there, and the journal ends with a whole entry.
-func TestS36_PowerLoss(t *testing.T) {
+func TestPowerLoss(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs)
 	p, err := s.Acquire(context.Background(), store.RunKey{ID: "r"}.Partition(), "test", 0)

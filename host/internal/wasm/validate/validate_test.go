@@ -205,7 +205,7 @@ func rejected() map[string]struct {
 	}
 }
 
-func TestS79_Rejected(t *testing.T) {
+func TestRejected(t *testing.T) {
 	for name, c := range rejected() {
 		_, err := Scan(c.wasm)
 		var r *RejectError
