@@ -22,7 +22,7 @@ const (
 // placeBytes is more than most places take.
 const placeBytes = 96
 
-// place returns the beginning of a place for a record of a run: kind u8, namespace u32be, length of the id u8, id.
+// place returns the beginning of a place for a record of a run: kind u8, namespace u32be, length of the id uvarint, id.
 func place(kind byte, run store.RunKey) []byte {
 	b := append(make([]byte, 0, placeBytes), kind)
 	b = binary.BigEndian.AppendUint32(b, uint32(run.Namespace))
