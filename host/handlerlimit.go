@@ -66,7 +66,7 @@ func (s *scope) setHandlerLimits(ctx context.Context, handler string, rules limi
 	if err != nil {
 		return err
 	}
-	return translate(s.h.turns.Set(ctx, key, rules))
+	return translate(s.h.handlerLimiter.Set(ctx, key, rules))
 }
 
 // handler checks the name of a handler.
@@ -117,12 +117,12 @@ func (s *scope) AllHandlerLimits(ctx context.Context) ([]HandlerLimitsInfo, erro
 	if err != nil {
 		return nil, translate(err)
 	}
-	list, err := s.h.turns.All(ctx, ns)
+	list, err := s.h.handlerLimiter.All(ctx, ns)
 	out := []HandlerLimitsInfo{}
 	for _, l := range list {
 		shown := limitsOf("", l.Rules)
 		x := HandlerLimitsInfo{HandlerLimits: HandlerLimits{Handler: l.Handler, Concurrency: shown.Concurrency, Rate: shown.Rate}}
-		x.Holding, x.Waiting = s.h.turns.Count(limits.HandlerKey{Namespace: ns, Name: l.Handler})
+		x.Holding, x.Waiting = s.h.handlerLimiter.Count(limits.HandlerKey{Namespace: ns, Name: l.Handler})
 		out = append(out, x)
 	}
 	return out, translate(err)
@@ -130,28 +130,28 @@ func (s *scope) AllHandlerLimits(ctx context.Context) ([]HandlerLimitsInfo, erro
 
 // waits holds what starts and attempts may wait for, except the queues of gate.Keeper.
 type waits struct {
-	turns   *limits.HandlerLimiter
-	windows *limits.StartWindows
+	handlerLimiter *limits.HandlerLimiter
+	windows        *limits.StartWindows
 	// scheduling has one semaphore of weight 1 for a namespace, or for several. It is held while a schedule is
 	// created in a namespace with a quota of schedules, also during disk I/O.
 	scheduling [64]*semaphore.Weighted
 }
 
-// newTurns creates the limiter of handler attempts.
-func (h *Host) newTurns() *limits.HandlerLimiter {
+// newHandlerLimiter creates the limiter of handler attempts.
+func (h *Host) newHandlerLimiter() *limits.HandlerLimiter {
 	h.windows = limits.NewStartWindows(h.store)
 	for i := range h.scheduling {
 		h.scheduling[i] = semaphore.NewWeighted(1)
 	}
-	h.turns = limits.NewHandlerLimiter(limits.HandlerLimiterConfig{Store: h.store, Clock: h.cfg.Clock, Logger: h.cfg.Logger,
+	h.handlerLimiter = limits.NewHandlerLimiter(limits.HandlerLimiterConfig{Store: h.store, Clock: h.cfg.Clock, Logger: h.cfg.Logger,
 		Failed: func(err error) { h.rt.Fail(err) }})
-	return h.turns
+	return h.handlerLimiter
 }
 
 // waitsForTurn returns the reason of a run with an attempt that waits for a slot of its handler; empty if there is
 // none.
 func (h *Host) waitsForTurn(key store.RunKey) string {
-	w, ok := h.turns.Waits(key)
+	w, ok := h.handlerLimiter.Waits(key)
 	if !ok {
 		return ""
 	}

@@ -180,39 +180,39 @@ type Config struct {
 type Host struct {
 	scope
 	waits
-	cfg        Config
-	store      store.Store
-	below      store.Store // the store without Config.Codec
-	ownStore   bool
-	engine     engine.Engine
-	skip       *clock.Fake // the clock of SkipSleeps
-	copied     bool        // opened as a copy, without any partition
-	rt         *runtime.Runtime
-	workers    *performer
-	remotes    sync.Map // handlers for workers: true by name
-	handlers   registrations
-	sweeper    *retention.Sweeper
-	iterations *retention.Iterations
-	nextSweep  atomic.Pointer[time.Time] // shown by Stats
-	keeper     *schedule.Keeper
-	gate       *limits.WorkflowLimiter
-	quotas     *limits.Quotas
-	refusals   admission.RefusalDelay[string] // of starts, by namespace
-	notices    *notices                       // nil if the log discards them
-	checks     checking
-	exports    exporting
-	importing  importing
-	setting    sync.Mutex        // held by SetQuota, so that memory and store agree
-	suspects   *quarantine.Watch // nil watches nothing
-	journals   *admission.Journals
-	disk       *datadir.Gauge
-	schemas    schema.Cache
-	named      module.NamesCache // the names in descriptions of modules
-	names      sync.Map          // of namespaces: string by store.NamespaceID
-	several    atomic.Bool       // a namespace besides the default one exists
-	closing    sync.Once
-	closed     chan struct{}
-	failure    atomic.Pointer[error] // of the store, as reported by the runtime
+	cfg             Config
+	store           store.Store
+	below           store.Store // the store without Config.Codec
+	ownStore        bool
+	engine          engine.Engine
+	skip            *clock.Fake // the clock of SkipSleeps
+	copied          bool        // opened as a copy, without any partition
+	rt              *runtime.Runtime
+	workers         *performer
+	remotes         sync.Map // handlers for workers: true by name
+	handlers        registrations
+	sweeper         *retention.Sweeper
+	iterations      *retention.Iterations
+	nextSweep       atomic.Pointer[time.Time] // shown by Stats
+	keeper          *schedule.Keeper
+	workflowLimiter *limits.WorkflowLimiter
+	quotas          *limits.Quotas
+	refusals        admission.RefusalDelay[string] // of starts, by namespace
+	notices         *notices                       // nil if the log discards them
+	checks          checking
+	exports         exporting
+	importing       importing
+	setting         sync.Mutex        // held by SetQuota, so that memory and store agree
+	suspects        *quarantine.Watch // nil watches nothing
+	journals        *admission.Journals
+	disk            *datadir.Gauge
+	schemas         schema.Cache
+	named           module.NamesCache // the names in descriptions of modules
+	names           sync.Map          // of namespaces: string by store.NamespaceID
+	several         atomic.Bool       // a namespace besides the default one exists
+	closing         sync.Once
+	closed          chan struct{}
+	failure         atomic.Pointer[error] // of the store, as reported by the runtime
 }
 
 // Open opens the data and recovers it. Activations begin with Run.
@@ -290,7 +290,7 @@ func (h *Host) runtimeConfig() runtime.Config {
 		Instances: h.cfg.MaxInstances, GuestBytes: h.cfg.GuestBytes, ParkBytes: max(h.cfg.ParkBytes, 0),
 		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
 		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy,
-		Admit: h.admit, Keepers: h.newKeepers(), Limiter: h.newTurns(), Spaces: h.quotas, Journals: h.roomForJournals(),
+		Admit: h.admit, Keepers: h.newKeepers(), Limiter: h.newHandlerLimiter(), Quotas: h.quotas, Journals: h.roomForJournals(),
 		Shared: h.several.Load}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, h.cfg.Secrets), request)
@@ -469,7 +469,7 @@ func (h *Host) release(ctx context.Context) (err error) {
 		h.workers.Close()
 		h.rt.Close()
 	}
-	h.turns.Close()
+	h.handlerLimiter.Close()
 	h.notices.Close()
 	if h.engine != nil {
 		err = h.engine.Close(context.WithoutCancel(ctx))

@@ -134,7 +134,7 @@ func (s *scope) setLimits(ctx context.Context, workflow string, rules limits.Rul
 	}
 	var id store.Incarnation
 	s.h.cfg.Random(id[:])
-	err = s.h.gate.Set(ctx, store.Limits{Namespace: ns, Workflow: workflow, Data: rules.Encode()}, id)
+	err = s.h.workflowLimiter.Set(ctx, store.Limits{Namespace: ns, Workflow: workflow, Data: rules.Encode()}, id)
 	if errors.Is(err, store.ErrTooLarge) {
 		return &joined{err, ErrLimit}
 	}
@@ -156,7 +156,7 @@ func (s *scope) GetLimits(ctx context.Context, workflow string) (LimitsInfo, err
 	if err != nil {
 		return LimitsInfo{}, translate(err)
 	}
-	rules, err := s.h.gate.Rules(ctx, ns, workflow)
+	rules, err := s.h.workflowLimiter.Rules(ctx, ns, workflow)
 	if err == nil && len(rules) == 0 {
 		err = fmt.Errorf("limits of workflow %q: %w", workflow, store.ErrNotFound)
 	}
@@ -167,7 +167,7 @@ func (s *scope) GetLimits(ctx context.Context, workflow string) (LimitsInfo, err
 }
 
 func (s *scope) limitsInfo(ctx context.Context, ns store.NamespaceID, workflow string, rules limits.Rules) (LimitsInfo, error) {
-	n, err := s.h.gate.Count(ctx, ns, workflow)
+	n, err := s.h.workflowLimiter.Count(ctx, ns, workflow)
 	return LimitsInfo{Limits: limitsOf(workflow, rules), Holding: n.Held, Waiting: n.Waiting}, translate(err)
 }
 
@@ -201,7 +201,7 @@ func (s *scope) place(ctx context.Context, st *store.RunState, r *Run) error {
 	if st.Slot != store.SlotAsked || st.Status.Terminal() {
 		return nil
 	}
-	p, ok, err := s.h.gate.Place(ctx, st)
+	p, ok, err := s.h.workflowLimiter.Place(ctx, st)
 	if ok {
 		r.Place = &Place{Place: p.Place, Same: p.Same, Waiting: p.Waiting, Limit: p.Rule}
 	}
@@ -211,62 +211,64 @@ func (s *scope) place(ctx context.Context, st *store.RunState, r *Run) error {
 // keepers passes wakes and commands of the runtime to the owners of schedules and of limit queues.
 type keepers struct {
 	*schedule.Keeper
-	gate *limits.WorkflowLimiter
+	workflowLimiter *limits.WorkflowLimiter
 }
 
 // newKeepers creates the keepers of schedules and of limit queues.
 func (h *Host) newKeepers() *keepers {
 	now := func() int64 { return h.cfg.Clock.Now().UnixMilli() }
 	h.keeper = schedule.New(schedule.Config{Store: h.store, Logger: h.cfg.Logger, Now: now})
-	h.gate = limits.NewWorkflowLimiter(limits.WorkflowLimiterConfig{Store: h.store, Logger: h.cfg.Logger, Now: now})
-	return &keepers{h.keeper, h.gate}
+	h.workflowLimiter = limits.NewWorkflowLimiter(limits.WorkflowLimiterConfig{Store: h.store, Logger: h.cfg.Logger, Now: now})
+	return &keepers{h.keeper, h.workflowLimiter}
 }
 
 // begin removes what interrupted uploads left behind, then starts both keepers.
 func (h *Host) begin(ctx context.Context) {
 	h.discardAll(ctx)
 	h.keeper.Begin((*scheduler)(h))
-	h.gate.Begin((*gatekeeper)(h))
+	h.workflowLimiter.Begin((*limiterHost)(h))
 }
 
 // closeKeepers waits until neither keeper changes anything. The keepers call the runtime, so it must still be open.
 func (h *Host) closeKeepers() {
 	if h.keeper != nil {
 		h.keeper.Close()
-		h.gate.Close()
+		h.workflowLimiter.Close()
 	}
 }
 
 // Due processes a schedule or a queue that is due.
 func (k *keepers) Due(key shard.TimerKey, done func()) {
 	if key.Kind == store.WakeLimit {
-		k.gate.Due(key.Run, done)
+		k.workflowLimiter.Due(key.Run, done)
 		return
 	}
 	k.Keeper.Due(key.Run, done)
 }
 
 // Limit sets the limits of a new run.
-func (k *keepers) Limit(ctx context.Context, n *run.NewRun) error { return k.gate.Limit(ctx, n) }
+func (k *keepers) Limit(ctx context.Context, n *run.NewRun) error {
+	return k.workflowLimiter.Limit(ctx, n)
+}
 
 // Take takes a command for a queue.
 func (k *keepers) Take(ctx context.Context, owned store.Partition, cmd store.Command) error {
-	return k.gate.Take(ctx, owned, cmd)
+	return k.workflowLimiter.Take(ctx, owned, cmd)
 }
 
-// gatekeeper is the host as the limit queues see it.
-type gatekeeper Host
+// limiterHost is the host as the limit queues see it.
+type limiterHost Host
 
 // Owned returns a partition.
-func (h *gatekeeper) Owned(p store.PartitionID) store.Partition { return h.rt.Partitions.Get(p) }
+func (h *limiterHost) Owned(p store.PartitionID) store.Partition { return h.rt.Partitions.Get(p) }
 
 // Arm sets the wake of a queue.
-func (h *gatekeeper) Arm(queue store.RunKey, wakeMs int64, err error) {
+func (h *limiterHost) Arm(queue store.RunKey, wakeMs int64, err error) {
 	h.rt.Partitions.Arm(shard.TimerKey{Kind: store.WakeLimit, Run: queue}, wakeMs, err)
 }
 
 // Kick starts reading the inbox of a partition.
-func (h *gatekeeper) Kick(p store.PartitionID) { h.rt.Partitions.Kick(p) }
+func (h *limiterHost) Kick(p store.PartitionID) { h.rt.Partitions.Kick(p) }
 
 // StoreFailed stops the host.
-func (h *gatekeeper) StoreFailed(err error) { h.rt.Fail(err) }
+func (h *limiterHost) StoreFailed(err error) { h.rt.Fail(err) }

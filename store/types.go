@@ -334,8 +334,8 @@ type WakeKind uint8
 const (
 	WakeRun       WakeKind = 0 // of a run: RunState.WakeUnixMs
 	WakeSchedule  WakeKind = 1 // of a schedule
-	WakeRetention WakeKind = 2 // for the deletion of an ended run
-	WakeLease     WakeKind = 3 // for the expiry of a lease
+	WakeRetention WakeKind = 2 // reserved: for the deletion of an ended run
+	WakeLease     WakeKind = 3 // reserved: for the expiry of a lease
 	WakeLimit     WakeKind = 4 // for a queue of runs whose rate allows the next start
 )
 
@@ -398,7 +398,7 @@ type Command struct {
 	Sealed bool
 }
 
-// CommandKind says what a command asks of its receiver.
+// CommandKind says what a command asks of its receiver. Kinds are below 16: ids of commands have no room for more.
 type CommandKind uint8
 
 // The kinds of commands. Zero is invalid.

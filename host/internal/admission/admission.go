@@ -58,7 +58,7 @@ var ErrStopped = errors.New("the host stops")
 // Admission admits guests. Its methods and the methods of its places may be called concurrently.
 type Admission struct {
 	// mu guards all fields, the fields of places and requests, and their list elements. While mu is held, only Request.Begin
-	// (which starts a goroutine), Spaces and the watch may be called.
+	// (which starts a goroutine), Quotas and the watch may be called.
 	mu        sync.Mutex
 	watch     *quarantine.Watch // immutable
 	free      int               // free places; negative after Wake has brought resting guests back
@@ -76,7 +76,7 @@ type Admission struct {
 	resting   int   // number of resting guests
 	instances int   // guests that are neither outside nor evicted
 	waiters   [classes]queue
-	spaces    Spaces
+	quotas    Quotas
 	long      int // guests inside that have computed for a slice
 	longLimit int // maximum of long while no other guests arrive
 	quiet     int // slices since the last entry of a guest of a class other than Computing

@@ -262,7 +262,7 @@ func (b *Journals) nextLocked(run store.RunKey, bytes int64) int64 {
 func (s *JournalShare) Grown(bytes int64) bool { return s.b != nil && bytes >= s.next }
 
 // Wait counts the journal and blocks until it may grow further. It calls look every lookEvery and returns look's error, if
-// any, or the cause of ctx when ctx ends. After keepFor it returns ErrFull if it waits because of other journals.
+// any, or the cause of ctx when ctx ends. After keepFor it returns ErrJournalsFull if it waits because of other journals.
 func (s *JournalShare) Wait(ctx context.Context, bytes int64, look func() error) error {
 	b := s.b
 	b.mu.Lock()

@@ -1,9 +1,9 @@
 package admission
 
-// Spaces counts and limits the guests of each namespace that are inside or rest. Its methods are called while Admission.mu is
+// Quotas counts and limits the guests of each namespace that are inside or rest. Its methods are called while Admission.mu is
 // held and must not call the admission. When a limit is raised, the effect begins when the next guest of the namespace
 // leaves.
-type Spaces interface {
+type Quotas interface {
 	// Full reports whether a namespace has reached its limit.
 	Full(namespace uint32) bool
 	// Add adds n, which may be negative, to the guests of a namespace.
@@ -11,8 +11,8 @@ type Spaces interface {
 }
 
 // By sets the limits of namespaces and returns the admission. It must be called before all other methods.
-func (a *Admission) By(s Spaces) *Admission {
-	a.spaces = s
+func (a *Admission) By(q Quotas) *Admission {
+	a.quotas = q
 	return a
 }
 
@@ -20,10 +20,10 @@ func (a *Admission) By(s Spaces) *Admission {
 // brings back one waiter of each class that was set aside. Each waiter that enters brings back the next.
 func (p *Place) countLocked(n int) {
 	a := p.a
-	if a.spaces == nil {
+	if a.quotas == nil {
 		return
 	}
-	a.spaces.Add(p.group.namespace, n)
+	a.quotas.Add(p.group.namespace, n)
 	for c := range a.waiters {
 		p.nextLocked(Class(c))
 	}
@@ -31,7 +31,7 @@ func (p *Place) countLocked(n int) {
 
 // fullLocked reports whether the guest's namespace has reached its limit.
 func (a *Admission) fullLocked(p *Place) bool {
-	return a.spaces != nil && a.spaces.Full(p.group.namespace)
+	return a.quotas != nil && a.quotas.Full(p.group.namespace)
 }
 
 // reasonLocked returns the namespace or group whose limits keep the guest from entering, nil if none do.

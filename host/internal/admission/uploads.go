@@ -34,7 +34,7 @@ func newUploads(n int, most int64) *Uploads {
 }
 
 // Take blocks until a slot is free. leave returns the slot. If ctx ends first, the error is the cause of ctx. If no slot is
-// free and the waiting bytes, with these, would exceed the maximum, the error is ErrFull at once.
+// free and the waiting bytes, with these, would exceed the maximum, the error is ErrUploadsFull at once.
 func (s *Uploads) Take(ctx context.Context, bytes int64) (leave func(), err error) {
 	select {
 	case s.free <- struct{}{}:

@@ -14,7 +14,7 @@ import (
 )
 
 // Prepare compiles a module, runs its start-up once, and returns its description; nil if it has none. The error is
-// slots.ErrFull if too many uploads wait. The module is in no cache of the runner; the caller closes it.
+// admission.ErrUploadsFull if too many uploads wait. The module is in no cache of the runner; the caller closes it.
 func (r *Runner) Prepare(ctx context.Context, wasm []byte) (*module.Module, []byte, error) {
 	ctx, end, err := r.Begin(ctx)
 	if err != nil {

@@ -35,7 +35,7 @@ type Config struct {
 	Instances   int
 	MemoryBytes int64
 	ParkBytes   int64
-	Spaces      admission.Spaces
+	Quotas      admission.Quotas
 	// Owes reports whether guests of a namespace must not continue, because its runs have written too much; nil:
 	// none.
 	Owes func(of store.NamespaceID) bool
@@ -98,7 +98,7 @@ func NewRunner(cfg Config) *Runner {
 	}
 	r := &Runner{cfg: cfg, drained: make(chan struct{}),
 		modules: module.NewCache(cfg.Engine, cfg.Store, clock.System(), cfg.Modules),
-		room:    admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).By(cfg.Spaces).Watched(cfg.Suspects),
+		room:    admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).By(cfg.Quotas).Watched(cfg.Suspects),
 		uploads: admission.NewUploads(), warm: newSnapshotCache[*snapshot](cfg.WarmBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r

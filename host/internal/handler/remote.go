@@ -37,7 +37,7 @@ var (
 	ErrDraining = errors.New("the host is about to stop")
 )
 
-// Queue identifies the attempts that a worker may ask for: those of one handler in one namespace.
+// WorkerQueue identifies a queue of attempts for workers: of one handler in one namespace.
 type WorkerQueue struct {
 	Namespace store.NamespaceID
 	Handler   string

@@ -199,7 +199,7 @@ func (b *Broker) HandIn(ctx context.Context, of WorkerQueue, lease string, out r
 	}
 }
 
-// State counts the attempts and workers of a queue.
+// WorkerQueueState counts the attempts and workers of a queue.
 type WorkerQueueState struct {
 	WorkerQueue
 	Waiting, Leased, Asking int

@@ -11,7 +11,7 @@ type attemptLane struct {
 	name     string
 	counters []*attemptWindow // of the rules with a key
 	loading  bool             // its counters are being read
-	ring     bool             // it is in the ring of its gate
+	ring     bool             // it is in the ring of its queue
 	blocked  *attemptWindow   // the counter that it waits for
 	runs     []*attemptLine   // in the order of their turns
 	of       map[store.RunKey]*attemptLine

@@ -54,11 +54,11 @@ type HandlerLimiter struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	// mu guards the fields below and all gates. While it is held, clocks are read, timers are set, and handler.Call.Busy is
+	// mu guards the fields below and all queues. While it is held, clocks are read, timers are set, and handler.Call.Busy is
 	// called; nothing that blocks is.
 	mu       sync.Mutex
 	spaces   map[store.NamespaceID]*attemptSpace
-	gates    map[HandlerKey]*handlerQueue
+	queues   map[HandlerKey]*handlerQueue
 	runs     map[store.RunKey]map[*attemptEntry]bool // waiting attempts by run
 	due      timers.Set[*handlerQueue]
 	alarm    *clock.Alarm // nil until a handler has limits
@@ -79,7 +79,7 @@ type attemptEntry struct {
 	begin    func()
 	run      store.RunKey
 	ctx      context.Context //nolint:containedctx // of the attempt
-	gate     *handlerQueue
+	queue    *handlerQueue
 	lane     *attemptLane // nil = it does not wait
 	counters []*attemptWindow
 	resting  bool        // the last call of Busy passed false
@@ -88,7 +88,7 @@ type attemptEntry struct {
 
 // NewHandlerLimiter returns a HandlerLimiter that has read no limits yet.
 func NewHandlerLimiter(cfg HandlerLimiterConfig) *HandlerLimiter {
-	t := &HandlerLimiter{cfg: cfg, spaces: map[store.NamespaceID]*attemptSpace{}, gates: map[HandlerKey]*handlerQueue{},
+	t := &HandlerLimiter{cfg: cfg, spaces: map[store.NamespaceID]*attemptSpace{}, queues: map[HandlerKey]*handlerQueue{},
 		runs: map[store.RunKey]map[*attemptEntry]bool{}}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t
@@ -107,7 +107,7 @@ func (t *HandlerLimiter) Enter(ctx context.Context, c *handler.Call, begin func(
 	}
 	e := &attemptEntry{t: t, call: c, begin: begin, run: c.Attempt.Run, ctx: ctx}
 	t.mu.Lock()
-	g := t.gates[key]
+	g := t.queues[key]
 	switch {
 	case g == nil:
 		t.mu.Unlock()
@@ -132,8 +132,8 @@ func (t *HandlerLimiter) Enter(ctx context.Context, c *handler.Call, begin func(
 func (t *HandlerLimiter) leave(e *attemptEntry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e.gate.leave(e)
-	e.gate.look()
+	e.queue.leave(e)
+	e.queue.look()
 }
 
 // drop gives up a waiting attempt whose ctx has ended.
@@ -153,9 +153,9 @@ func (t *HandlerLimiter) drop(e *attemptEntry) {
 func (e *attemptEntry) unwait() {
 	l := e.lane
 	l.remove(e)
-	e.gate.waiting--
+	e.queue.waiting--
 	e.t.noteRun(e, false)
-	e.gate.tidy(l)
+	e.queue.tidy(l)
 }
 
 // busy tells the call whether the host has work for the attempt.
@@ -241,7 +241,7 @@ func (t *HandlerLimiter) Next() (unixMs int64, ok bool) {
 	return t.due.Next()
 }
 
-// arm sets the alarm to the next due gate. The caller holds mu.
+// arm sets the alarm to the next due queue. The caller holds mu.
 func (t *HandlerLimiter) arm() {
 	at, ok := t.due.Next()
 	switch {
@@ -256,7 +256,7 @@ func (t *HandlerLimiter) arm() {
 	}
 }
 
-// listen processes gates when they are due.
+// listen processes queues when they are due.
 func (t *HandlerLimiter) listen(ctx context.Context) {
 	for {
 		moved := false
@@ -269,7 +269,7 @@ func (t *HandlerLimiter) listen(ctx context.Context) {
 		}
 		t.mu.Lock()
 		if moved {
-			for _, g := range t.gates {
+			for _, g := range t.queues {
 				g.clockSet(t.now())
 			}
 		}
@@ -289,7 +289,7 @@ func (t *HandlerLimiter) Close() {
 	t.cancel()
 	t.mu.Lock()
 	t.closed = true
-	for _, g := range t.gates {
+	for _, g := range t.queues {
 		g.end()
 	}
 	t.mu.Unlock()
@@ -299,7 +299,7 @@ func (t *HandlerLimiter) Close() {
 	}
 }
 
-// end stops a gate. The caller holds mu.
+// end stops a queue. The caller holds mu.
 func (g *handlerQueue) end() {
 	g.over = true
 	g.arm()
@@ -321,8 +321,8 @@ func (t *HandlerLimiter) Waits(run store.RunKey) (w HandlerQueue, ok bool) {
 			continue
 		}
 		ok = true
-		w = HandlerQueue{Step: e.call.Attempt.Step, Handler: e.gate.key.Name, Others: e.gate.waiting - 1}
-		if c := e.gate.inTheWay(e.lane); c != nil {
+		w = HandlerQueue{Step: e.call.Attempt.Step, Handler: e.queue.key.Name, Others: e.queue.waiting - 1}
+		if c := e.queue.inTheWay(e.lane); c != nil {
 			w.Limit = c.rule.String()
 		}
 	}
@@ -354,7 +354,7 @@ func (t *HandlerLimiter) Waiting(run store.RunKey) bool {
 func (t *HandlerLimiter) Count(key HandlerKey) (held, waiting int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if g := t.gates[key]; g != nil {
+	if g := t.queues[key]; g != nil {
 		return len(g.held), g.waiting
 	}
 	return 0, 0
@@ -362,15 +362,15 @@ func (t *HandlerLimiter) Count(key HandlerKey) (held, waiting int) {
 
 // set replaces the limits of a handler at once. The caller holds mu.
 func (t *HandlerLimiter) set(key HandlerKey, rules Rules) {
-	old := t.gates[key]
-	if delete(t.gates, key); len(rules) > 0 {
-		t.gates[key] = newHandlerQueue(t, key, rules)
+	old := t.queues[key]
+	if delete(t.queues, key); len(rules) > 0 {
+		t.queues[key] = newHandlerQueue(t, key, rules)
 	}
 	if old == nil {
 		return
 	}
 	old.end()
-	g := t.gates[key]
+	g := t.queues[key]
 	var waiting []*attemptEntry
 	for _, l := range old.lanes {
 		waiting = append(waiting, l.all()...)
@@ -396,9 +396,9 @@ func (t *HandlerLimiter) set(key HandlerKey, rules Rules) {
 	g.restAll()
 }
 
-// adopt moves an attempt that holds a slot to a gate with new limits.
+// adopt moves an attempt that holds a slot to a queue with new limits.
 func (g *handlerQueue) adopt(e *attemptEntry) {
-	e.gate, e.counters = g, slices.Concat(g.totals, g.countersOf(keysOf(g.rules, e.call.Input)))
+	e.queue, e.counters = g, slices.Concat(g.totals, g.countersOf(keysOf(g.rules, e.call.Input)))
 	for _, c := range e.counters {
 		c.held++
 	}

@@ -225,7 +225,7 @@ func (w *turnstileWorld) stuck(i int) {
 	x := w.houses[i]
 	x.HandlerLimiter.mu.Lock()
 	defer x.HandlerLimiter.mu.Unlock()
-	g := x.gates[charge]
+	g := x.queues[charge]
 	if g == nil || g.retryAt > 0 || g.committing {
 		return
 	}
@@ -290,7 +290,7 @@ func (w *turnstileWorld) end() {
 		if len(x.runs) > 0 {
 			w.t.Errorf("host %d: %d runs wait", i, len(x.runs))
 		}
-		g := x.gates[charge]
+		g := x.queues[charge]
 		if len(g.lanes)+len(g.held)+g.waiting+len(g.keyed)+len(g.ring) > 0 {
 			w.t.Errorf("host %d keeps %d lanes, %d slots, %d waiting, %d counters, %d in the ring", i, len(g.lanes), len(g.held),
 				g.waiting, len(g.keyed), len(g.ring))

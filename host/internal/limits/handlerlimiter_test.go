@@ -169,7 +169,7 @@ func TestTurnstileTurns(t *testing.T) {
 		if held, waiting := x.Count(charge); held != 0 || waiting != 0 {
 			t.Errorf("%d are held, %d wait", held, waiting)
 		}
-		if g := x.gates[charge]; len(g.lanes) != 0 || len(g.keyed) != 0 || len(x.runs) != 0 {
+		if g := x.queues[charge]; len(g.lanes) != 0 || len(g.keyed) != 0 || len(x.runs) != 0 {
 			t.Errorf("%d lanes, %d counters and %d runs are left", len(g.lanes), len(g.keyed), len(x.runs))
 		}
 	})
@@ -397,7 +397,7 @@ func TestSweep(t *testing.T) {
 			x.begun = nil
 			x.advance(time.Minute)
 		}
-		cells, err := s.Cells(turnstileCtx, store.CellQuery{Queue: x.gates[charge].queueKey(), Limit: 1 << 14})
+		cells, err := s.Cells(turnstileCtx, store.CellQuery{Queue: x.queues[charge].queueKey(), Limit: 1 << 14})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ const (
 	// handlerSweepCells is how many cells a commit examines per cell that it writes, in order to delete expired ones. It is more
 	// than one, so that cells are deleted faster than they are created.
 	handlerSweepCells = 4
-	// retryMs is how long a gate waits after an error of the store.
+	// retryMs is how long a queue waits after an error of the store.
 	retryMs = 1000
 )
 
@@ -48,7 +48,7 @@ type handlerQueue struct {
 	revision   []byte // cell q; nil = it does not exist
 	sweep      []byte // the cell where the next sweep starts
 	committing bool
-	over       bool  // the gate was replaced because the limits changed
+	over       bool  // the queue was replaced because the limits changed
 	retryAt    int64 // nothing begins before, because of an error of the store
 	refused    int   // errors of the store since its last success
 }
@@ -66,7 +66,7 @@ func newHandlerQueue(t *HandlerLimiter, key HandlerKey, rules Rules) *handlerQue
 
 // enter queues an attempt.
 func (g *handlerQueue) enter(e *attemptEntry, front bool) {
-	e.gate = g
+	e.queue = g
 	keys := keysOf(g.rules, e.call.Input)
 	name := strings.Join(keys, "\x00")
 	l := g.lanes[name]
@@ -127,7 +127,7 @@ func (g *handlerQueue) unread(l *attemptLane) bool {
 	return slices.ContainsFunc(g.totals, isUnread) || slices.ContainsFunc(l.counters, isUnread)
 }
 
-// queueKey returns the queue whose cells belong to the gate.
+// queueKey returns the queue whose cells belong to the queue.
 func (g *handlerQueue) queueKey() store.RunKey {
 	return store.RunKey{Namespace: g.key.Namespace, ID: QueuePrefix + g.key.Name}
 }
@@ -357,7 +357,7 @@ func (g *handlerQueue) restAll() {
 	}
 }
 
-// arm sets the timer of the gate to when time alone lets an attempt begin.
+// arm sets the timer of the queue to when time alone lets an attempt begin.
 func (g *handlerQueue) arm() {
 	at, ok := g.due.Next()
 	if g.retryAt > 0 {
@@ -436,15 +436,15 @@ func (g *handlerQueue) undo(batch []*attemptEntry, err error) {
 	}
 	for _, e := range batch { // uncommitted marks must not block lanes
 		for _, c := range e.counters {
-			if e.gate == g && !c.loaded {
+			if e.queue == g && !c.loaded {
 				g.due.Remove(c)
 				g.unblock(c)
 			}
 		}
 	}
 	for _, e := range slices.Backward(batch) {
-		e.gate.leave(e)
-		of := g.t.gates[g.key] // another gate if the limits have changed
+		e.queue.leave(e)
+		of := g.t.queues[g.key] // another queue if the limits have changed
 		switch {
 		case e.over():
 			e.giveUp()

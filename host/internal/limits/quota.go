@@ -12,7 +12,7 @@ import (
 const QuotaKind = "quota"
 
 // Quotas decides whether a namespace may use more: runs, starts, wakes and bytes per second, and computing guests. It
-// refuses new work only; work in progress continues.
+// refuses new work only. Runs in progress are not refused: they wait if their namespace has used up its wakes or owes bytes.
 // Its methods may be called concurrently.
 type Quotas struct {
 	InstanceQuotas // computing guests

@@ -185,7 +185,9 @@ func (w *WriteQuotas) nextMs(namespace uint32, dueMs int64) int64 {
 	return r.whenMs(0)
 }
 
-// Wake counts a wake of a run that was due at dueMs, or reports false if it must wait.
+// Wake counts a wake of a run that was due at dueMs, or reports false if it must wait: for a wake of its namespace
+// (WakeQuotas), or until the namespace has paid its debt (WriteQuotas). With NextWake, May and Wrote it makes Quotas the
+// pacer of shards.
 func (q *Quotas) Wake(namespace uint32, nowMs, dueMs int64) bool {
 	if !q.mayWake(namespace, nowMs, dueMs) || !q.WakeQuotas.Wake(namespace, nowMs) {
 		return false

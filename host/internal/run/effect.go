@@ -5,7 +5,8 @@ import "github.com/wfhost/wfhost/store"
 // Effects is what a step asks its caller to do. Each field's comment says what must be durable before it: "at once"
 // means nothing, "durable" means everything that the run has appended up to the end of this step.
 type Effects struct {
-	// Answer is the answer to the event: durable. If Err is set, it is the answer instead: at once.
+	// Answer is the answer to the event: durable. If Err is set, it is the answer instead; a refusal may depend on earlier steps,
+	// so these are durable first.
 	Answer Answer
 	Err    error
 	// Activate is the lease of a guest to activate, or nil: at once. The caller steps GuestReady when the instance

@@ -47,9 +47,9 @@ func (m Message) bytes() []byte {
 	return b
 }
 
-// commandKinds is a factor in command ids. An id consists of the sender's incarnation and iteration, and a number:
-// the seq of the entry that sent the command times commandKinds, plus the kind. An answer has the id of its command
-// with the answer's kind.
+// commandKinds is a factor in command ids, and so the bound for store.CommandKind. An id consists of the sender's
+// incarnation and iteration, and a number: the seq of the entry that sent the command times commandKinds, plus the kind.
+// An answer has the id of its command with the answer's kind.
 const commandKinds = 16
 
 // endCommand is the seq in the id of the command that tells a parent how its child ended. The seq of the latest retry

@@ -1,9 +1,6 @@
 package run
 
 import (
-	"fmt"
-
-	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
 )
@@ -68,24 +65,4 @@ func revived(j *journal.Journal) store.Seq {
 func Changed(queue store.RunKey, id store.Incarnation) store.Command {
 	return store.Command{ID: commandID(id, 0, 0, store.CommandLimits), Kind: store.CommandLimits, From: queue, To: queue,
 		Data: Message{}.bytes()}
-}
-
-// Claim returns the request to the store for a command that claims or releases a token.
-func Claim(cmd *store.Command, m *Message) store.HookClaim {
-	claim := store.HookClaim{Namespace: cmd.To.Namespace, Token: m.Token, Ack: cmd.Seq,
-		Release: cmd.Kind == store.CommandHookRelease,
-		Holder:  store.HookHolder{Run: cmd.From, Incarnation: m.Sender, Iteration: m.Iteration, Handle: m.Handle}}
-	if claim.Release {
-		return claim
-	}
-	claim.Reply = func(h store.HookHolder) (*store.Command, error) {
-		var refusal error
-		if h != claim.Holder {
-			refusal = &abi.Error{Code: abi.Conflict, Message: fmt.Sprintf("token %q is held by run %q", m.Token, h.Run.ID),
-				Details: map[string]string{"holder": h.Run.ID}}
-		}
-		answer := Reply(cmd, m, refusal)
-		return &answer, nil
-	}
-	return claim
 }

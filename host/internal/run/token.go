@@ -2,8 +2,10 @@ package run
 
 import (
 	"encoding/base32"
+	"fmt"
 	"strings"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -26,4 +28,24 @@ func RunOfToken(token string) (id string, ok bool) {
 		return "", false
 	}
 	return token[randomBytes+1:], true
+}
+
+// Claim returns the request to the store for a command that claims or releases a token.
+func Claim(cmd *store.Command, m *Message) store.HookClaim {
+	claim := store.HookClaim{Namespace: cmd.To.Namespace, Token: m.Token, Ack: cmd.Seq,
+		Release: cmd.Kind == store.CommandHookRelease,
+		Holder:  store.HookHolder{Run: cmd.From, Incarnation: m.Sender, Iteration: m.Iteration, Handle: m.Handle}}
+	if claim.Release {
+		return claim
+	}
+	claim.Reply = func(h store.HookHolder) (*store.Command, error) {
+		var refusal error
+		if h != claim.Holder {
+			refusal = &abi.Error{Code: abi.Conflict, Message: fmt.Sprintf("token %q is held by run %q", m.Token, h.Run.ID),
+				Details: map[string]string{"holder": h.Run.ID}}
+		}
+		answer := Reply(cmd, m, refusal)
+		return &answer, nil
+	}
+	return claim
 }

@@ -1,183 +1,131 @@
 package run
 
 import (
-	"fmt"
-	"slices"
-	"strings"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/traceid"
+	"github.com/wfhost/wfhost/store"
 )
 
-// startAttempts prepares the attempts that may begin now, appends their records, and starts them once these are
-// durable. canFork reports whether the instance of the waiting guest can execute a body.
-func (t *turn) startAttempts(canFork bool) error {
-	if t.rec.Held() {
-		return nil
-	}
-	t.rec.Waiting = ""
-	first := len(t.fx.Start)
-	for _, id := range t.mayBegin() {
-		h := t.rec.Journal.Handle(id)
-		if name, ok := strings.CutPrefix(h.Target, abi.HandlerPrefix); ok && !t.handled(name) {
-			t.rec.Waiting = fmt.Sprintf("handler %q is not registered here", h.Target)
-			t.fx.Missing = append(t.fx.Missing, name)
-			continue
-		}
-		a, err := t.prepare(h)
-		if t.rec.Held() { // by this attempt: its step is poison, or the journal has no room for its record
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if a != nil {
-			t.going[h.ID] = a
-			t.fx.Start = append(t.fx.Start, a)
-		}
-	}
-	// If an at-most-once step has just failed because its attempt was lost, the guest continues instead.
-	if canFork && len(t.fx.Start) == first+1 && len(t.going) == 1 && !t.rec.Journal.Deliverable() {
-		if a := t.fx.Start[first]; a.Alone() {
-			a.Fork, t.stands = t.lease, guestForked
-		}
-	}
-	return nil
+// AttemptSubject identifies the run of an attempt and the code that it executes.
+type AttemptSubject struct {
+	Run         store.RunKey
+	Incarnation store.Incarnation
+	Iteration   uint32
+	Workflow    string
+	Version     uint32
+	Module      store.Digest
 }
 
-// mostDue is how many due steps mayBegin checks one by one. If there are more, it walks all open steps.
-const mostDue = 64
-
-// mayBegin returns the open steps whose next attempt may begin now, in call order: none is in flight, and the delay
-// has passed. Most events of a run with thousands of open steps find at most one such step, without a walk over all
-// of them.
-func (t *turn) mayBegin() (ids []int64) {
-	j := t.rec.Journal
-	idle := func(list []int64) {
-		for _, id := range list {
-			if t.going[id] == nil && j.Handle(id).Step.RetryMs <= t.now && !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
-		}
-	}
-	due, later, few := j.DueSteps(t.now, mostDue)
-	called := j.StepsAfter(t.seen)
-	if len(called) > 0 {
-		t.seen = called[len(called)-1]
-	}
-	if few && len(called) <= mostDue {
-		idle(due)
-		idle(called)
-		if len(ids)+len(t.going)+later == j.OpenSteps() {
-			slices.Sort(ids)
-			return ids
-		}
-	}
-	// Some steps have no handler here, or their attempts were given up.
-	ids = nil
-	for _, id := range j.StepsAfter(0) {
-		if t.going[id] == nil && j.Handle(id).Step.RetryMs <= t.now {
-			ids = append(ids, id)
-		}
-	}
-	return ids
+// Try is one try of a step, with everything its executor needs. It is immutable.
+type Try struct {
+	Run     AttemptSubject
+	Started journal.Started
+	Handle  int64
+	Name    string
+	Target  string    // handler; empty = body
+	Number  uint32    // counted from 1
+	Seq     store.Seq // seq of the call
+	Options abi.StepOptions
+	Input   []byte
+	Last    []byte           // error JSON of the newest failed try
+	Details []byte           // newest progress that a handler recorded
+	StartMs int64            // when the try began, in Unix milliseconds
+	Until   store.Suspension // where the guest waits; the copy of a body replays up to there
+	Entries []store.Entry    // journal up to there
+	// StartedMs is started_at of the run.
+	StartedMs int64
 }
 
-// prepare returns the next attempt of a step, or nil if there is none to make.
-func (t *turn) prepare(h *journal.Handle) (*Attempt, error) {
-	n := NextAttemptOf(h, t.rec.Restored)
-	switch {
-	case n.Lost:
-		e, err := UnknownOutcome(t.rec.Journal, h)
-		if err != nil {
-			return nil, err
-		}
-		return nil, t.append(e)
-	case n.Poison:
-		t.stick("poison: the host stopped again and again while step " + h.Name + " was running")
-		return nil, nil
-	case n.Recorded:
-		if err := t.append(n.Entry(h.ID)); err != nil {
-			return nil, err
-		}
-	}
-	of := AttemptSubject{Run: t.rec.Key, Incarnation: t.rec.State.Incarnation, Iteration: t.rec.Iteration,
-		Workflow: t.rec.State.Workflow, Version: t.rec.Version, Module: t.rec.Module}
-	return &Attempt{Try: NewTry(of, t.rec.Journal, h, n.Number, t.now)}, nil
+// NewTry returns try number of a step, starting now.
+func NewTry(of AttemptSubject, j *journal.Journal, h *journal.Handle, number uint32, now int64) Try {
+	entries := j.Entries()
+	where, _ := j.Suspension()
+	startedMs, _ := j.StartedUnixMs()
+	return Try{Run: of, Started: j.Started(), Handle: h.ID, Name: h.Name, Target: h.Target, Number: number, Seq: h.CallSeq,
+		Options: h.Step.Options, Input: entries[h.CallSeq].Input, Last: h.Step.LastError, Details: h.Step.Details,
+		StartMs: now, Until: where,
+		Entries: entries, StartedMs: startedMs}
 }
 
-// happen records the outcome of an attempt, unless the attempt was given up.
-func (e AttemptEnds) happen(t *turn) error {
-	a := e.Attempt
-	if !t.Has(a) {
-		return nil
+// Alone reports whether the try is of a body and the guest waits for it, and for no handle other than it. Then the guest's own
+// instance may execute the body.
+func (t *Try) Alone() bool {
+	deaf := t.Until.Poll && !t.Until.Events
+	other := !t.Until.Poll && len(t.Until.Awaited) > 0
+	for _, id := range t.Until.Awaited {
+		other = other && id != t.Handle
 	}
-	delete(t.going, a.Handle)
-	if t.forked(a.Fork) { // its instance ended with it
-		t.leave()
-	}
-	if e.Outcome.Abandoned || t.rec.Ended() || !t.rec.Journal.Handle(a.Handle).Open() {
-		return nil
-	}
-	entry, err := a.Entry(t.rec.Journal, e.Outcome, a.told, t.now)
-	if err == nil {
-		err = t.append(entry)
-	}
-	t.fx.Answer.Changed = err == nil
-	if err != nil {
-		t.fx.Unrecorded = fmt.Errorf("outcome of step %q: %w", a.Name, err)
-	}
-	return nil
+	return t.Target == "" && !deaf && !other
 }
 
-// happen records the outcome of a body that ran in the guest's instance, and resumes the guest there.
-func (e BodyEnds) happen(t *turn) error {
-	t.back(e.Lease)
-	forked := t.forked(e.Lease)
-	if forked {
-		t.stands = guestParked
-	}
-	if err := (AttemptEnds{e.Attempt, e.Outcome}).happen(t); err != nil {
-		return err
-	}
-	switch {
-	case !forked || t.lease != e.Lease: // the instance was left to the body, or the run has ended
-		t.tell(e.Lease, OrderSuspend)
-	case t.rec.Held() || !t.active || !t.rec.Journal.Deliverable():
-		t.suspend()
-	default:
-		t.goOn(false)
-	}
-	return nil
+// IdempotencyKey returns the key that all attempts of a step share: the first 26 characters of the base32 (RFC 4648) of
+// SHA-256(incarnation ‖ iteration u32le ‖ name).
+func IdempotencyKey(i store.Incarnation, iteration uint32, name string) string {
+	b := binary.LittleEndian.AppendUint32(i[:], iteration)
+	sum := sha256.Sum256(append(b, name...))
+	return base32.StdEncoding.EncodeToString(sum[:])[:26]
 }
 
-// happen starts the body on a copy of the workflow instead.
-func (e NotForked) happen(t *turn) error {
-	if !t.Has(e.Attempt) {
-		return nil
-	}
-	if t.forked(e.Lease) {
-		t.leave()
-	}
-	e.Attempt.Fork = nil
-	t.fx.Start = append(t.fx.Start, e.Attempt)
-	return nil
+// Key returns the idempotency key of the try's step.
+func (t *Try) Key() string { return IdempotencyKey(t.Run.Incarnation, t.Run.Iteration, t.Name) }
+
+// jitter returns a number in [0, 1), derived from the run, the step and the number of the try.
+func (t *Try) jitter() float64 {
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint32([]byte(t.Key()), t.Number))
+	return float64(binary.LittleEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
-// happen starts the attempts that are still in flight.
-func (e Launch) happen(t *turn) error {
-	for _, a := range e.Attempts {
-		if t.Has(a) {
-			t.fx.Start = append(t.fx.Start, a)
-		}
-	}
-	return nil
+// maxRecoveries limits how often a step with no tries left is started again because its host died during it. Hosts with a
+// quarantine (package quarantine) set such a run aside after five crashes. This limit is for hosts without one, whose store is
+// not their own. It is higher than the number of times anyone kills a host during one step, so it hits no innocent run.
+const maxRecoveries = 1000
+
+// NextAttempt is the next action for an open step.
+type NextAttempt struct {
+	Number   uint32 // number of the next try
+	Recovery bool   // the host stopped while the previous try was running, or may have been
+	Recorded bool   // the try must be recorded before it begins
+	// Lost reports that the host stopped, or the run ended, while the only try was running: there is no next try, and the step
+	// fails.
+	Lost bool
+	// Poison reports that the step has used up its tries and the host stopped maxRecoveries times during it: no next try.
+	Poison bool
 }
 
-// happen stores a line of a body or step function.
-func (e AttemptLogs) happen(t *turn) error {
-	if t.Has(e.Attempt) && !t.rec.Ended() {
-		t.rec.Log.Add(e.Line)
+// NextAttemptOf returns the next action for an open step. Entries before restored were read from the store: a first try of
+// a step called there may have begun before the host stopped.
+func NextAttemptOf(h *journal.Handle, restored int) NextAttempt {
+	s := h.Step
+	if s.InFlight && s.Options.AtMostOnce {
+		return NextAttempt{Lost: true}
 	}
-	return nil
+	first := s.Attempt == 0
+	n := NextAttempt{Number: s.Attempt + 1}
+	n.Recovery = s.InFlight || first && int(h.CallSeq) < restored && !s.Options.AtMostOnce
+	if first && n.Recovery {
+		n.Number = 2
+	}
+	n.Recorded = n.Number > 1 || s.Options.AtMostOnce
+	n.Poison = n.Recovery && s.Options.Attempts > 0 && int(n.Number-s.Base) > s.Options.Attempts &&
+		s.Recoveries >= maxRecoveries
+	return n
+}
+
+// Entry returns the entry that records the start of the try.
+func (n NextAttempt) Entry(handle int64) store.Entry {
+	e := store.Entry{Kind: store.KindAttemptStarted, Handle: handle, Attempt: n.Number}
+	if n.Recovery {
+		e.Code = journal.StartedByRecovery
+	}
+	return e
+}
+
+// Span returns the trace id data of the try.
+func (t *Try) Span() traceid.Attempt {
+	return traceid.Attempt{Incarnation: t.Run.Incarnation, Header: t.Started.TraceParent, IdempotencyKey: t.Key(), Number: t.Number}
 }

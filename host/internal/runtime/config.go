@@ -42,8 +42,8 @@ type Config struct {
 	Limiter handler.Limiter // of attempts
 	// Shared reports whether there are namespaces besides the default one. See handler.NewRegistry.
 	Shared func() bool
-	// Spaces limits the computing guests of each namespace and paces the wakes of its runs.
-	Spaces *limits.Quotas
+	// Quotas limits the computing guests of each namespace and paces the wakes of its runs.
+	Quotas *limits.Quotas
 	// Partitions are the partitions that New acquires; nil: all.
 	Partitions []store.PartitionID
 	// Linger is how long an instance is kept while an attempt of one of its steps runs.

@@ -122,7 +122,7 @@ func (ps *Partitions) Release(ctx context.Context, ids ...store.PartitionID) err
 // ErrReleased: the partition was released before the caller's event was durable.
 var ErrReleased = errors.New("this host has released the partition")
 
-// Arm sets the timer of a schedule or queue: see partition.Partition.Arm. With store.ErrFenced the host loses the partition.
+// Arm sets the timer of a schedule or queue: see shard.Partition.Arm. With store.ErrFenced the host loses the partition.
 func (ps *Partitions) Arm(k shard.TimerKey, wakeMs int64, err error) {
 	id := k.Run.Partition()
 	ps.writers.Of(id).Post(func(s *shard.Shard, now int64) {

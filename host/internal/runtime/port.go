@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// port implements partition.Port.
+// port implements shard.Port.
 type port struct {
 	*desk     // guests and attempts
 	*reporter // logs and events

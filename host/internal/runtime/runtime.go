@@ -5,10 +5,10 @@
 //	Runs, Partitions, Watchers   what package host calls
 //	          |
 //	          v
-//	   writer.Set     a goroutine for each shard
+//	  shard.Writers   a goroutine for each shard
 //	          |
 //	          v
-//	  partition.Shard  ->  port: desk (guests and attempts), courier (commands), reporter (events, logs), the store
+//	   shard.Shard  ->  port: desk (guests and attempts), courier (commands), reporter (events, logs), the store
 //
 // Only its writer's goroutine uses a shard. A run is used by its shard, or by the guest to which it is lent. All other shared
 // state has its own locks, which are held for a few instructions unless their comment says otherwise.
@@ -33,9 +33,10 @@ import (
 const (
 	// maxShards is the maximum of writers. One writer can serve far more runs than one processor can compute.
 	maxShards = 16
-	// busyRuns is the maximum of woken runs per writer. Some of them compute while others wait for the disk. Two commits of one
-	// millisecond each leave time for some ten wakes. With a higher limit, too many runs compete for caches and instances.
-	busyRuns = 32
+	// wokenRuns is the maximum of woken runs, for each writer. Some of them compute while others wait for the disk. Two
+	// commits of one millisecond each leave time for some ten wakes. With a higher limit, too many runs compete for caches
+	// and instances.
+	wokenRuns = 32
 	// maxStarts is the maximum of new runs that wait for a place with their state in memory.
 	maxStarts = 4096
 	// startBytes bounds the journals of these runs. It has room for some dozens of the largest inputs.
@@ -72,7 +73,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects, cfg.Limiter, cfg.Shared)
 	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: newWatchers()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
-		Modules: cfg.Modules, Spaces: cfg.Spaces, Owes: rt.owes, Keep: cfg.Keep, Children: cfg.Children, Suspects: cfg.Suspects,
+		Modules: cfg.Modules, Quotas: cfg.Quotas, Owes: rt.owes, Keep: cfg.Keep, Children: cfg.Children, Suspects: cfg.Suspects,
 		Journals: cfg.Journals, Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances,
 		ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
 		MemoryBytes: cfg.GuestBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
@@ -106,7 +107,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 
 // owes reports whether the runs of a namespace must wait because they have written more than their quota allows.
 func (rt *Runtime) owes(of store.NamespaceID) bool {
-	return rt.cfg.Spaces.OwesMs(uint32(of), rt.cfg.Clock.Now().UnixMilli()) > 0
+	return rt.cfg.Quotas.OwesMs(uint32(of), rt.cfg.Clock.Now().UnixMilli()) > 0
 }
 
 // QuotasChanged makes each writer check again which runs its quotas hold back.
@@ -115,9 +116,9 @@ func (rt *Runtime) QuotasChanged() { rt.writers.Post(func(*shard.Shard, int64) {
 // startWriters gives each writer a shard, and the shard a port.
 func (rt *Runtime) startWriters() {
 	n := len(rt.writers)
-	limits := shard.Limits{Woken: busyRuns, Starts: max(maxStarts/n, 1), StartBytes: startBytes / int64(n),
+	limits := shard.Limits{Woken: wokenRuns, Starts: max(maxStarts/n, 1), StartBytes: startBytes / int64(n),
 		KeptBytes: keptBytes / int64(n), Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits,
-		StartLinger: rt.cfg.StartLinger, Pacer: rt.cfg.Spaces, Clock: rt.Runs.Clocks.Now}
+		StartLinger: rt.cfg.StartLinger, Pacer: rt.cfg.Quotas, Clock: rt.Runs.Clocks.Now}
 	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random,
 		admit: rt.cfg.Admit, keepers: rt.cfg.Keepers, ids: rt.cfg.IDs}
 	handled := rt.handlers.Handled

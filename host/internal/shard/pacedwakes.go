@@ -20,8 +20,8 @@ type WakePacer interface {
 	Wrote(namespace uint32, bytes int, nowMs int64)
 }
 
-// pacedWakes holds the due runs that must wait because their namespaces have used up their wakes. Within a namespace, the
-// run that was due first goes first. Namespaces take turns.
+// pacedWakes holds the due runs that must wait because their namespaces have used up their wakes, or owe bytes. Within a
+// namespace, the run that was due first goes first. Namespaces take turns.
 type pacedWakes struct {
 	queues map[store.NamespaceID]*timers.Set[TimerKey] // none is empty
 	order  []store.NamespaceID                         // the keys of queues; the next namespace in turn stands first

@@ -20,7 +20,7 @@ func CommandTimer(to store.RunKey) TimerKey { return TimerKey{Kind: KindCommand,
 // againMs is the delay of a retry after a failure.
 const againMs = 1000
 
-// pendingWakes holds the timers in memory. Each key has at most one: a wake in wakes, a due run that must wait in paced,
+// pendingWakes holds the timers in memory. Each key has at most one: a wake in wakes, a due run that must wait in pacedWakes,
 // or a retry in again.
 type pendingWakes struct {
 	wakes timers.Set[TimerKey]
@@ -51,7 +51,7 @@ func (p *pendingWakes) Remove(k TimerKey) {
 }
 
 // Pop removes and returns a timer that is due by now, with its deadline; false if there is none. Retries come first. A due run
-// whose namespace has used up its wakes stays, in paced.
+// whose namespace must wait stays, in pacedWakes.
 func (p *pendingWakes) Pop(now int64) (k TimerKey, dueUnixMs int64, ok bool) {
 	k, dueUnixMs, ok = p.again.Pop(now)
 	if ok {

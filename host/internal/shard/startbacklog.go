@@ -77,7 +77,7 @@ func toBack[E any](list []E, i int, stays bool) []E {
 	return list
 }
 
-// backlogMark is the state of a run in a startBacklog. The zero Mark does not wait.
+// backlogMark is the state of a run in a startBacklog. The zero backlogMark does not wait.
 type backlogMark struct {
 	of      backlogGroup
 	asked   bool  // it waits for its first place with its state in memory

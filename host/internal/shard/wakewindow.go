@@ -1,15 +1,15 @@
 package shard
 
 // wakeWindowMs is how long a woken run counts against the limit, in milliseconds. A run that computes longer, or whose disk is
-// slow, does not hold up the next ones: after ForMs it counts as if it had come to rest.
+// slow, does not hold up the next ones: after wakeWindowMs it counts as if it had come to rest.
 const wakeWindowMs = 20
 
 // wakeWindow holds the runs that were woken and have not come to rest, and limits how many more may be woken. A run is
-// fresh until ForMs after it was woken, and counts against Limit while it is fresh. The zero wakeWindow is empty.
+// fresh until wakeWindowMs after it was woken, and counts against Limit while it is fresh. The zero wakeWindow is empty.
 type wakeWindow struct {
 	Limit int // fresh runs, at most
 
-	count int        // all runs in the set
+	count int        // all runs in the window
 	fresh int        // fresh runs
 	since []wokenRun // fresh runs, oldest first; also runs that have come to rest meanwhile
 }
@@ -19,13 +19,13 @@ type wokenRun struct {
 	ms   int64
 }
 
-// wakeMark is the state of a run in a wakeWindow. The zero Mark is not in the set.
+// wakeMark is the state of a run in a wakeWindow. The zero wakeMark is not in the window.
 type wakeMark struct {
 	in, fresh bool
 	ms        int64 // when the run was woken
 }
 
-// In reports whether the run is in the set, and Fresh whether it counts against the limit.
+// In reports whether the run is in the window, and Fresh whether it counts against the limit.
 func (m *wakeMark) In() bool    { return m.in }
 func (m *wakeMark) Fresh() bool { return m.fresh }
 
