@@ -11,10 +11,10 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// sources is where the guests in Go, TypeScript and C stand in the repository.
+// sources is the folder of the guests in Go, TypeScript and C in the repository.
 const sources = "examples/bench"
 
-// guest gives the module of the guest where one module has all workflows, else nil.
+// guest returns the module of a guest with all workflows in one module, nil for other guests.
 func (o *Hosted) guest(env *Env) ([]byte, error) {
 	switch {
 	case o.Module != "":
@@ -47,7 +47,7 @@ func (o *Hosted) guest(env *Env) ([]byte, error) {
 	return nil, nil
 }
 
-// sourceDir finds the guests' source: in the repository, which the working directory must be in.
+// sourceDir finds the source of the guests. The working directory must be in the repository.
 func sourceDir() (string, error) {
 	at, err := os.Getwd()
 	if err != nil {
@@ -64,7 +64,7 @@ func sourceDir() (string, error) {
 	}
 }
 
-// compileC compiles the guest in C, which has one workflow in a module.
+// compileC compiles a workflow of the guest in C. Each of its modules has one workflow.
 func compileC(ctx context.Context, workflow string) (wasm []byte, err error) {
 	for _, tool := range []string{"clang", "wasm-ld"} {
 		if _, err := exec.LookPath(tool); err != nil {

@@ -7,14 +7,14 @@ import (
 	"runtime/pprof"
 )
 
-// cpuProfile writes what the processors do from the first measured time until the host is stopped.
+// cpuProfile writes a CPU profile from the beginning of the measured time until the host stops.
 type cpuProfile struct {
-	file *os.File // nil if none was asked for
+	file *os.File // nil without a profile
 	on   bool
 	err  error
 }
 
-// newCPUProfile makes the file at once: nobody wants to wait for a measurement to learn that it cannot be written.
+// newCPUProfile creates the file before the measurement, so that a wrong path fails early.
 func newCPUProfile(path string) (*cpuProfile, error) {
 	if path == "" {
 		return &cpuProfile{}, nil
@@ -26,7 +26,7 @@ func newCPUProfile(path string) (*cpuProfile, error) {
 	return &cpuProfile{file: f}, nil
 }
 
-// start begins it, if it has not begun.
+// start starts the profile. Further calls do nothing.
 func (p *cpuProfile) start() {
 	if p.file != nil && !p.on {
 		p.err = pprof.StartCPUProfile(p.file)
@@ -34,7 +34,7 @@ func (p *cpuProfile) start() {
 	}
 }
 
-// stop ends it and writes it.
+// stop ends the profile and closes its file.
 func (p *cpuProfile) stop() error {
 	if p.file == nil {
 		return nil

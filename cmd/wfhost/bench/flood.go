@@ -15,17 +15,17 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// floodSpace is the namespace of the tenant that floods.
+// floodSpace is the namespace of the flooding tenant.
 const floodSpace = "flood"
 
-// floodGuest is a workflow that takes as much as it can get, and how many runs of it there are.
+// floodGuest is a workflow that uses as much as it can get, with its number of runs.
 type floodGuest struct {
 	runs  int
 	write func(s small)
 }
 
-// floodGuests are those workflows, beside "starts", which callers start without end, and "uploads", which they upload without
-// end. Each goes on until the host stops.
+// floodGuests are the flooding workflows. Their runs go on until the host stops. Two more floods come from callers:
+// "starts" starts runs, "uploads" uploads modules, both without end.
 var floodGuests = map[string]floodGuest{
 	"compute": {100, func(s small) { // a third of a second or more, again and again
 		s.rounds(50, func() {
@@ -33,7 +33,7 @@ var floodGuests = map[string]floodGuest{
 			s.nap()
 		})
 	}},
-	"logs": {100, func(s small) { // more than what is kept of an activation
+	"logs": {100, func(s small) { // more than the host keeps of an activation
 		line := strings.Repeat("x", 1024)
 		s.rounds(200, func() {
 			s.repeat(100, func() { s.I32(abi.LogInfo).Text(line).Call(abi.FnLog).Drop() })
@@ -49,7 +49,7 @@ var floodGuests = map[string]floodGuest{
 			s.nap()
 		})
 	}},
-	"children": {1, func(s small) { // each of which is like it
+	"children": {1, func(s small) { // each child starts a child, too
 		s.repeat(abi.MaxLiveChildren, func() {
 			s.name()
 			s.Text("children").I32(0).I32(0).Text(`{"on_end":"abandon"}`).Call(abi.FnChildStart).Drop()
@@ -61,51 +61,51 @@ var floodGuests = map[string]floodGuest{
 	"uploads": {0, func(small) {}},
 }
 
-// floodKinds are the names of the floods.
+// floodKinds returns the names of the floods.
 func floodKinds() []string {
 	return []string{"starts", "compute", "logs", "handles", "children", "uploads"}
 }
 
-// repeat repeats what body writes a number of times.
+// repeat emits a loop that runs body n times.
 func (s small) repeat(n int64, body func()) {
 	s.I64(n).Set(first)
 	s.times(first, body)
 }
 
-// rounds repeats what body writes, and continues as new after each n times: the journal stays short.
+// rounds emits a loop that runs body n times and then continues as new, which keeps the journal short.
 func (s small) rounds(n int64, body func()) {
 	s.I64(n).Set(second)
 	s.times(second, body)
 	s.I32(0).I32(0).I32(0).I32(0).Call(abi.FnContinueAsNew)
 }
 
-// nap has the run sleep for as short as it can.
+// nap emits the shortest sleep.
 func (s small) nap() {
 	s.name()
 	s.I64(1).Call(abi.FnSleep).Drop()
 }
 
-// floodStarters is how many callers start runs without end.
+// floodStarters is the number of callers that start runs without end.
 const floodStarters = 32
 
-// floodUploaders is how many callers upload modules without end. Each module has branches and locals near the bounds of
-// inspection, so that its compiler is busy for a second or more.
+// floodUploaders is the number of callers that upload modules without end. The branches and locals of each module are
+// near the limits of inspection, so that its compiler is busy for a second or more.
 const (
 	floodUploaders    = 8
 	floodBombLocals   = 100
 	floodBombBranches = 6000
 )
 
-// flood is a tenant that takes what it can get.
+// flood is a running flood.
 type flood struct {
 	started, refused atomic.Int64
 	uploaded         atomic.Int64
 	stop             context.CancelCauseFunc
-	cause            func() error // of the end of the callers
+	cause            func() error // why the callers ended
 	callers          sync.WaitGroup
 }
 
-// flood begins the floods of some kinds.
+// flood starts the floods of the given kinds.
 func (s *session) flood(kinds []string, quota host.Quota) (*flood, error) {
 	ctx, stop := context.WithCancelCause(s.ctx)
 	f := &flood{stop: stop, cause: func() error { return context.Cause(ctx) }}
@@ -128,7 +128,7 @@ func (s *session) flood(kinds []string, quota host.Quota) (*flood, error) {
 			defer close(begun)
 			f.begin(ctx, ns, kind, g.runs)
 		})
-		if quota == (host.Quota{}) { // else it may never be done
+		if quota == (host.Quota{}) { // without a quota, it may never be done
 			<-begun
 		}
 	}
@@ -145,7 +145,7 @@ func (s *session) flood(kinds []string, quota host.Quota) (*flood, error) {
 	return f, nil
 }
 
-// begin starts runs of a workflow, each as soon as the quota lets it in.
+// begin starts runs of a workflow, each as soon as the quota admits it.
 func (f *flood) begin(ctx context.Context, ns *host.Namespace, workflow string, runs int) {
 	for i := 0; i < runs && ctx.Err() == nil; {
 		switch _, err := ns.StartRaw(ctx, workflow, nil, host.WithRunID(runID(workflow, i))); {
@@ -155,12 +155,13 @@ func (f *flood) begin(ctx context.Context, ns *host.Namespace, workflow string, 
 		case errors.Is(err, host.ErrBusy) && !errors.Is(err, host.ErrDiskFull):
 			f.refused.Add(1)
 		default:
-			f.stop(fmt.Errorf("flood of %s: %w", workflow, err)) // the first cause counts
+			f.stop(fmt.Errorf("flood of %s: %w", workflow, err)) // the first cause wins
 		}
 	}
 }
 
-// upload uploads modules without end that take compilers long, each another one, so that none has been compiled before.
+// upload uploads modules that are slow to compile, without end. All differ, so that the cache of compiled modules does
+// not help.
 func (f *flood) upload(ctx context.Context, ns *host.Namespace, uploader int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		m := wasmgen.New(floodBombLocals)
@@ -188,7 +189,8 @@ func (f *flood) start(ctx context.Context, ns *host.Namespace) {
 	}
 }
 
-// end ends the callers, and returns why they could not go on until then. Runs go on until the host stops.
+// end stops the callers and waits for them. It returns an error if they failed before. Runs go on until the host
+// stops.
 func (f *flood) end() error {
 	f.stop(nil)
 	f.callers.Wait()

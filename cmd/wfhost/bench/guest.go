@@ -11,18 +11,18 @@ import (
 
 // The guests.
 const (
-	Small = "small" // generated: a few hundred bytes of code and no run-time of its own
+	Small = "small" // generated: a few hundred bytes of code without a run-time
 	Go    = "go"    // examples/bench/main.go
 	TS    = "ts"    // examples/bench/bench.ts
 	C     = "c"     // examples/bench/c/bench.c
 )
 
-// ErrNoWorkflow says that a guest lacks a workflow that a measurement needs.
+// ErrNoWorkflow reports that a guest lacks a workflow that a measurement needs.
 var ErrNoWorkflow = errors.New("the guest does not offer the workflow")
 
-// Where the small guests keep their things, below wasmgen.DataAt.
+// The memory layout of the small guests, below wasmgen.DataAt.
 const (
-	nameAt   = 16 // of the next call: nameBytes digits
+	nameAt   = 16 // name of the next call: nameBytes digits
 	outAt    = 512
 	outBytes = 512
 	inputAt  = 1024
@@ -36,21 +36,21 @@ const (
 	position byte = iota // in the input
 	end                  // of the input
 	char
-	digits // how many of a name are still to be written
-	rest   // of the number in a name
+	digits // digits of a name that remain to be written
+	rest   // of the number in a name, still to be written
 	serial // of the next name
-	first  // the numbers that were read
+	first  // first and the following locals hold numbers of the input
 	second
 	third
 	fourth
 	locals
 )
 
-// small writes the workflows, each of which is a module of its own. Their input is a JSON array of whole numbers.
+// small writes the workflows, one module each. Their input is a JSON array of integers.
 type small struct{ *wasmgen.Module }
 
-// smallGuests are those workflows. What they do and take is told in docs/performance.md; examples/bench has the same
-// in Go.
+// smallGuests are the workflows of the small guest. docs/performance.md describes them; examples/bench has the same
+// workflows in Go.
 var smallGuests = map[string]func(s small){
 	"empty": func(small) {},
 	"steps": func(s small) { // n
@@ -105,7 +105,7 @@ var smallGuests = map[string]func(s small){
 	"signal": func(s small) { s.Text(signalName).I64(-1).I32(outAt).I32(outBytes).Call(abi.FnSignalWait).Drop() },
 }
 
-// smallGuest gives the module of a workflow.
+// smallGuest returns the module of a workflow.
 func smallGuest(workflow string) ([]byte, error) {
 	write := smallGuests[workflow]
 	if write == nil {
@@ -118,14 +118,14 @@ func smallGuest(workflow string) ([]byte, error) {
 	return s.I32(0).Export(abi.ExportRun).Bytes(), nil
 }
 
-// read reads numbers of the input into locals.
+// read emits code that reads numbers of the input into locals.
 func (s small) read(into ...byte) {
 	for _, l := range into {
 		s.number(l)
 	}
 }
 
-// number reads the next number of the input into a local, 0 if there is none.
+// number emits code that reads the next number of the input into a local, 0 at the end of the input.
 func (s small) number(into byte) {
 	digit := func(leave func(*wasmgen.Module) *wasmgen.Module) {
 		s.Get(position).Get(end).NotLess().Break()
@@ -144,7 +144,7 @@ func (s small) number(into byte) {
 	s.EndWhile()
 }
 
-// times repeats what body writes until a local has been counted down to 0.
+// times emits a loop around body that counts a local down to 0.
 func (s small) times(local byte, body func()) {
 	s.While()
 	s.Get(local).IsZero().Break()
@@ -153,7 +153,7 @@ func (s small) times(local byte, body func()) {
 	s.EndWhile()
 }
 
-// name pushes a name that no call of the run had.
+// name emits code that pushes a name that the run has not used for a call.
 func (s small) name() {
 	s.Get(serial).Set(rest)
 	s.I64(nameBytes).Set(digits)
@@ -168,13 +168,13 @@ func (s small) name() {
 	s.I32(nameAt).I32(nameBytes)
 }
 
-// step has the handler that does nothing perform a step.
+// step emits a step that the handler performs, which does nothing.
 func (s small) step() {
 	s.name()
 	s.Text(abi.HandlerPrefix + stepName).I32(0).I32(0).I32(0).I32(0).I32(outAt).I32(outBytes).Call(abi.FnStepDo).Drop()
 }
 
-// body has a step whose body, in the guest, does nothing.
+// body emits a step whose body, in the guest, does nothing.
 func (s small) body() {
 	s.name()
 	s.I32(0).I32(0).Call(abi.FnStepBegin).Set(char)
@@ -185,7 +185,7 @@ func (s small) body() {
 	s.I32(outAt).I32(1).Call(abi.FnAwait).Drop()
 }
 
-// upload stores the guest, so that the workflow can be started.
+// upload uploads the guest with a workflow.
 func (s *session) upload(workflow string) (err error) {
 	wasm := s.module
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Late measures how late runs wake whose instants are spread evenly.
+// Late measures how late runs wake. The instants are evenly spread.
 type Late struct {
 	Hosted `embed:""`
 
@@ -19,23 +19,24 @@ type Late struct {
 	Lead time.Duration `help:"How long before the first wake the starts begin. Default: as long as they seem to take."`
 }
 
-// wakesPerRun is how many of the wakes one run has: fewer runs have to be started before the measurement, and none
-// sleeps so short that a wake could still be going on when the next one is due, unless the host is far behind.
+// wakesPerRun is the number of wakes per run. With several wakes a run, fewer runs have to be started before the
+// measurement. The sleeps are still long enough that a wake is over before the next one is due, unless the host is far
+// behind.
 const wakesPerRun = 8
 
-// maxLead: whoever wants to wait longer for starts has a machine that is not worth measuring.
+// maxLead bounds the time for the starts. A machine that needs longer is not worth measuring.
 const maxLead = time.Hour
 
-// schedule is the instants of a measurement, and what became of them.
+// schedule has the instants of a measurement and its results.
 type schedule struct {
 	first time.Time // of the first wake, in whole milliseconds
-	rate  int       // wakes in a second; 0 = all at once
+	rate  int       // wakes per second; 0 = all at once
 	runs  int
-	warm  int // wakes that do not count
+	warm  int // wakes of the warm-up, which do not count
 	total int
 
 	mu     sync.Mutex
-	taken  []int // wakes of each run that are over
+	taken  []int // per run: number of wakes that are over
 	left   int
 	early  int
 	late   []time.Duration
@@ -48,7 +49,7 @@ func newSchedule(first time.Time, rate, runs, warm, total int) *schedule {
 		served: make(chan struct{})}
 }
 
-// due gives the instant of wake i, which is run i%runs's.
+// due returns the instant of wake i, which belongs to run i%runs.
 func (c *schedule) due(i int) time.Time {
 	if c.rate == 0 {
 		return c.first
@@ -56,7 +57,7 @@ func (c *schedule) due(i int) time.Time {
 	return c.first.Add(offset(i, c.rate)).Truncate(time.Millisecond)
 }
 
-// input gives the instants of a run.
+// input returns the instants of a run.
 func (c *schedule) input(run int) []byte {
 	var list []int64
 	for i := run; i < c.total; i += c.runs {
@@ -65,9 +66,9 @@ func (c *schedule) input(run int) []byte {
 	return input(list...)
 }
 
-// commit sees a commit of a run: wakes before the one that it sleeps for are over.
+// commit takes a commit of a run. All wakes before the sleep that the run is in are over.
 func (c *schedule) commit(run int, r host.Run, now time.Time) {
-	if r.Status != host.Sleeping && !r.Status.Terminal() { // it is on its way, or waits for its step
+	if r.Status != host.Sleeping && !r.Status.Terminal() { // it is running, or waits for its step
 		return
 	}
 	c.mu.Lock()
@@ -96,7 +97,7 @@ func (c *schedule) commit(run int, r host.Run, now time.Time) {
 	}
 }
 
-// Run measures.
+// Run runs the measurement.
 func (b *Late) Run(env *Env) error {
 	if err := errors.Join(b.check(loopFor, 0), between("rate", b.Rate, 1, maxRate), span("lead", b.Lead, 0, maxLead)); err != nil {
 		return err
@@ -149,13 +150,13 @@ func (b *Late) Run(env *Env) error {
 	return s.show()
 }
 
-// leadSpare is the least time between the starts and the first wake.
+// leadSpare is the minimum time between the last start and the first wake.
 const leadSpare = time.Second
 
-// trial is how many runs show how long a start takes, and warm the host up.
+// trial is the number of runs that are started first, to warm up the host and to measure how long a start takes.
 const trial = 512
 
-// sleepOf returns the workflow that sleeps until instants, with steps or without.
+// sleepOf returns the name of the workflow that sleeps until instants, with or without steps.
 func sleepOf(step bool) string {
 	if step {
 		return "sleepstep"
@@ -163,7 +164,8 @@ func sleepOf(step bool) string {
 	return "sleep"
 }
 
-// schedule starts runs of a workflow that sleep for the instants of a schedule, of which the first lies behind the last start.
+// schedule starts runs of a workflow that sleep until the instants of a schedule. The first instant is after the last
+// start.
 func (s *session) schedule(what, workflow string, lead time.Duration, rate, runs, warm, total int) (*schedule, error) {
 	begun := time.Now()
 	if err := s.startAll("trial", workflow, 0, trial, func(int) []byte { return input(0) }); err != nil {
@@ -175,7 +177,7 @@ func (s *session) schedule(what, workflow string, lead time.Duration, rate, runs
 		}
 	}
 	if lead == 0 {
-		// Twice as long as the trial says, and some time in which to come to rest.
+		// Twice the time that the trial predicts, and leadSpare to come to rest.
 		lead = 2*time.Since(begun)/trial*time.Duration(runs) + leadSpare
 	}
 	s.env.Say(fmt.Sprintf("starting %d runs", runs))
@@ -198,7 +200,7 @@ func (s *session) schedule(what, workflow string, lead time.Duration, rate, runs
 	return c, nil
 }
 
-// early counts the timers that journals have before their instants.
+// early counts the timers that fired before their instants, by the journals.
 func (s *session) early(what string, runs int) (n int, err error) {
 	for i := range runs {
 		due := int64(0)

@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// Latency is what a set of samples says: exact percentiles, by nearest rank.
+// Latency has the exact percentiles of a set of samples, by nearest rank.
 type Latency struct {
 	P50, P99, P999, Max time.Duration
 	Samples             int
 }
 
-// latencyOf sorts the samples and reads the percentiles off them.
+// latencyOf sorts the samples and returns their percentiles.
 func latencyOf(samples []time.Duration) Latency {
 	slices.Sort(samples)
 	return Latency{P50: rank(samples, 0.5), P99: rank(samples, 0.99), P999: rank(samples, 0.999), Max: rank(samples, 1),
 		Samples: len(samples)}
 }
 
-// rank gives the smallest of sorted samples that so great a share of them does not exceed; 0 if there are none.
+// rank returns the smallest sample that at least the given share of all samples does not exceed; 0 without samples.
 func rank(sorted []time.Duration, share float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
 	}
-	// The product of a share and a count may come out a hair above the whole number that it is.
+	// The product may be slightly above a whole number by rounding.
 	i := int(math.Ceil(share*float64(len(sorted)) - 1e-9))
 	return sorted[min(max(i, 1), len(sorted))-1]
 }
 
-// text shows a duration with three digits or so.
+// text formats a duration with about three digits.
 func text(d time.Duration) string {
 	switch a := d.Abs(); {
 	case a < time.Millisecond:

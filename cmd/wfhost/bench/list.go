@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// List measures lists of runs, by the store alone.
+// List measures lists of runs on the store alone, without a host.
 type List struct {
 	Dir   string `help:"Folder for the data meanwhile: its disk is measured. Default: that of temporary files." type:"path"`
 	N     int    `name:"n" help:"How many runs the store has." default:"100000" placeholder:"COUNT"`
@@ -25,21 +25,22 @@ type List struct {
 }
 
 const (
-	// fillCommit is how many runs are committed at a time while the store is filled: the most that a commit takes.
+	// fillCommit is the number of runs per commit while the store is filled: the maximum of a commit.
 	fillCommit = store.MaxCommitRecords
 	// maxPages bounds the samples of each list.
 	maxPages = 1_000_000
-	// maxChurn is more than one memtable of Pebble holds of what such runs leave.
+	// maxChurn is more than one memtable of Pebble holds of the tombstones and records of the churn.
 	maxChurn = 100_000
-	// rareRuns is how many of all runs are stuck, of the workflow "rare", and have a rare attribute: some pages' worth.
+	// rareRuns is the number of runs that are stuck, belong to the workflow "rare" and have a rare attribute: a few
+	// pages.
 	rareRuns = 500
-	// working is how many runs are at work while lists are measured.
+	// working is the number of runs in progress while lists are measured.
 	working = 50
-	// workflows and customers are how many there are of each, whose runs are mixed.
+	// workflows and customers are the numbers of workflows and customers. Their runs are mixed.
 	workflows, customers = 10, 1000
 )
 
-// Run measures.
+// Run runs the measurement.
 func (b *List) Run(env *Env) (err error) {
 	if b.Churn < 0 {
 		b.Churn = min(b.N/10, maxChurn)
@@ -69,7 +70,7 @@ func (b *List) Run(env *Env) (err error) {
 	return env.Show(r)
 }
 
-// filled is a store that has runs.
+// filled is a store with runs.
 type filled struct {
 	*List
 	env   *Env
@@ -140,7 +141,7 @@ func (f *filled) open(noSync bool) (err error) {
 	return nil
 }
 
-// mix spreads numbers over 64 bits, so that what is taken of them is in no order (SplitMix64).
+// mix hashes a number to 64 bits (SplitMix64), so that values derived from it are in no order.
 func mix(i int) uint64 {
 	x := uint64(i)*0x9e3779b97f4a7c15 + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -148,10 +149,10 @@ func mix(i int) uint64 {
 	return x ^ x>>31
 }
 
-// created is when the first run was created; there is one more each millisecond.
+// created is the creation time of the first run. The others follow at intervals of a millisecond.
 const created = 1_700_000_000_000
 
-// state returns the state of a run, by its number in the order of creation.
+// state returns the state of the run with number i in the order of creation.
 func (f *filled) state(i int) store.RunState {
 	x := mix(i)
 	st := store.RunState{Run: store.RunKey{ID: fmt.Sprintf("order-%016x", x)}, Workflow: fmt.Sprint("workflow-", x%workflows),
@@ -167,7 +168,7 @@ func (f *filled) state(i int) store.RunState {
 	switch n := x % 100; {
 	case n < 50:
 		st.Status = store.Completed
-	case n < 90: // they sleep for up to some years after the last one was created
+	case n < 90: // they sleep until up to some years after the last run was created
 		st.WakeUnixMs = created + int64(f.N) + int64(mix(i+f.N)%(1<<37))
 	case n < 97:
 		st.Status = store.Waiting
@@ -182,7 +183,7 @@ func (f *filled) state(i int) store.RunState {
 	return st
 }
 
-// fill makes the runs.
+// fill creates the runs.
 func (f *filled) fill() error {
 	f.env.Say(fmt.Sprintf("filling in %d runs", f.N))
 	return f.each(f.N, func(i int) []store.RunCommit {
@@ -191,7 +192,7 @@ func (f *filled) fill() error {
 	})
 }
 
-// churn lets sleeping runs go to work and back to rest.
+// churn makes sleeping runs work and sleep again.
 func (f *filled) churn() error {
 	f.env.Say(fmt.Sprintf("%d runs go to work and back", f.Churn))
 	done, last := 0, 0
@@ -219,7 +220,7 @@ func (f *filled) churn() error {
 	return f.each(f.N, to(store.Running, working))
 }
 
-// each commits what commits returns for the numbers below n.
+// each calls commits for the numbers below n and commits the results.
 func (f *filled) each(n int, commits func(i int) []store.RunCommit) error {
 	var runs [store.Partitions][]store.RunCommit
 	pending := 0
@@ -254,14 +255,14 @@ func (f *filled) each(n int, commits func(i int) []store.RunCommit) error {
 	return flush()
 }
 
-// kindOfList is one list that is measured.
+// kindOfList is a list to measure.
 type kindOfList struct {
 	name, label string
 	page        func(ctx context.Context) (runs int, err error)
-	short       bool // its pages may be shorter than the limit: how long they are is a figure
+	short       bool // its pages may be shorter than the limit, so their length is a figure
 }
 
-// lists returns what is measured.
+// lists returns the lists to measure.
 func (f *filled) lists() []kindOfList {
 	query := func(name, label string, q store.Query, where func(q *store.Query)) kindOfList {
 		q.Limit = f.Limit
@@ -309,7 +310,7 @@ func (f *filled) lists() []kindOfList {
 	}
 }
 
-// measure takes the pages of one list, and reports how long each took.
+// measure reads the pages of a list and reports their latencies.
 func (f *filled) measure(r *Report, l kindOfList) error {
 	f.env.Say(l.label)
 	samples := make([]time.Duration, 0, f.Pages)

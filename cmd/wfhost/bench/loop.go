@@ -10,23 +10,22 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// recorder takes the operations of runs from their commits: an operation ends when the commit that brings it is
-// durable.
+// recorder measures the operations of runs by their commits. An operation ends when its commit is durable.
 type recorder struct {
-	// ops tells how many operations a run has done, from its newest commit.
+	// ops returns how many operations a run has done, from its newest commit.
 	ops func(host.Run) int
-	// next tells when the run's next operation begins: at the commit, or at an instant that it names; zero if the
-	// commit does not tell.
+	// next returns when the run's next operation begins: at the commit, or at an instant that the commit names; zero
+	// if the commit does not tell.
 	next func(r host.Run, now time.Time) time.Time
 
 	mu      sync.Mutex
 	runs    map[string]progress
 	on      bool
-	left    int // operations until full; 0 = no end
+	left    int // operations until full; 0 = unlimited
 	full    chan struct{}
 	samples []time.Duration
 	commits int // of runs past their start
-	free    int // operations that came with another one in its commit, and are not counted
+	free    int // operations that shared a commit with another one, and are not counted
 }
 
 type progress struct {
@@ -38,7 +37,7 @@ func newRecorder(ops func(host.Run) int, next func(host.Run, time.Time) time.Tim
 	return &recorder{ops: ops, next: next, runs: map[string]progress{}, full: make(chan struct{})}
 }
 
-// commit sees a commit.
+// commit takes a commit.
 func (c *recorder) commit(r host.Run, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +79,7 @@ func (c *recorder) sample(d time.Duration) {
 	}
 }
 
-// due counts the runs whose next operation could go on.
+// due counts the runs whose next operation is due.
 func (c *recorder) due(now time.Time) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,21 +91,21 @@ func (c *recorder) due(now time.Time) (n int) {
 	return n
 }
 
-// begin lets operations count, n of them or all.
+// begin starts counting operations, n at most; 0 = unlimited.
 func (c *recorder) begin(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.on, c.left = true, n
 }
 
-// counting tells whether operations count at the moment.
+// counting reports whether operations count at the moment.
 func (c *recorder) counting() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.on
 }
 
-// taken ends it and gives the samples.
+// taken stops counting and returns the samples.
 func (c *recorder) taken() []time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,11 +113,11 @@ func (c *recorder) taken() []time.Duration {
 	return c.samples
 }
 
-// crew does something over and over, in as many goroutines as were added, until ctx is done or one of them fails.
+// crew repeats an operation in a growing number of goroutines until ctx is done or an operation fails.
 type crew struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	do     func(ctx context.Context, number int) error // number counts over all of them
+	do     func(ctx context.Context, number int) error // number counts the operations of all goroutines
 	next   atomic.Int64
 	size   int
 	wg     sync.WaitGroup
@@ -139,14 +138,14 @@ func (w *crew) add(n int) {
 		w.wg.Go(func() {
 			for w.ctx.Err() == nil {
 				if err := w.do(w.ctx, int(w.next.Add(1)-1)); err != nil {
-					w.cancel(err) // the first one counts, and none after the end
+					w.cancel(err) // the first cause wins, and errors after the end do not count
 				}
 			}
 		})
 	}
 }
 
-// end stops it, and gives why it had stopped before.
+// end stops the crew and returns the error that had stopped it before, if any.
 func (w *crew) end() error {
 	w.cancel(errOver)
 	w.wg.Wait()
@@ -156,10 +155,10 @@ func (w *crew) end() error {
 	return nil
 }
 
-// errOver ends what goes on when the measured time is over.
+// errOver is the cause of a cancellation at the end of the measured time.
 var errOver = errors.New("the measured time is over")
 
-// rest waits until a time is over, or something else is. Meanwhile it calls tend every now and then, if there is one.
+// rest waits until d has passed or full is closed. Meanwhile it calls tend periodically, unless tend is nil.
 func (w *crew) rest(d time.Duration, full <-chan struct{}, tend func(*crew)) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -182,11 +181,11 @@ func (w *crew) rest(d time.Duration, full <-chan struct{}, tend func(*crew)) {
 	}
 }
 
-// ready ends the time before the warm-up.
+// ready ends the wait before the warm-up.
 func (w *crew) ready() { w.isReady.Do(func() { close(w.filled) }) }
 
-// closedLoop has a crew of n do operations as fast as it can, and measures for the time or the number that was asked
-// for. tend, if set, is called every now and then; the warm-up does not begin before it has called ready.
+// closedLoop runs operations in a crew of n as fast as it can, and measures for the duration or the number of
+// operations in the flags. tend, if set, is called periodically; the warm-up begins once it has called ready.
 func (s *session) closedLoop(n int, c *recorder, do func(ctx context.Context, number int) error, tend func(*crew)) (usage,
 	error) {
 	s.onCommit(c.commit)
@@ -194,7 +193,7 @@ func (s *session) closedLoop(n int, c *recorder, do func(ctx context.Context, nu
 	return s.measure(n, c, do, tend)
 }
 
-// measure is closedLoop where do itself takes the samples.
+// measure is closedLoop for a do that takes the samples itself.
 func (s *session) measure(n int, c *recorder, do func(ctx context.Context, number int) error, tend func(*crew)) (usage,
 	error) {
 	w := newCrew(s.ctx, do)

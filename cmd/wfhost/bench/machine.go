@@ -14,24 +14,24 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// machine is what disk and store do on this machine, whatever is built on them.
+// machine has the figures of the disk and of Pebble on this machine, without a host.
 type machine struct {
 	fdatasync Latency
-	paced     Latency         // fdatasyncs at the rate of what was measured
-	pebble    map[int]float64 // synced commits in a second, by the number of callers at a time
+	paced     Latency         // fdatasyncs at the rate of the measurement
+	pebble    map[int]float64 // synced commits per second, by the number of concurrent callers
 }
 
-// usualCallers are the numbers of callers with which Pebble is always measured.
+// usualCallers are the numbers of concurrent callers with which Pebble is always measured.
 var usualCallers = []int{1, 64, 256}
 
-// blockBytes is what one fdatasync of the measurement makes durable: one block of most file systems.
+// blockBytes is the size of a write before each fdatasync: one block of most file systems.
 const blockBytes = 4096
 
-// blocks is the size of the file that is written over and over: what a log is, which is used again.
+// blocks is the size of the file in blocks. It is overwritten repeatedly, like a recycled log.
 const blocks = 1024
 
-// fdatasyncs writes blocks of a file one after the other and makes each durable, so many in a second that begin at fixed
-// instants, or if rate is 0 as fast as the disk can.
+// fdatasyncs writes blocks of a file one after the other and syncs each: rate per second at fixed instants, or as fast
+// as the disk can if rate is 0.
 func fdatasyncs(ctx context.Context, dir string, d time.Duration, rate int) (samples []time.Duration, err error) {
 	f, err := os.CreateTemp(dir, "fdatasync-")
 	if err != nil {
@@ -62,8 +62,8 @@ func fdatasyncs(ctx context.Context, dir string, d time.Duration, rate int) (sam
 	return samples, ctx.Err()
 }
 
-// pebbleCommits lets so many callers commit to Pebble, each one commit after the other, and gives how long each commit
-// took and how many there were in a second.
+// pebbleCommits commits to Pebble from concurrent callers, each with one commit after the other. It returns how long
+// each commit took, and how many commits there were per second.
 func pebbleCommits(ctx context.Context, dir string, callers int, d time.Duration) (samples []time.Duration, perS float64,
 	err error) {
 	dir = filepath.Join(dir, fmt.Sprint("pebble-", callers))
@@ -72,7 +72,7 @@ func pebbleCommits(ctx context.Context, dir string, callers int, d time.Duration
 		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, end(), os.RemoveAll(dir)) }()
-	if err := commit(); err != nil { // the log is there
+	if err := commit(); err != nil { // creates the log
 		return nil, 0, err
 	}
 	all := make([][]time.Duration, callers)
@@ -93,8 +93,8 @@ func pebbleCommits(ctx context.Context, dir string, callers int, d time.Duration
 	return samples, float64(len(samples)) / time.Since(begun).Seconds(), errors.Join(errors.Join(errs...), ctx.Err())
 }
 
-// probe takes the machine's own figures and reports them. rate is that of paced fdatasyncs, 0 takes none; callers are numbers
-// of callers beside the usual ones.
+// probe measures the machine itself and reports its figures. rate is the rate of the paced fdatasyncs, 0 skips them;
+// callers are numbers of concurrent callers beside the usual ones.
 func (r *Report) probe(ctx context.Context, dir string, d time.Duration, rate int, callers ...int) (machine, error) {
 	m := machine{pebble: map[int]float64{}}
 	samples, err := fdatasyncs(ctx, dir, d, 0)
@@ -125,16 +125,16 @@ func (r *Report) probe(ctx context.Context, dir string, d time.Duration, rate in
 	return m, nil
 }
 
-// Disk measures nothing but the machine.
+// Disk measures the machine alone.
 type Disk struct {
 	Common `embed:""`
 }
 
-// diskFor is how long each figure is taken if nothing is said: long enough for a burst that a rented disk allows to
-// show itself by a second measurement.
+// diskFor is the default duration of each figure: long enough that a second measurement reveals the burst credit of a
+// rented disk.
 const diskFor = 5 * time.Second
 
-// Run takes the figures.
+// Run runs the measurement.
 func (d *Disk) Run(env *Env) error {
 	if err := errors.Join(d.check(diskFor, 0), span("for", d.For, 0, maxProbe)); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (d *Disk) Run(env *Env) error {
 	return env.Show(r)
 }
 
-// folder makes the folder for the data.
+// folder creates the folder for the data.
 func (c *Common) folder() (dir string, remove func(), err error) {
 	if c.Dir != "" {
 		if err := os.MkdirAll(c.Dir, 0o700); err != nil {
@@ -166,5 +166,5 @@ func (c *Common) folder() (dir string, remove func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("--dir: %w", err)
 	}
-	return dir, func() { _ = os.RemoveAll(dir) }, nil // a leftover, in a folder that says what it is
+	return dir, func() { _ = os.RemoveAll(dir) }, nil // a leftover, in a folder whose name tells what it is
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// memory gives what the process holds of the machine's memory, and the most that it has held since resetPeak. Where
-// the system has no /proc, both are NaN.
+// memory returns the resident memory of the process and its peak since resetPeak. Both are NaN on a system without
+// /proc.
 func memory() (rss, peak float64) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -30,17 +30,17 @@ func memory() (rss, peak float64) {
 	return field("VmRSS"), field("VmHWM")
 }
 
-// settle gives back what nobody uses, so that what is measured next is held.
+// settle frees unused memory, so that the next figure counts only what is held.
 func settle() {
 	runtime.GC()
 	debug.FreeOSMemory()
 }
 
-// resetPeak makes the greatest memory of the process begin anew. Where that is not allowed, it stays that since the
-// process began.
+// resetPeak resets the peak memory of the process. Where that is not allowed, the peak counts from the start of the
+// process.
 func resetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o600) }
 
-// diskBytes gives the size of all files below a folder.
+// diskBytes returns the total size of the files below a folder.
 func diskBytes(dir string) (float64, error) {
 	var sum int64
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
@@ -48,7 +48,7 @@ func diskBytes(dir string) (float64, error) {
 			return err
 		}
 		info, err := d.Info()
-		if os.IsNotExist(err) { // Pebble has removed it meanwhile
+		if os.IsNotExist(err) { // Pebble removed it meanwhile
 			return nil
 		}
 		if err == nil {

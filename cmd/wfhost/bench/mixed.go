@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Mixed keeps a host busy for a long time with everything at once, and samples what it takes: what grows without end shows
-// itself by its memory and its disk.
+// Mixed keeps a host busy for a long time with all kinds of work and samples its resources. Unbounded growth shows in
+// its memory and its disk.
 type Mixed struct {
 	Hosted `embed:""`
 
@@ -25,24 +25,24 @@ type Mixed struct {
 }
 
 const (
-	// mixedFor is for how long it goes on if nothing is said.
+	// mixedFor is the default duration.
 	mixedFor = time.Hour
 	// shortest is the shortest sleep.
 	shortest = 10 * time.Millisecond
-	// leastEvery: a sample reads the size of every file of the store.
+	// leastEvery is the minimum interval: a sample reads the size of every file of the store.
 	leastEvery = 100 * time.Millisecond
-	// mostSettle is how long memory may grow: sleepers and ended runs become more until the first of them go.
+	// mostSettle is how long memory may grow: the numbers of sleepers and ended runs rise until the first of them go.
 	mostSettle = 10 * time.Minute
-	// flatWithin is how much more memory than after that still counts as flat.
+	// flatWithin is the growth after that which still counts as flat.
 	flatWithin = 1.10
-	// afterwards is when a run that waits gets its signal, or is asked, counted from its start.
+	// afterwards is when a waiting run gets its signal, or a query, counted from its start.
 	afterwards = time.Second
-	// deleters is how many runs are deleted at a time: each deletion waits for the disk.
+	// deleters is the number of concurrent deletions, each of which waits for the disk.
 	deleters = 16
 )
 
-// What the runs do, by their numbers: every fifth waits for a signal, every tenth has a child, every twentieth is asked
-// while it sleeps if its sleep is long enough.
+// What the runs do, by their numbers: every fifth waits for a signal, every tenth has a child, every twentieth is
+// queried while it sleeps if its sleep is long enough.
 const (
 	everySignal = 5
 	everyChild  = 10
@@ -50,7 +50,7 @@ const (
 	mixedSteps  = 2
 )
 
-// The payloads: some 1.1 KiB on the average, which is 200 MB in an hour at the usual rate.
+// The payloads: 1.1 KiB on average, which is 200 MB per hour at the default rate.
 const (
 	smallPayload  = 512
 	mediumPayload = 16 << 10
@@ -59,7 +59,7 @@ const (
 	everyLarge    = 1000
 )
 
-// sleepOf returns how long run i sleeps: spread so that each factor of ten has as many runs.
+// sleepOf returns how long run i sleeps. The sleeps are log-uniform: each factor of ten has as many runs.
 func (b *Mixed) sleepOf(i int) time.Duration {
 	_, share := math.Modf(float64(i) * math.Phi)
 	return time.Duration(float64(shortest) * math.Pow(float64(b.Longest)/float64(shortest), share)).Truncate(time.Millisecond)
@@ -87,7 +87,7 @@ func (b *Mixed) inputOf(i int) []byte {
 	return input(b.sleepOf(i).Milliseconds(), int64(payloadOf(i)), mixedSteps, flag(everySignal), flag(everyChild))
 }
 
-// check looks at the flags.
+// check validates the flags.
 func (b *Mixed) check() error {
 	if b.N != 0 {
 		return usagef("bench mixed goes on for a time: give --for, got --n %d", b.N)
@@ -104,7 +104,7 @@ func (b *Mixed) check() error {
 		span("longest", b.Longest, shortest, maxFor), span("keep", b.Keep, 0, maxFor), span("every", b.Every, leastEvery, maxFor))
 }
 
-// Run measures.
+// Run runs the measurement.
 func (b *Mixed) Run(env *Env) error {
 	if err := b.check(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (b *Mixed) Run(env *Env) error {
 	return s.show()
 }
 
-// mixture is one run of the benchmark.
+// mixture is one execution of the benchmark.
 type mixture struct {
 	*Mixed
 
@@ -140,21 +140,21 @@ type mixture struct {
 	started, steps, signals, queries, ended, deleted atomic.Int64
 
 	mu    sync.Mutex
-	toDie []dead // nearly in the order of their ends
+	toDie []dead // almost in the order of their ends
 
 	samples []sample // of watch
 }
 
-// dead is a run that has ended.
+// dead is an ended run.
 type dead struct {
 	id string
 	at time.Time
 }
 
-// wakes are the wakes of some time.
+// wakes collects the lateness of wakes.
 type wakes struct {
 	mu    sync.Mutex
-	late  []time.Duration // since take
+	late  []time.Duration // since the last take
 	early int
 	all   int
 }
@@ -169,7 +169,7 @@ func (w *wakes) add(late time.Duration) {
 	}
 }
 
-// take returns the lateness since the last call, and how many were early since the beginning.
+// take returns the lateness since the last call, and the number of early wakes since the beginning.
 func (w *wakes) take() (l Latency, early int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,7 +194,7 @@ func (m *mixture) run(n int) error {
 	return errors.Join(err, <-watched, c.end())
 }
 
-// one starts run i, and gives it its signal and asks it a second later.
+// one starts run i. A second later it sends the signal that the run waits for, or a query.
 func (m *mixture) one(ctx context.Context, i int, meant time.Time) error {
 	id := runID("mixed", i)
 	if _, err := m.s.h.StartRaw(ctx, "mixed", m.inputOf(i), host.WithRunID(id)); err != nil {
@@ -215,7 +215,7 @@ func (m *mixture) one(ctx context.Context, i int, meant time.Time) error {
 	return m.ask(ctx, id)
 }
 
-// ask asks a run how many steps it has made. It is not asked if it does not sleep yet: the host is behind.
+// ask queries how many steps a run has made. It skips a run that does not sleep yet, since the host is behind.
 func (m *mixture) ask(ctx context.Context, id string) error {
 	r, err := m.s.h.Get(ctx, id)
 	if err != nil || r.Status != host.Sleeping {
@@ -232,7 +232,7 @@ func (m *mixture) ask(ctx context.Context, id string) error {
 	return nil
 }
 
-// step takes the call of a handler: the one after a sleep has its instant as its input.
+// step takes a call of the handler. The step after a sleep has the sleep's instant as its input.
 func (m *mixture) step(in []byte) {
 	m.steps.Add(1)
 	if due, err := strconv.ParseInt(string(in), 10, 64); err == nil {
@@ -240,7 +240,7 @@ func (m *mixture) step(in []byte) {
 	}
 }
 
-// end takes a run that has ended.
+// end takes an ended run.
 func (m *mixture) end(r host.Run) {
 	m.ended.Add(1)
 	m.mu.Lock()
@@ -248,7 +248,7 @@ func (m *mixture) end(r host.Run) {
 	m.toDie = append(m.toDie, dead{r.ID, r.Ended})
 }
 
-// bury deletes the run that ended first, when it has been kept long enough.
+// bury deletes the run that ended first, once its time is over.
 func (m *mixture) bury(ctx context.Context) error {
 	id, wait := m.nextDead(time.Now())
 	if id == "" {
@@ -267,7 +267,7 @@ func (m *mixture) bury(ctx context.Context) error {
 	return nil
 }
 
-// nextDead takes a run that may be deleted off the queue, or returns how long to wait before the next look.
+// nextDead takes a run off the queue that may be deleted, or returns how long to wait before the next attempt.
 func (m *mixture) nextDead(now time.Time) (id string, wait time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

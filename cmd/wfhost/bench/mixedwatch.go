@@ -10,24 +10,25 @@ import (
 	"time"
 )
 
-// sample is what was seen at the end of an interval. Counts are those since the beginning.
+// sample is the state at the end of an interval. Counts are since the beginning.
 type sample struct {
 	after                                            time.Duration // since the beginning
-	rss, peak, held, heap, disk                      float64       // bytes; peak is the most of the interval, held is Go's
+	rss, peak, held, heap, disk                      float64       // bytes; peak: of the interval, held: by Go's runtime
 	goroutines, early                                int
 	started, steps, signals, queries, ended, deleted int64
 	late                                             Latency // of the interval
 }
 
-// The metrics: the memory of objects, dead ones that were not collected yet included; what Go's runtime has of the system;
-// what of that it has given back. The rest of a process's memory is Pebble's cache and memtables, and the guests'.
+// The metrics: the memory of objects, including dead ones that are not collected yet; the memory that Go's runtime has
+// from the system; the part of it that the runtime has returned. The rest of a process's memory is Pebble's cache and
+// memtables, and the guests'.
 const (
 	heapMetric     = "/memory/classes/heap/objects:bytes"
 	mappedMetric   = "/memory/classes/total:bytes"
 	releasedMetric = "/memory/classes/heap/released:bytes"
 )
 
-// watch takes a sample after each interval, and prints it, until it is told to end.
+// watch takes a sample after each interval, and prints it, until end is closed.
 func (m *mixture) watch(end <-chan struct{}) error {
 	begun := time.Now()
 	resetPeak()
@@ -72,7 +73,7 @@ func (m *mixture) look(begun time.Time) (s sample, err error) {
 	return s, err
 }
 
-// line shows a sample, with rates since the one before.
+// line formats a sample, with rates since the previous one.
 func (s sample) line(before sample) string {
 	rate := func(now, then int64) string {
 		return decimal(math.Round(float64(now-then)/(s.after-before.after).Seconds())) + "/s"
@@ -87,7 +88,7 @@ func (s sample) line(before sample) string {
 }
 
 // growth returns the peak of the first interval that began after memory has settled, the highest peak of the intervals
-// after that one, and their ratio. All are NaN if there is nothing to compare.
+// after it, and their ratio. All are NaN if there is nothing to compare.
 func growth(samples []sample, settled time.Duration) (first, most, by float64) {
 	var later []float64
 	for i, s := range samples {
@@ -102,10 +103,10 @@ func growth(samples []sample, settled time.Duration) (first, most, by float64) {
 	return first, most, most / first
 }
 
-// settled is how long memory may grow: ten minutes, or a third of the time if that is less.
+// settled is how long memory may grow: ten minutes, or a third of the duration if that is less.
 func (b *Mixed) settled() time.Duration { return min(mostSettle, b.For/3).Round(time.Millisecond) }
 
-// tell reports what was found.
+// tell reports the results.
 func (m *mixture) tell() {
 	s, settled := m.s, m.settled()
 	first, most, by := growth(m.samples, settled)

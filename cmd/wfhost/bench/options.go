@@ -1,10 +1,10 @@
-// Package bench measures the host on the machine that it runs on: what it does in a second, how late it is, what it
-// takes of processors, memory and disk, and how that compares with what the disk and Pebble alone do at the same time.
+// Package bench measures the host on its machine: throughput, latency, lateness, and the use of processors, memory and
+// disk, compared with what the disk and Pebble alone do at the same time.
 //
-// What all measurements have in common: the same kind of work goes on during a warm-up, whose end begins the measured
-// time; from there on nothing is left out. Every commit is made durable, unless the user said otherwise. Where the
-// question is a latency, operations begin at instants that were fixed before, and latencies count from these: an
-// operation that had to wait for another one is as late as whoever asked for it would find it.
+// All measurements share these rules. The warm-up does the same work as the measured time, which begins when the
+// warm-up ends; from there on every operation counts. Every commit is durable, unless the user chose otherwise. Where
+// latency is measured, operations begin at fixed instants and latencies count from these instants, so a wait behind
+// another operation is part of the latency, as it would be for a caller.
 package bench
 
 import (
@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// ErrUsage is what every error wraps that says that flags are wrong.
+// ErrUsage is wrapped by every error about wrong flags.
 var ErrUsage = errors.New("usage")
 
-// usageError is a sentence of its own that is ErrUsage.
+// usageError is a complete sentence that wraps ErrUsage.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
@@ -26,30 +26,30 @@ func (e *usageError) Unwrap() error { return ErrUsage }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// Env is what a measurement needs of the command.
+// Env is what a measurement needs from the command.
 type Env struct {
 	Ctx     context.Context
 	Compile func(ctx context.Context, path string) ([]byte, error) // a folder with a Go program, or a .ts file
 	Show    func(*Report) error
 	// Compiler is the host.Config.Compiler of the hosts that are measured.
 	Compiler []string
-	Say      func(text string) // what goes on, for people
+	Say      func(text string) // progress, for people
 }
 
-// Limits of what may be asked for.
+// Limits of the flags.
 const (
-	// maxFor: figures of a machine do not become better after a day.
+	// maxFor is a day: longer measurements do not improve the figures.
 	maxFor = 24 * time.Hour
-	// maxProbe: a minute of fsyncs says what there is to say, and Pebble's log of it still fits on a disk.
+	// maxProbe is a minute: enough for fsyncs, and Pebble's log of it still fits on a disk.
 	maxProbe = time.Minute
-	// maxOps bounds the samples, which are kept in memory with 8 bytes each.
+	// maxOps bounds the samples, which take 8 bytes of memory each.
 	maxOps = 100_000_000
-	// maxParallel bounds runs and callers at a time: each is a goroutine of the benchmark, which must not become what
-	// is measured.
+	// maxParallel bounds concurrent runs and callers. Each is a goroutine of the benchmark, which must not dominate
+	// the figures.
 	maxParallel = 65_536
-	// maxRate is more than a disk makes durable in a second, one by one.
+	// maxRate is more than a disk syncs per second, one by one.
 	maxRate = 1_000_000
-	// maxRuns bounds runs that are started before the measurement: some gigabytes of disk.
+	// maxRuns bounds the runs that are started before the measurement: some gigabytes of disk.
 	maxRuns = 10_000_000
 )
 
@@ -79,7 +79,7 @@ type Hosted struct {
 	CPUProfile string `name:"cpu-profile" help:"CPU profile of what is measured, for go tool pprof." type:"path" placeholder:"FILE"`
 }
 
-// check looks at the flags, and puts defaults where nothing was said: least is the least time that makes sense.
+// check validates the flags and sets defaults.
 func (c *Common) check(defaultFor time.Duration, defaultN int) error {
 	if c.For != 0 && c.N != 0 {
 		return usagef("--for and --n say the same in two ways: give one of them, got %v and %d", c.For, c.N)
@@ -93,13 +93,13 @@ func (c *Common) check(defaultFor time.Duration, defaultN int) error {
 	return c.limits()
 }
 
-// limits refuses what is out of them.
+// limits returns an error if a flag is outside its limits.
 func (c *Common) limits() error {
 	return errors.Join(span("for", c.For, 0, maxFor), span("warm-up", c.WarmUp, 0, maxFor), span("probe", c.Probe, time.Millisecond,
 		maxProbe), between("n", c.N, 0, maxOps))
 }
 
-// between refuses a number outside of its limits.
+// between returns an error if a number is outside its limits.
 func between(flag string, got, least, most int) error {
 	if got < least || got > most {
 		return usagef("--%s must be from %d to %d, got %d", flag, least, most, got)
@@ -107,7 +107,7 @@ func between(flag string, got, least, most int) error {
 	return nil
 }
 
-// span refuses a time outside of its limits.
+// span returns an error if a duration is outside its limits.
 func span(flag string, got, least, most time.Duration) error {
 	if got < least || got > most {
 		return usagef("--%s must be from %v to %v, got %v", flag, least, most, got)

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// maxOutstanding bounds operations that were begun and have not ended: beyond it the host does not keep up, and what
-// would be measured is how long the measurement goes on.
+// maxOutstanding bounds the operations in flight. Beyond it the host does not keep up, and latencies would only grow
+// with the duration of the measurement.
 const maxOutstanding = 65_536
 
-// pace begins n operations, rate of them in a second, each in a goroutine of its own at the instant that was meant for
-// it, however long the others take, and waits until all have ended. It gives how far behind its instant each began.
+// pace begins n operations, rate of them per second, each in its own goroutine at its fixed instant, however long the
+// others take. It returns when all have ended, with the lag of each begin behind its instant.
 func (s *session) pace(rate, n int, do func(ctx context.Context, i int, meant time.Time) error) (lags []time.Duration,
 	err error) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
-	runtime.LockOSThread() // which the system wakes more exactly than a timer of Go
+	runtime.LockOSThread() // the system wakes a thread more exactly than Go a timer
 	defer runtime.UnlockOSThread()
 	var wg sync.WaitGroup
 	outstanding := make(chan struct{}, maxOutstanding)
@@ -46,12 +46,12 @@ func (s *session) pace(rate, n int, do func(ctx context.Context, i int, meant ti
 	return lags, context.Cause(ctx)
 }
 
-// offset gives when operation i of so many in a second is due, from the first one's instant.
+// offset returns when operation i is due at a rate per second, counted from the first instant.
 func offset(i, rate int) time.Duration {
 	return time.Duration(i/rate)*time.Second + time.Duration(i%rate)*time.Second/time.Duration(rate)
 }
 
-// amount gives how many operations a rate and what the user said make, and how many come before them as a warm-up.
+// amount returns the number of operations for a rate and the flags, and the number of warm-up operations before them.
 func (c *Common) amount(rate int) (warm, n int, err error) {
 	perSecond := float64(rate)
 	warm, n = int(c.WarmUp.Seconds()*perSecond), c.N
@@ -67,7 +67,7 @@ func (c *Common) amount(rate int) (warm, n int, err error) {
 	return warm, n, nil
 }
 
-// samples are latencies that several goroutines find out.
+// samples collects latencies from several goroutines.
 type samples struct {
 	mu   sync.Mutex
 	list []time.Duration

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpuTime gives what the process has used of its processors so far, false if the system does not say.
+// cpuTime returns the CPU time that the process has used, false if the system does not tell.
 func cpuTime() (time.Duration, bool) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Replay measures what histories cost.
+// Replay measures the cost of histories.
 type Replay struct {
 	Hosted `embed:""`
 
@@ -17,15 +17,15 @@ type Replay struct {
 }
 
 const (
-	// replayWakes is how many wakes are measured for each history if nothing is said; each makes it longer by one call.
+	// replayWakes is the default number of wakes per history. Each makes the history longer by one call.
 	replayWakes = 50
-	// replayNapMs is longer than most replays take, so that the host is at rest when a wake comes due.
+	// replayNapMs is longer than most replays take, so that the host is idle when a wake comes due.
 	replayNapMs = 50
-	// maxLengths bounds the histories of one measurement.
+	// maxLengths bounds the number of histories.
 	maxLengths = 16
 )
 
-// Run measures.
+// Run runs the measurement.
 func (b *Replay) Run(env *Env) error {
 	if err := errors.Join(b.check(0, replayWakes), between("n", b.N, 0, maxCalls/2),
 		between("lengths", len(b.Lengths), 1, maxLengths)); err != nil {
@@ -37,7 +37,7 @@ func (b *Replay) Run(env *Env) error {
 			return err
 		}
 	}
-	b.Cold = true // it is the replay that is measured
+	b.Cold = true // measure the replay, not a thawed snapshot
 	s, err := b.session(env, "replay", "calls")
 	if err != nil {
 		return err
@@ -60,11 +60,11 @@ func (b *Replay) Run(env *Env) error {
 	return s.show()
 }
 
-// history measures a run that makes so many calls before it sleeps.
+// history measures a run that makes a number of calls before it sleeps.
 func (b *Replay) history(s *session, calls, wakes int) error {
 	name, label := fmt.Sprint("calls", calls), fmt.Sprintf("%d calls: ", calls)
 	id := runID("calls", calls)
-	total := maxCalls - calls // more than anybody waits for
+	total := maxCalls - calls // more wakes than the measurement takes
 	if wakes > 0 {
 		total = wakes + 1
 	}
@@ -125,7 +125,7 @@ func (b *Replay) history(s *session, calls, wakes int) error {
 	return nil
 }
 
-// pure replays a run without anything else.
+// pure measures the replay of a run alone.
 func (b *Replay) pure(s *session, id, name, label string) error {
 	if err := s.h.Replay(s.ctx, id); err != nil {
 		return err

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Report is what a measurement found, in the order in which it is told.
+// Report has the results of a measurement in the order in which they are shown.
 type Report struct {
 	Bench string
-	Guest string   // which guest did it; empty where there was none
-	Notes []string // what has to be known of the figures
+	Guest string   // empty without a guest
+	Notes []string // what readers must know about the figures
 
 	noSync  bool
 	figures []figure
@@ -21,7 +21,7 @@ type Report struct {
 
 func newReport(bench, guest string) *Report { return &Report{Bench: bench, Guest: guest} }
 
-// notef adds a sentence of what has to be known of the figures.
+// notef adds a note about the figures.
 func (r *Report) notef(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
@@ -35,7 +35,7 @@ type figure struct {
 	latency *Latency
 }
 
-// unit is how the name of a figure ends.
+// unit is the suffix of a figure's name.
 type unit string
 
 // The units.
@@ -49,7 +49,7 @@ const (
 	ratio     unit = "Ratio"
 )
 
-// shown gives a value for people.
+// shown formats a value for people.
 func (u unit) shown(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -92,7 +92,7 @@ func (r *Report) latency(name, label string, samples []time.Duration) Latency {
 // Header names the columns of Rows.
 const Header = "figure\tvalue\tp50\tp99\tp99.9\tmax\tsamples"
 
-// Rows gives the report as a table.
+// Rows returns the report as a table.
 func (r *Report) Rows() (rows [][]string) {
 	for _, f := range r.figures {
 		row := []string{f.label, "", "", "", "", "", ""}
@@ -106,8 +106,8 @@ func (r *Report) Rows() (rows [][]string) {
 	return rows
 }
 
-// MarshalJSON gives the report as one flat object: names in camel case with the unit last, in a fixed order. What
-// the machine does not tell is null.
+// MarshalJSON returns the report as one flat object: names in camel case with the unit last, in a fixed order. Figures
+// that the machine does not tell are null.
 func (r *Report) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	add := func(name string, v any) {

@@ -18,26 +18,26 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// The names that host and guest share.
+// The names that host and guests share.
 const (
-	stepName   = "bench" // of the handler that does nothing
+	stepName   = "bench" // the handler, which does nothing
 	signalName = "go"
 )
 
-// session is a host that is measured, and what is found out about it.
+// session is a host under measurement, with its report.
 type session struct {
 	*Report
 
-	ctx    context.Context // done when the measurement is, or a run breaks down
+	ctx    context.Context // done when the measurement ends or a run fails
 	cancel context.CancelCauseFunc
 
 	o       *Hosted
 	env     *Env
 	dir     string
-	rate    int             // of operations in a second while latencies were measured; 0 = as it came
-	callers []int           // numbers of callers with which Pebble is measured beside the usual ones
-	ratios  []func(machine) // report what is compared with the machine
-	module  []byte          // of the guest, nil if it is the small one
+	rate    int             // operations per second while latencies were measured; 0 = unpaced
+	callers []int           // numbers of concurrent callers with which Pebble is measured beside the usual ones
+	ratios  []func(machine) // report ratios to the machine's figures
+	module  []byte          // of the guest, nil for the small one
 	h       *host.Host
 	store   *pebblestore.Store
 	down    func() error // stops the host
@@ -47,17 +47,17 @@ type session struct {
 	ended   atomic.Pointer[func(host.Run)]
 	step    atomic.Pointer[func(in []byte)]
 
-	rssBase, rssUploaded float64 // before and after the upload of the guest, as it is
+	rssBase, rssUploaded float64 // before and after the upload of the guest
 }
 
-// stages reports the memory before any run: what comes later has it, too.
+// stages reports the memory before any run. Later figures include it.
 func (s *session) stages() {
 	s.number("rssBase", "memory of the open host (RSS)", size, s.rssBase)
 	s.number("rssUploaded", "memory with the guest uploaded (RSS)", size, s.rssUploaded)
 }
 
-// session opens a host that has the guest's workflow. callers are numbers of callers with which Pebble is measured beside the
-// usual ones.
+// session opens a host and uploads the guest with the workflow. callers are numbers of concurrent callers with which
+// Pebble is measured beside the usual ones.
 func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *session, err error) {
 	s = &session{o: o, env: env, callers: callers, profile: &cpuProfile{}}
 	s.ctx, s.cancel = context.WithCancelCause(env.Ctx)
@@ -102,12 +102,12 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 	}
 	s.rssBase, _ = memory()
 	err = s.upload(workflow)
-	s.module = nil // it is the host's now
+	s.module = nil // the host has it now
 	s.rssUploaded, _ = memory()
 	return s, err
 }
 
-// up opens the host and runs it.
+// up opens and runs the host.
 func (s *session) up() error {
 	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), InstanceReset: s.o.InstanceReset, Compiler: s.env.Compiler,
 		Events: host.Events{RunCommitted: s.committed, RunEnded: func(r host.Run, _ time.Duration) {
@@ -160,13 +160,13 @@ func (s *session) committed(r host.Run) {
 	}
 }
 
-// broken ends the measurement, since a run did not do what it should.
+// broken ends the measurement, since a run failed.
 func (s *session) broken(id string) {
 	_, err := s.h.ResultRaw(s.ctx, id)
 	s.cancel(fmt.Errorf("the guest %s does not do what the measurement needs: run %s: %w", s.Guest, id, err))
 }
 
-// until waits for what a channel tells.
+// until waits until a channel is closed or the session ends.
 func (s *session) until(c <-chan struct{}) error {
 	select {
 	case <-c:
@@ -188,24 +188,24 @@ func (s *session) sleep(at time.Time) error {
 func (s *session) end() {
 	s.cancel(nil)
 	if s.down != nil {
-		_ = s.down() // the data is not needed any more
+		_ = s.down() // the data is discarded
 	}
-	_ = s.profile.stop() // show has done it, or there is a worse error
+	_ = s.profile.stop() // show has stopped it already, or a worse error is being reported
 	if s.remove != nil {
 		s.remove()
 	}
 }
 
-// onCommit has f called after each commit from now on.
+// onCommit sets the callback for commits; nil removes it.
 func (s *session) onCommit(f func(host.Run, time.Time)) { set(&s.commit, f, f == nil) }
 
-// onEnd has f called from now on when it is durable that a run has ended.
+// onEnd sets the callback for runs whose end is durable; nil removes it.
 func (s *session) onEnd(f func(host.Run)) { set(&s.ended, f, f == nil) }
 
-// onStep has f called from now on by the handler, with its input.
+// onStep sets the callback that the handler calls with its input; nil removes it.
 func (s *session) onStep(f func(in []byte)) { set(&s.step, f, f == nil) }
 
-// set stores a function, or none.
+// set stores a function, or nil.
 func set[F any](p *atomic.Pointer[F], f F, none bool) {
 	if none {
 		p.Store(nil)
@@ -214,7 +214,7 @@ func set[F any](p *atomic.Pointer[F], f F, none bool) {
 	}
 }
 
-// input encodes what the workflows take.
+// input encodes the input of the workflows.
 func input(numbers ...int64) []byte {
 	b := []byte{'['}
 	for i, n := range numbers {
@@ -226,20 +226,20 @@ func input(numbers ...int64) []byte {
 	return append(b, ']')
 }
 
-// runID names the run of a number; numberOf gives the number.
+// runID returns the id of run n; numberOf is its inverse.
 func runID(what string, n int) string { return what + "-" + strconv.Itoa(n) }
 
-// numberOf gives the number in a run's id, false if the run is another one's.
+// numberOf returns the number in a run's id, false if the id has another prefix.
 func numberOf(what, id string) (int, bool) {
 	text, ok := strings.CutPrefix(id, what+"-")
 	n, err := strconv.Atoi(text)
 	return n, ok && err == nil
 }
 
-// starters is how many runs are started at a time where many are needed.
+// starters is the number of concurrent starts while many runs are started.
 const starters = 256
 
-// startAll starts runs of a workflow with the numbers from a first one to a last one, excluded.
+// startAll starts runs of a workflow with the numbers from (inclusive) to (exclusive).
 func (s *session) startAll(what, workflow string, from, to int, in func(i int) []byte) error {
 	return each(s.ctx, starters, from, to, func(ctx context.Context, i int) error {
 		_, err := s.h.StartRaw(ctx, workflow, in(i), host.WithRunID(runID(what, i)))
@@ -247,8 +247,8 @@ func (s *session) startAll(what, workflow string, from, to int, in func(i int) [
 	})
 }
 
-// each has callers do something once for each of the numbers from a first one to a last one, excluded, and returns when all is
-// done, or the first error, which ends the ctx of the others: none of them is cut short because there is nothing left to begin.
+// each calls do once for each number from (inclusive) to (exclusive), in concurrent callers. It returns when all calls
+// have returned. The first error cancels the ctx of the other calls; reaching the last number does not.
 func each(ctx context.Context, callers, from, to int, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -272,13 +272,13 @@ func each(ctx context.Context, callers, from, to int, do func(ctx context.Contex
 	return context.Cause(ctx)
 }
 
-// completed waits until a run has ended, as it should.
+// completed waits until a run has ended, and returns an error unless it completed.
 func (s *session) completed(ctx context.Context, id string) error {
 	_, err := s.h.ResultRaw(ctx, id)
 	return err
 }
 
-// window is the measured time.
+// window is a measured time in progress.
 type window struct {
 	s       *session
 	begun   time.Time
@@ -287,7 +287,7 @@ type window struct {
 	store   pebblestore.Usage
 }
 
-// usage is what went on in a measured time.
+// usage is what the host did and used in a measured time.
 type usage struct {
 	elapsed         time.Duration
 	cpu             time.Duration
@@ -307,7 +307,7 @@ func (s *session) open() window {
 	return w
 }
 
-// close ends it.
+// close ends the measured time.
 func (w window) close() (u usage, err error) {
 	u.elapsed = time.Since(w.begun)
 	cpu, ok := cpuTime()
@@ -321,7 +321,7 @@ func (w window) close() (u usage, err error) {
 	return u, err
 }
 
-// cpuPer gives the microseconds of CPU time that one of so many operations took, NaN if the system does not say.
+// cpuPer returns the CPU time of one operation in microseconds, NaN if the system does not tell.
 func (u usage) cpuPer(ops int) float64 {
 	if !u.hasCPU || ops == 0 {
 		return math.NaN()
@@ -329,12 +329,12 @@ func (u usage) cpuPer(ops int) float64 {
 	return float64(u.cpu) / float64(time.Microsecond) / float64(ops)
 }
 
-// busyShare returns which share of all processors was busy.
+// busyShare returns the busy share of all processors.
 func busyShare(u usage) float64 {
 	return u.cpu.Seconds() / u.elapsed.Seconds() / float64(runtime.NumCPU())
 }
 
-// tell reports what operations cost.
+// tell reports the cost of operations.
 func (s *session) tell(u usage, op string, ops int) {
 	upper := strings.ToUpper(op[:1]) + op[1:]
 	n := float64(ops)
@@ -358,8 +358,8 @@ func (s *session) tellMemory(u usage) {
 	s.number("disk", "data on disk, logs and caches included", size, u.disk)
 }
 
-// show stops the host, takes the machine's own figures and prints the report. They come after the host's since they take
-// memory, which would count as the host's.
+// show stops the host, measures the machine itself and prints the report. The machine's figures come last, because
+// their memory would count as the host's.
 func (s *session) show() error {
 	s.number("cores", "cores", count, float64(runtime.NumCPU()))
 	s.onCommit(nil)
@@ -377,7 +377,7 @@ func (s *session) show() error {
 	return s.env.Show(s.Report)
 }
 
-// compare reports a rate as a share of Pebble's with so many callers.
+// compare reports a rate as a share of Pebble's rate with the same number of callers.
 func (s *session) compare(op string, perS float64, callers int) {
 	s.ratios = append(s.ratios, func(m machine) {
 		s.number(fmt.Sprint(op, "ToPebble", callers), fmt.Sprintf("%s to Pebble's commits, %d at a time", op, callers), ratio,
@@ -385,8 +385,8 @@ func (s *session) compare(op string, perS float64, callers int) {
 	})
 }
 
-// compareLatency reports the middle of latencies as a multiple of that of an fdatasync, and of one that comes as seldom as
-// what was measured: between two, processor and disk fall asleep.
+// compareLatency reports the median of latencies as a multiple of an fdatasync's, and of one at the same rate as the
+// measurement: between two operations, processor and disk go idle.
 func (s *session) compareLatency(name, label string, l Latency) {
 	s.ratios = append(s.ratios, func(m machine) {
 		s.number(name+"P50ToFdatasync", label+" to fdatasync, p50", ratio, float64(l.P50)/float64(m.fdatasync.P50))

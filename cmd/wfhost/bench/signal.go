@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Signal measures signals to runs that wait for them.
+// Signal measures signals to waiting runs.
 type Signal struct {
 	Hosted `embed:""`
 
@@ -18,13 +18,13 @@ type Signal struct {
 	Callers int `help:"Callers at a time, each with one signal after the other, while the rate is measured." default:"64"`
 }
 
-// manySignals is how many signals at least show the rate, unless --n says how many: fewer are over too soon.
+// manySignals is the minimum number of signals for the throughput unless --n is given: fewer are over too soon.
 const manySignals = 10_000
 
-// resumptions takes when runs that were given a signal are durable again, at their ends.
+// resumptions collects when the ends of signalled runs became durable.
 type resumptions struct {
 	mu    sync.Mutex
-	at    []time.Time // when each ended
+	at    []time.Time // when each run ended
 	left  int
 	ended chan struct{}
 }
@@ -39,7 +39,7 @@ func (e *resumptions) commit(i int, now time.Time) {
 	}
 }
 
-// waiting starts runs that wait for a signal.
+// waiting starts n runs that wait for a signal.
 func (s *session) waiting(what string, n int) (*resumptions, error) {
 	s.env.Say(fmt.Sprintf("starting %d runs", n))
 	e := &resumptions{at: make([]time.Time, n), left: n, ended: make(chan struct{})}
@@ -56,7 +56,7 @@ func (s *session) waiting(what string, n int) (*resumptions, error) {
 	return e, err
 }
 
-// Run measures.
+// Run runs the measurement.
 func (b *Signal) Run(env *Env) error {
 	if err := errors.Join(b.check(loopFor, 0), between("rate", b.Rate, 1, maxRate),
 		between("callers", b.Callers, 1, maxParallel)); err != nil {
@@ -87,7 +87,7 @@ func (b *Signal) Run(env *Env) error {
 	return s.show()
 }
 
-// latencies gives signals at fixed instants.
+// latencies sends signals at fixed instants.
 func (b *Signal) latencies(s *session, warm, n int) error {
 	e, err := s.waiting("signal", warm+n)
 	if err != nil {
@@ -125,7 +125,7 @@ func (b *Signal) latencies(s *session, warm, n int) error {
 	return nil
 }
 
-// throughput gives as many signals as there can be.
+// throughput sends signals as fast as it can.
 func (b *Signal) throughput(s *session, n int) error {
 	e, err := s.waiting("callers", n)
 	if err != nil {

@@ -10,27 +10,27 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Sleepers measures what runs take that do nothing but sleep.
+// Sleepers measures the resources of runs that only sleep.
 type Sleepers struct {
 	Hosted `embed:""`
 }
 
 const (
-	// sleepers is how many runs sleep if nothing is said.
+	// sleepers is the default number of runs.
 	sleepers = 10_000
-	// idleFor is for how long they are watched.
+	// idleFor is the default duration of the idle measurement.
 	idleFor = 10 * time.Second
-	// farOff is how long they sleep: longer than any measurement.
+	// farOff is the duration of the sleeps: longer than any measurement.
 	farOff = 1000 * time.Hour
 	// restarts is how often the host is stopped and opened again.
 	restarts = 5
-	// restartLead is how long before its instant a run is started that is due when the host is down, for the first stop of
-	// the host; for the others it is restartSpare more than twice as long as the stop before took.
+	// restartLead is how long before its instant a run is started that comes due while the host is down. It applies to
+	// the first stop of the host; later ones use twice the duration of the previous stop plus restartSpare.
 	restartLead  = 2 * time.Second
 	restartSpare = 500 * time.Millisecond
 )
 
-// Run measures.
+// Run runs the measurement.
 func (b *Sleepers) Run(env *Env) error {
 	if b.N == 0 {
 		b.N = sleepers
@@ -62,7 +62,7 @@ func (b *Sleepers) Run(env *Env) error {
 	return s.show()
 }
 
-// asleep starts the runs and reports what they take.
+// asleep starts the runs and reports their resources.
 func (b *Sleepers) asleep(s *session) error {
 	data := filepath.Join(s.dir, "data")
 	if err := s.startAll("trial", "sleep", 0, 1, func(int) []byte { return input(0) }); err != nil {
@@ -110,7 +110,7 @@ func (b *Sleepers) asleep(s *session) error {
 	return nil
 }
 
-// idle watches the host while all sleep.
+// idle measures the host while all runs sleep.
 func (b *Sleepers) idle(s *session) error {
 	s.env.Say("idle")
 	w := s.open()
@@ -134,11 +134,11 @@ func (b *Sleepers) idle(s *session) error {
 	return nil
 }
 
-// restart stops the host, and opens it again when a run has come due.
+// restart stops the host, and opens it again once a run has come due.
 func (b *Sleepers) restart(s *session) error {
 	var opened, first []time.Duration
 	lead := restartLead
-	for i := range restarts + 1 { // the first one is the warm-up
+	for i := range restarts + 1 { // the first round is the warm-up
 		s.env.Say("restart")
 		ended := make(chan time.Time, 1)
 		id := runID("due", i)

@@ -16,7 +16,7 @@ type Start struct {
 	Callers int `help:"Callers at a time, each with one start after the other, while the rate is measured." default:"64"`
 }
 
-// Run measures.
+// Run runs the measurement.
 func (b *Start) Run(env *Env) error {
 	if err := errors.Join(b.check(loopFor, 0), between("rate", b.Rate, 1, maxRate),
 		between("callers", b.Callers, 1, maxParallel)); err != nil {
@@ -74,7 +74,7 @@ func (b *Start) latencies(s *session, warm, n int) error {
 	return nil
 }
 
-// throughput starts as many runs as there can be.
+// throughput starts runs as fast as it can.
 func (b *Start) throughput(s *session) error {
 	c := newRecorder(nil, nil)
 	u, err := s.measure(b.Callers, c, func(ctx context.Context, number int) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Steps measures steps, one after the other in each run.
+// Steps measures sequential steps in concurrent runs.
 type Steps struct {
 	Hosted `embed:""`
 
@@ -19,20 +19,20 @@ type Steps struct {
 }
 
 const (
-	// loopFor is how long throughput is measured if nothing is said: several flushes of Pebble at common rates.
+	// loopFor is the default duration of throughput: several flushes of Pebble at common rates.
 	loopFor = 10 * time.Second
-	// callRoom is how many entries the calls of a run and what they give may take of its journal; the rest is kept for
-	// what the benchmark adds.
+	// callRoom is how many entries of its journal a run may use for calls and their results. The rest is for what the
+	// benchmark adds.
 	callRoom = abi.MaxEntries - abi.MaxEntries/abi.DeliveryReserveShare - 1000
-	// entriesPerCall: a call, and what it gives.
+	// entriesPerCall: a call and its result.
 	entriesPerCall = 2
-	// maxCalls is how many calls a measured run makes at most.
+	// maxCalls is the maximum number of calls of a measured run.
 	maxCalls = callRoom / entriesPerCall
-	// firstEntries stand before the calls: started, activated.
+	// firstEntries come before the calls: started, activated.
 	firstEntries = 2
 )
 
-// Run measures.
+// Run runs the measurement.
 func (b *Steps) Run(env *Env) error {
 	if err := errors.Join(b.check(loopFor, 0), between("runs", b.Runs, 1, maxParallel),
 		between("length", b.Length, 1, maxCalls)); err != nil {

@@ -14,10 +14,10 @@ type Storm struct {
 	Lead time.Duration `help:"How long before the wake the starts begin. Default: as long as they seem to take."`
 }
 
-// stormRuns is how many runs are due if nothing is said.
+// stormRuns is the default number of runs.
 const stormRuns = 10_000
 
-// Run measures.
+// Run runs the measurement.
 func (b *Storm) Run(env *Env) error {
 	if b.For != 0 {
 		return usagef("bench storm measures a number of runs: give --n, got --for %v", b.For)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// dataSync makes what was written to a file durable, without its times.
+// dataSync makes the written data of a file durable, without its times.
 func dataSync(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }
 
-// pause waits, and is late by some ten microseconds. A signal may end it before its time.
+// pause sleeps for d, and is late by some ten microseconds. Signals do not cut it short.
 func pause(d time.Duration) {
 	t := syscall.NsecToTimespec(int64(d))
 	for {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// dataSync makes what was written to a file durable.
+// dataSync makes the written data of a file durable.
 func dataSync(f *os.File) error { return f.Sync() }
 
-// pause waits.
+// pause sleeps for d.
 func pause(d time.Duration) { time.Sleep(d) }

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Tenants measures how late the runs of one namespace wake alone, and while another namespace floods the host.
+// Tenants measures how late the runs of one namespace wake: alone, and while another namespace floods the host.
 type Tenants struct {
 	Hosted `embed:""`
 
@@ -25,10 +25,10 @@ type Tenants struct {
 	MaxVersions  int64         `help:"Quota of the other tenant: versions of its workflows; 0: none."`
 }
 
-// tenantsFor is how long each of the two parts takes if nothing is said.
+// tenantsFor is the default duration of each of the two parts.
 const tenantsFor = 20 * time.Second
 
-// check looks at the flags.
+// check validates the flags.
 func (b *Tenants) check() error {
 	if len(b.Beside) == 0 {
 		b.Beside = []string{"starts", "compute", "logs", "handles"}
@@ -45,7 +45,7 @@ func (b *Tenants) check() error {
 		span("lead", b.Lead, time.Second, maxLead))
 }
 
-// Run measures.
+// Run runs the measurement.
 func (b *Tenants) Run(env *Env) error {
 	if err := b.check(); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (b *Tenants) Run(env *Env) error {
 	return s.show()
 }
 
-// sleepers has runs of the honest tenant sleep, and returns how late they have woken.
+// sleepers starts the sleeping runs of the honest tenant, and returns how late they woke.
 func (b *Tenants) sleepers(s *session, what string) (*schedule, error) {
 	warm, n, err := b.amount(b.Rate)
 	if err != nil {

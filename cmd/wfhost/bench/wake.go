@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Wake measures wakes of sleeping runs, as many as there can be.
+// Wake measures the throughput of wakes of sleeping runs.
 type Wake struct {
 	Hosted `embed:""`
 
@@ -20,11 +20,11 @@ type Wake struct {
 	Step   bool          `help:"Each wake is followed by a step of a handler in Go."`
 }
 
-// beforeNaps is how many entries stand before the first wake that counts: started, activated, a sleep that is over at
-// once and its end, the first sleep.
+// beforeNaps is the number of entries before the first counted wake: started, activated, a sleep that is over at once
+// and its end, the first sleep.
 const beforeNaps = firstEntries + entriesPerCall + 1
 
-// Run measures.
+// Run runs the measurement.
 func (b *Wake) Run(env *Env) error {
 	perWake, step, name := entriesPerCall, int64(0), "wake"
 	if b.Step {
@@ -84,14 +84,14 @@ func (b *Wake) Run(env *Env) error {
 }
 
 const (
-	// fillFor bounds how long it is tried to have as many runs due as were asked for, before the warm-up.
+	// fillFor bounds the time before the warm-up in which the filler tries to reach the wanted number of due runs.
 	fillFor = 30 * time.Second
-	// lookEvery is how often it is looked how many are due: several times in a nap, and seldom for a processor.
+	// lookEvery is the interval at which due runs are counted: several times per nap, and seldom for a processor.
 	lookEvery = 25 * time.Millisecond
 )
 
-// filler has more runs begin whenever fewer are due than were asked for, on the average of the time in which those that it
-// had begin before have come to their part.
+// filler starts more runs until enough are due on average. It averages over settle, so that runs it has started before
+// have reached their naps.
 type filler struct {
 	want       int
 	settle     time.Duration
@@ -99,7 +99,7 @@ type filler struct {
 	sum, looks int
 }
 
-// look is called every now and then. It answers whether enough are due on the average.
+// look takes the number of due runs. It reports whether enough are due on average, at most once per settle.
 func (f *filler) look(w *crew, due int, now time.Time) (enough bool) {
 	f.sum, f.looks = f.sum+due, f.looks+1
 	mean := float64(f.sum) / float64(f.looks)
@@ -114,8 +114,8 @@ func (f *filler) look(w *crew, due int, now time.Time) (enough bool) {
 	return enough
 }
 
-// nap gives the milliseconds for which a run sleeps: half as long to one and a half times as long as was said, evenly, so
-// that runs that began together do not stay together.
+// nap returns how long a run sleeps, in milliseconds: evenly distributed between 0.5 and 1.5 times the flag, so that
+// runs that began together drift apart.
 func (b *Wake) nap(number int) int64 {
 	const share = 0.6180339887 // the golden ratio's multiples, less their whole parts, are spread as evenly as can be
 	_, part := math.Modf(float64(number) * share)
