@@ -6,18 +6,18 @@ import (
 )
 
 const (
-	// earliestYear is that of this release: a clock that shows an earlier one was not set.
+	// earliestYear is the year of this release: a clock that shows an earlier year was not set.
 	earliestYear = 2026
-	// latestYear is one beyond which nobody wants to sleep yet.
+	// latestYear is later than any plausible wake.
 	latestYear = 2100
-	// clockStep is by how much the wall clock may differ from the monotonic one within some seconds. A time server that slews it
-	// changes it by a millisecond in two seconds at most.
+	// clockStep is the maximum difference between the wall clock and the monotonic one within a few seconds. A time
+	// server that slews the clock changes it by at most a millisecond in two seconds.
 	clockStep = 20 * time.Millisecond
-	// clockJump is more than any correction of a clock that is kept right.
+	// clockJump is more than any correction of a synchronized clock.
 	clockJump = time.Second
 )
 
-// clockWatch is when a measurement began: by the wall clock, and by the monotonic one.
+// clockWatch has the start of a measurement by both the wall clock and the monotonic clock.
 type clockWatch struct{ begun time.Time }
 
 func startClock() clockWatch { return clockWatch{time.Now()} }
@@ -27,8 +27,8 @@ func (w clockWatch) check() Check {
 	return judgeClock(now, now.Round(0).Sub(w.begun.Round(0)), now.Sub(w.begun), synchronized())
 }
 
-// judgeClock returns the verdict on a clock that has advanced by wall, while by the monotonic clock elapsed has passed. synced is
-// what the system says of it, empty if it says nothing or is content.
+// judgeClock returns the verdict on a clock that has advanced by wall while the monotonic clock advanced by elapsed.
+// unsynced is the system's complaint about the clock, empty if there is none.
 func judgeClock(now time.Time, wall, elapsed time.Duration, unsynced string) Check {
 	drift := wall - elapsed
 	c := Check{Name: "clock", Status: OK, Found: fmt.Sprintf("%s; %s off the monotonic clock in %s",

@@ -2,9 +2,10 @@ package doctor
 
 import "golang.org/x/sys/unix"
 
-// synchronized returns what the kernel says of a clock that nothing keeps right, empty if something does, or it does not say.
+// synchronized returns the kernel's complaint about an unsynchronized clock, empty if the clock is synchronized or
+// unknown.
 func synchronized() string {
-	var t unix.Timex // asks for nothing to be changed
+	var t unix.Timex // changes nothing
 	if state, err := unix.Adjtimex(&t); err != nil || state != unix.TIME_ERROR || t.Status&unix.STA_UNSYNC == 0 {
 		return ""
 	}

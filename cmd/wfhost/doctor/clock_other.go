@@ -2,5 +2,5 @@
 
 package doctor
 
-// synchronized returns "": whether something keeps the clock right is not found out here.
+// synchronized returns "": not implemented on this system.
 func synchronized() string { return "" }

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// leastGo is what the SDK for Go needs.
+// leastGo is the version of Go that the SDK needs.
 const leastGo = "go1.26"
 
-// compilerTime bounds how long a compiler may take to say which it is.
+// compilerTime bounds how long the compilers may take to print their versions.
 const compilerTime = 10 * time.Second
 
-// compilers looks for what builds workflows. A server needs none of them.
+// compilers checks the compilers of workflows. A server needs none of them.
 func compilers(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, compilerTime)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package doctor checks what a server of wfhost stands on: its disk, its clock, the limits of its process and its data directory.
-// It changes nothing but a file of its own, which it removes, and may look while a server runs.
+// Package doctor checks what a wfhost server depends on: its disk, its clock, the limits of its process and its data
+// directory. It writes only a file of its own, which it removes, and may run beside a server.
 package doctor
 
 import (
@@ -13,44 +13,44 @@ import (
 // Status is the verdict of a check.
 type Status string
 
-// Statuses, the better ones first.
+// Statuses, best first.
 const (
 	OK   Status = "ok"
-	Skip Status = "skip" // it could not be found out, or there is nothing to check
-	Warn Status = "warn" // a server works, and somebody should look
-	Fail Status = "fail" // a server does not work, or loses what it has acknowledged
+	Skip Status = "skip" // unknown, or there is nothing to check
+	Warn Status = "warn" // a server works, but needs attention
+	Fail Status = "fail" // a server does not work, or loses acknowledged data
 )
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name   string         `json:"name"`
 	Status Status         `json:"status"`
 	Found  string         `json:"found"`            // a sentence for people
-	Advice string         `json:"advice,omitempty"` // what to do; empty if nothing has to be done
+	Advice string         `json:"advice,omitempty"` // what to do; empty if nothing
 	Values map[string]any `json:"values,omitempty"` // for programs
 }
 
-// Report is what was found.
+// Report has the results of all checks.
 type Report struct {
 	Status Status  `json:"status"` // the worst of the checks: ok, warn or fail
 	Checks []Check `json:"checks"`
 }
 
-// Budgets are the limits of a server that have to fit to those of its machine. Bytes that are negative count as none.
+// Budgets are the limits of a server that must fit its machine. Negative sizes count as 0.
 type Budgets struct {
 	GuestBytes, ParkBytes, PoolBytes, WarmBytes, JournalBytes, ModuleBytes int64
 	MaxConnections                                                         int
 	DiskReserve                                                            int64 // as in host.Config
 }
 
-// Config says what is checked.
+// Config selects the checks.
 type Config struct {
-	Data    string // the data directory; empty checks none, and no disk
+	Data    string // the data directory; empty skips the checks of data and disk
 	Budgets Budgets
-	Fsync   time.Duration // how long fsyncs are measured
+	Fsync   time.Duration // how long to measure fsyncs
 }
 
-// Run checks everything but the server's answers, which the caller appends by Add.
+// Run performs all checks except those of a running server's answers. The caller appends these with Add.
 func Run(ctx context.Context, cfg Config) *Report {
 	r := &Report{Status: OK}
 	watch := startClock()
@@ -72,7 +72,7 @@ func Run(ctx context.Context, cfg Config) *Report {
 	return r
 }
 
-// Add appends checks, and keeps the worst status.
+// Add appends checks and updates the overall status.
 func (r *Report) Add(checks ...Check) {
 	r.Checks = append(r.Checks, checks...)
 	for _, c := range checks {
@@ -92,7 +92,7 @@ func (r *Report) Named(s Status) (names []string) {
 	return names
 }
 
-// dataOf says whether this binary opens the store.
+// dataOf checks whether this binary can open the store.
 func dataOf(s *host.DataState) Check {
 	c := Check{Name: "data", Status: OK, Values: map[string]any{"dir": s.Dir, "open": s.Open}}
 	if s.Store {
@@ -130,7 +130,7 @@ func dataOf(s *host.DataState) Check {
 	return c
 }
 
-// foldersOf says who may read and write the data.
+// foldersOf checks who may read and write the data.
 func foldersOf(s *host.DataState) Check {
 	c := Check{Name: "folders", Status: OK, Found: "modes and owners are as they should be"}
 	if !s.Exists {
@@ -157,7 +157,7 @@ func foldersOf(s *host.DataState) Check {
 // leastSpace is how many times the reserve should be free, so that hours pass until it is reached.
 const leastSpace = 4
 
-// spaceOf says how much room there is.
+// spaceOf checks the free space of the disk.
 func spaceOf(s *host.DataState) Check {
 	d := s.Disk
 	c := Check{Name: "disk space", Status: OK,

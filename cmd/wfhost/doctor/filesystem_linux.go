@@ -2,7 +2,8 @@ package doctor
 
 import "golang.org/x/sys/unix"
 
-// fileSystem returns the kind of a folder's file system, whether it is memory, and whether it is another machine's.
+// fileSystem returns the type of a folder's file system, whether it is in memory, and whether it is on another
+// machine.
 func fileSystem(dir string) (kind string, volatile, remote bool) {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {

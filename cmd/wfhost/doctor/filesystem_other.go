@@ -2,5 +2,5 @@
 
 package doctor
 
-// fileSystem returns "": which kind it is, is not found out here.
+// fileSystem returns "": not implemented on this system.
 func fileSystem(string) (kind string, volatile, remote bool) { return "", false, false }

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Thresholds of fsyncs. Each commit waits for one, and what is acknowledged for the commit: a run of n steps takes at least n of
-// them.
+// Thresholds of fsyncs. Each commit waits for one, and acknowledgements wait for the commit: a run of n steps takes at
+// least n fsyncs.
 const (
-	// fsyncNoDisk is less than any disk takes: the system keeps in memory what it says is written.
+	// fsyncNoDisk is faster than any disk: the system reports data in memory as written.
 	fsyncNoDisk = 10 * time.Microsecond
 	// fsyncSlowMedian makes a run of 100 steps take a second.
 	fsyncSlowMedian = 10 * time.Millisecond
 	// fsyncBadMedian leaves ten commits a second to each shard.
 	fsyncBadMedian = 100 * time.Millisecond
-	// fsyncSlowTail is what people notice of a signal or an update.
+	// fsyncSlowTail is a delay that people notice in a signal or an update.
 	fsyncSlowTail = 100 * time.Millisecond
-	// fsyncBadTail is half of what the store logs as a stall of the disk.
+	// fsyncBadTail is half the delay that the store logs as a stall of the disk.
 	fsyncBadTail = time.Second
 )
 
@@ -31,7 +31,7 @@ const (
 	mostFsyncs     = 5000
 )
 
-// fsync measures how long the disk of a folder takes to make a write durable.
+// fsync measures how long the disk of a folder takes to sync a write.
 func fsync(ctx context.Context, dir string, within time.Duration) Check {
 	took, err := measureFsync(ctx, dir, within)
 	if err != nil {
@@ -42,7 +42,7 @@ func fsync(ctx context.Context, dir string, within time.Duration) Check {
 	return judgeFsync(took, kind, volatile, remote)
 }
 
-// judgeFsync returns the verdict on durations, which it sorts.
+// judgeFsync returns the verdict on durations. It sorts them.
 func judgeFsync(took []time.Duration, kind string, volatile, remote bool) Check {
 	slices.Sort(took)
 	p50, p99 := took[len(took)/2], took[len(took)*99/100]
@@ -73,7 +73,7 @@ func judgeFsync(took []time.Duration, kind string, volatile, remote bool) Check 
 	return c
 }
 
-// measureFsync writes to a file that is as long as it becomes, as the store does with its log, and syncs each write.
+// measureFsync writes to a file of constant size, as the store does with its log, and syncs each write.
 func measureFsync(ctx context.Context, dir string, within time.Duration) (took []time.Duration, err error) {
 	f, err := os.CreateTemp(dir, ".wfhost-doctor-*")
 	if err != nil {

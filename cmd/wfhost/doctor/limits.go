@@ -7,18 +7,18 @@ import (
 
 // Needs of a server beside its budgets.
 const (
-	// reservedFiles are the descriptors that a server keeps for its store: see --max-connections.
+	// reservedFiles is the number of descriptors that a server reserves for its store: see --max-connections.
 	reservedFiles = 256
-	// fewestFiles are those with which it accepts a few connections and its store has what it needs.
+	// fewestFiles is enough for the store and a few connections.
 	fewestFiles = 2 * reservedFiles
-	// otherBytes is the memory that no budget bounds: the program, the tables and the cache of the store, runs that wake soon, and
-	// garbage between two collections.
+	// otherBytes is the memory outside all budgets: the program, the tables and the cache of the store, runs that wake
+	// soon, and garbage between two collections.
 	otherBytes = 256 << 20
-	// leastShare is by how much the limit should exceed what the budgets come to, in percent.
+	// leastShare is the recommended memory limit in percent of the sum of the budgets.
 	leastShare = 125
 )
 
-// whose names the process whose limits were read.
+// whose describes the process whose limits were read.
 func whose(pid int) string {
 	if pid == 0 {
 		return "of this shell, which those of a service may differ from"
@@ -26,7 +26,7 @@ func whose(pid int) string {
 	return fmt.Sprintf("of the server (process %d)", pid)
 }
 
-// openFiles compares the limit of descriptors with what a server wants.
+// openFiles compares the limit of descriptors with the server's needs.
 func openFiles(pid int, b Budgets) Check {
 	limit, ok := fileLimit(pid)
 	if !ok {
@@ -61,7 +61,7 @@ func many(limit uint64) string {
 	return fmt.Sprint(limit)
 }
 
-// sum returns what a server may come to hold.
+// sum returns the most memory that a server may hold.
 func (b Budgets) sum() uint64 {
 	total := uint64(otherBytes)
 	for _, n := range []int64{b.GuestBytes, b.ParkBytes, b.PoolBytes, b.WarmBytes, b.JournalBytes, b.ModuleBytes} {
@@ -70,7 +70,7 @@ func (b Budgets) sum() uint64 {
 	return total
 }
 
-// memory compares what a server may come to hold with what it is given.
+// memory compares the most memory that a server may hold with its limit.
 func memory(pid int, b Budgets) Check {
 	limit, from := memoryLimit(pid)
 	if from == "" {
@@ -99,10 +99,11 @@ func judgeMemory(limit uint64, from string, b Budgets) Check {
 	return c
 }
 
-// leastAddresses has room for the views that instances have of their images, and the reservations of Go and of the store.
+// leastAddresses has room for the views that instances have of their images, and the reservations of Go and of the
+// store.
 const leastAddresses = 16 << 30
 
-// addressSpace looks at the limits of virtual memory, of which a server needs much more than it uses.
+// addressSpace checks the limit of virtual memory. A server needs much more of it than of memory.
 func addressSpace(pid int) Check {
 	limit, ok := addressLimit(pid)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitOf returns a soft limit of this process: those of others are not found out here.
+// limitOf returns a soft limit of this process. The limits of other processes are not available on this system.
 func limitOf(which int) (uint64, bool) {
 	var l unix.Rlimit
 	if unix.Getrlimit(which, &l) != nil {
@@ -22,5 +22,5 @@ func fileLimit(int) (uint64, bool)    { return limitOf(unix.RLIMIT_NOFILE) }
 func addressLimit(int) (uint64, bool) { return limitOf(unix.RLIMIT_AS) }
 func strictOvercommit() bool          { return false }
 
-// memoryLimit returns nothing: what a process may use is not found out here.
+// memoryLimit returns nothing: not implemented on this system.
 func memoryLimit(int) (limit uint64, from string) { return 0, "" }

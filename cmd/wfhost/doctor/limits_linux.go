@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// proc returns the folder of a process, of this one if pid is 0.
+// proc returns the /proc folder of a process, of this one if pid is 0.
 func proc(pid int) string {
 	if pid == 0 {
 		return "/proc/self"
@@ -56,7 +56,7 @@ func strictOvercommit() bool {
 	return err == nil && strings.TrimSpace(string(b)) == "2"
 }
 
-// memoryLimit returns how much memory a process may use, and what says so; nothing if nothing does.
+// memoryLimit returns how much memory a process may use and where the limit comes from, empty if unknown.
 func memoryLimit(pid int) (limit uint64, from string) {
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
 		if n, ok := memTotal(b); ok {
@@ -84,8 +84,8 @@ func memTotal(meminfo []byte) (uint64, bool) {
 	return 0, false
 }
 
-// cgroupLimit returns the least limit of memory of a process's cgroup and of those above it. of is its /proc/PID/cgroup, root is
-// where they are mounted, in the first version or the second.
+// cgroupLimit returns the lowest memory limit of a process's cgroup and its ancestors. of is the process's
+// /proc/PID/cgroup, root is the mount point of cgroups, version 1 or 2.
 func cgroupLimit(root string, of []byte) (limit uint64, ok bool) {
 	lines := bufio.NewScanner(bytes.NewReader(of))
 	for lines.Scan() {

@@ -2,7 +2,7 @@
 
 package doctor
 
-// Limits of a process are not found out here.
+// Limits of a process are not implemented on this system.
 
 func fileLimit(int) (uint64, bool)                { return 0, false }
 func addressLimit(int) (uint64, bool)             { return 0, false }
