@@ -110,7 +110,7 @@ func eachOf(check func(string) error) readFunc {
 	}
 }
 
-// readAge checks how long to keep ended runs; empty means for ever.
+// readAge checks how long to keep ended runs; empty means forever.
 func readAge(text string, to reflect.Value) error {
 	if err := readDuration(text, to); err != nil || text == "" {
 		return err
