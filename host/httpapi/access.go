@@ -17,43 +17,44 @@ import (
 	"github.com/wfhost/wfhost/internal/site"
 )
 
-// Access says who may call a server. The zero value lets in those who have a token that the host has created.
+// Access says who may call a server. The zero value admits callers with a token that the host has created.
 type Access struct {
-	// Local is the text of a token that allows everything, for those who may read the server's files; empty for none.
+	// Local is the text of a token that allows everything, for users who can read the server's files; empty for none.
 	Local string
-	// Open lets everybody do everything without a token.
+	// Open admits every caller to everything, without a token.
 	Open bool
-	// Authenticate says who makes a request, in place of tokens: what is called must know its callers already, by a
+	// Authenticate identifies the caller of a request, in place of tokens, for a program that knows its callers by a
 	// session or a certificate. The token that it returns needs scopes, and an ID or a name for the audit log; without
-	// a namespace it is for all. An error is answered by 401 with its text. It is called again, without the body, every 5 s
-	// of a request that lasts, which ends with an error or with a token that allows less. It is not called for what everybody
-	// may ask for: /healthz, /readyz, the description, and hooks, whose paths hold tokens of their own. It is called by
-	// several goroutines at a time. Cookies need no care for pages of foreign origins, whose requests are refused before.
-	// Default: tokens of the host.
+	// a namespace it is for all namespaces. An error is answered by 401 with its text. For a request in progress it is
+	// called again every 5 s, without the body. The request is cut off when it returns an error or a token that allows
+	// less. It is not called for public endpoints: /healthz, /readyz, the API description, and hooks, whose paths hold
+	// tokens of their own. It must be safe for concurrent use. It may trust cookies: requests of foreign origins are
+	// refused before. Default: tokens of the host.
 	Authenticate func(*http.Request) (host.Token, error)
-	// Hosts are the names under which the server is called, beside IP addresses and localhost. A page whose name was made to
-	// point to this machine sends that name.
+	// Hosts are the names of the server, beside IP addresses and localhost. Requests under other names are refused,
+	// such as those of a page whose name was made to point to this machine.
 	Hosts []string
-	// AnyHost accepts every name: with TLS the certificate says which names are the server's.
+	// AnyHost accepts every name: with TLS the certificate names the server.
 	AnyHost bool
-	// Origins are those of web pages that may call the server, such as https://app.example.com.
+	// Origins are the origins of web pages that may call the server, such as https://app.example.com.
 	Origins []string
 	// Proxy says that a proxy in front of the server writes the address of the caller into X-Forwarded-For.
 	Proxy bool
-	// Rate is how many requests a second each caller may make, twice as many at once. Default: no limit. It does not apply to
-	// the local token.
+	// Rate is the number of requests per second for each caller, with bursts of twice as many. Default: no limit. It
+	// does not apply to the local token.
 	Rate float64
-	// Streams is how many clients may follow output at a time. Default 1,000; one caller may have a quarter of them, except for
-	// the local token, and all tokens for one namespace together half if there are several. As many workers may wait for attempts.
+	// Streams is how many clients may follow output at a time. Default 1,000. One caller may have a quarter of them,
+	// except the local token. If there are several namespaces, all tokens of one together may have half. As many
+	// workers may wait for attempts.
 	Streams int
-	// Audit is called for each request that changed something or was denied. Default: nothing is recorded.
+	// Audit is called for each request that changed data or was denied. Default: nothing is recorded.
 	Audit func(Record)
-	// Records opens the audit log for reading: lines of JSON, the oldest first; refused is the log of requests that
-	// were refused. Default: it cannot be read.
+	// Records opens the audit log for reading: lines of JSON, oldest first; refused selects the log of refused
+	// requests. Default: the log cannot be read.
 	Records func(refused bool) (io.ReadCloser, error)
 }
 
-// defaultStreams is the default of Access.Streams: each of them holds a connection, a goroutine and some kilobytes.
+// defaultStreams is the default of Access.Streams. Each stream holds a connection, a goroutine and some kilobytes.
 const defaultStreams = 1000
 
 func (a Access) withDefaults() Access {
@@ -66,22 +67,22 @@ func (a Access) withDefaults() Access {
 	return a
 }
 
-// caller is who makes a request.
+// caller identifies who makes a request.
 type caller struct {
 	host.Token
 	name    string // for the limits, and for the audit log if there is no address
-	address string // of a stranger, whose name is the part of it that counts
+	address string // of an unauthenticated caller; its name is the part of the address that counts for limits
 	in      string // the namespace that the request names, empty for the default one
 	exempt  bool   // from limits of rate and streams: the local token
 }
 
-// public is the scope of endpoints that need no token: those that say nothing, and hooks, whose path holds a token of their
-// own.
+// public is the scope of endpoints without a token: endpoints that reveal nothing, and hooks, whose paths hold tokens
+// of their own.
 const public host.Scope = ""
 
 const deliverPattern = "POST /v1/hooks/{token}"
 
-// scopes is the scope of each endpoint. There is no endpoint without: one that is not in the table cannot be registered.
+// scopes has the scope of each endpoint. Registering an endpoint that is not in the table panics.
 var scopes = map[string]host.Scope{
 	healthPattern: public, readyPattern: public, deliverPattern: public,
 	"GET /openapi.json": public, "GET /openapi.yaml": public, "GET /openapi-3.0.json": public, "GET /openapi-3.0.yaml": public,
@@ -97,7 +98,7 @@ var scopes = map[string]host.Scope{
 	"GET /v1/runs/{id}/queries/{name}": host.ScopeRead, "POST /v1/runs/{id}/queries/{name}": host.ScopeRead,
 
 	"POST /v1/workflows/{workflow}/runs": host.ScopeRun, "POST /v1/runs/{id}/signals/{name}": host.ScopeRun,
-	"POST " + updatesPath: host.ScopeRun, "GET " + updatePath: host.ScopeRun, // whoever sends one gets its answer
+	"POST " + updatesPath: host.ScopeRun, "GET " + updatePath: host.ScopeRun, // the sender gets the answer
 
 	"POST /v1/runs/{id}/cancel": host.ScopeOperate, "POST /v1/runs/{id}/terminate": host.ScopeOperate,
 	"POST /v1/runs/{id}/pause": host.ScopeOperate, "POST /v1/runs/{id}/unpause": host.ScopeOperate,
@@ -105,7 +106,7 @@ var scopes = map[string]host.Scope{
 	"POST /v1/runs/{id}/restart": host.ScopeOperate, "DELETE /v1/runs/{id}": host.ScopeOperate,
 	"POST /v1/runs:bulk": host.ScopeOperate,
 
-	exportPattern: host.ScopeOperate, // and read: it is in the audit log, since it takes all of a run out of the host
+	exportPattern: host.ScopeOperate, // and read: audited, since it takes a whole run out of the host
 	movePattern:   host.ScopeOperate, "POST /v1/runs/{id}/take-back": host.ScopeOperate,
 	importPattern: host.ScopeUpload, // and operate: it brings code, and a run that continues
 
@@ -146,27 +147,26 @@ const (
 	backupPattern = "POST /v1/backup"
 	listPattern   = "GET /v1/runs"
 	takePattern   = "GET /v1/handlers/{handler}/attempts"
-	// attemptPattern begins the patterns of what a worker says of an attempt that it has.
+	// attemptPattern is the prefix of the patterns by which a worker reports on an attempt that it has taken.
 	attemptPattern = "POST /v1/handlers/{handler}/attempts/{lease}"
 	quotaPattern   = "PUT /v1/namespaces/{name}"
 )
 
-// also are the endpoints that need a second scope. What a module that is checked does with the journals that it is replayed
-// against stands in the answer: whoever may check may read. So does all of a run in its export. An import
-// brings code and a run.
+// also has the second scope of endpoints that need two. The answer of a check shows what the module does with the
+// journals that it replays, so it needs read. An export shows a whole run. An import brings code and a run.
 var also = map[string]host.Scope{checkPattern: host.ScopeRead, exportPattern: host.ScopeRead,
 	movePattern: host.ScopeRead, importPattern: host.ScopeOperate}
 
-// everywhere are the endpoints that are for no namespace: what they show or change depends on the caller's token.
+// everywhere has the endpoints without a namespace. The caller's token decides what they show or change.
 var everywhere = map[string]bool{"GET /v1/version": true,
 	"GET /v1/namespaces": true, "GET /v1/tokens": true, "POST /v1/tokens": true,
 	"DELETE /v1/tokens/{token}": true, "GET /v1/copy": true}
 
-// whole are the endpoints that are for all namespaces at once: a token of one of them does not do.
+// whole has the endpoints for all namespaces at once. A token of one namespace is not enough.
 var whole = map[string]bool{backupPattern: true, auditPattern: true, metricsPattern: true, quotaPattern: true,
 	"POST /v1/copy:release": true}
 
-// guarded is the mux as huma sees it: each handler is called for those whom the scope of its pattern lets in.
+// guarded is the mux for huma. It calls each handler only for callers with the scope of its pattern.
 type guarded struct{ *API }
 
 // HandleFunc registers a handler. It panics if the pattern has no scope.
@@ -192,11 +192,11 @@ func (g guarded) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 		} else {
 			in, leave := g.attend(asked, r, scope, c)
 			defer leave()
-			if r.Method == http.MethodGet || r.Method == http.MethodHead { // of another one, the answer says what it has done
+			if r.Method == http.MethodGet || r.Method == http.MethodHead { // answers of other methods report what was done
 				at.of = in.Context()
 			}
 			handler(at, in)
-			if at.cut { // a part of the answer: only this tells the receiver
+			if at.cut { // the answer is incomplete: only an abort tells the receiver
 				panic(http.ErrAbortHandler)
 			}
 		}
@@ -204,7 +204,8 @@ func (g guarded) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 	})
 }
 
-// hold delays the answer to a caller who makes more requests than he may: who asks again and again takes little from the others.
+// hold delays the answer to a caller over its rate, so that a caller that retries at once takes little from other
+// callers.
 func (s *API) hold(r *http.Request, c *caller, err error) {
 	p, ok := errors.AsType[*Problem](err)
 	if !ok || p.Status != http.StatusTooManyRequests {
@@ -217,15 +218,16 @@ func (s *API) hold(r *http.Request, c *caller, err error) {
 	s.brake.Hold(r.Context(), key, 0)
 }
 
-// callerKey is the key of the request's caller in its context.
+// callerKey is the context key of the request's caller.
 type callerKey struct{}
 
-// callerOf returns who makes the request.
+// callerOf returns the caller of the request.
 func callerOf(ctx context.Context) *caller {
 	return ctx.Value(callerKey{}).(*caller) //nolint:forcetypeassert // admit has set it
 }
 
-// admit lets a request in that its caller may make, with the caller and the namespace in its context.
+// admit checks that the caller may make a request. It returns the request with the caller and the namespace in its
+// context.
 func (s *API) admit(w http.ResponseWriter, r *http.Request, pattern string, scope host.Scope) (*caller, *http.Request, error) {
 	c, err := s.identify(w, r, scope)
 	if err != nil {
@@ -263,14 +265,14 @@ func (s *API) admit(w http.ResponseWriter, r *http.Request, pattern string, scop
 	if err != nil {
 		return c, r, err
 	}
-	if !c.exempt && scope != public && !everywhere[pattern] && !whole[pattern] { // a delivery counts when its hook was found
+	if !c.exempt && scope != public && !everywhere[pattern] && !whole[pattern] { // a delivery counts once its hook is found
 		err = s.spaces.check(w, out)
 	}
 	return c, out, err
 }
 
-// allowed reports whether a caller may make calls of a scope in a namespace. For endpoints that are everywhere it is enough
-// to have the scope in one.
+// allowed reports whether a caller may make calls of a scope in a namespace. Endpoints in everywhere need the scope in
+// any one namespace.
 func (c *caller) allowed(scope host.Scope, namespace string, everywhere bool) bool {
 	if everywhere {
 		namespace = c.Namespace
@@ -288,7 +290,7 @@ func (c *caller) refusal(scope host.Scope, namespace string) string {
 	return fmt.Sprintf("this needs a token with the scope %s; %s has %s", scope, c.title(), joinScopes(c.Scopes))
 }
 
-// title names the token of a caller. One that an embedding program has let in may have none.
+// title names the token of a caller. A caller that an embedding program has admitted may have none.
 func (c *caller) title() string {
 	if c.ID == "" {
 		return "the caller"
@@ -308,7 +310,8 @@ func joinScopes(scopes []host.Scope) string {
 const howToGet = "on the server's machine `wfhost token` prints one, and `wfhost tokens create` makes others; " +
 	"send it as the header Authorization: Bearer TOKEN, or give it to wfhost in WFHOST_TOKEN"
 
-// identify returns who makes a request. Strangers may call public endpoints, and everything of an open server.
+// identify returns the caller of a request. Callers without a token may call public endpoints, and everything of an
+// open server.
 func (s *API) identify(w http.ResponseWriter, r *http.Request, scope host.Scope) (*caller, error) {
 	stranger := &caller{name: s.siteOf(r), address: s.addressOf(r)}
 	if scope == public {
@@ -344,7 +347,7 @@ func (s *API) identify(w http.ResponseWriter, r *http.Request, scope host.Scope)
 	return stranger, problem(http.StatusUnauthorized, "unauthorized", "%v: %s", err, howToGet)
 }
 
-// holder returns who has a token. host.ErrUnauthorized if nobody has.
+// holder returns the holder of a token. host.ErrUnauthorized if the token is unknown.
 func (s *API) holder(ctx context.Context, text string) (*caller, error) {
 	if s.isLocal(text) {
 		return &caller{Token: host.Token{ID: "local", Scopes: host.Scopes}, name: "local", exempt: true}, nil
@@ -359,7 +362,7 @@ func bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// isLocal compares hashes, so that the time it takes says nothing about the token.
+// isLocal compares hashes in constant time, so that the time reveals nothing about the token.
 func (s *API) isLocal(text string) bool {
 	a, b := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(s.access.Local))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && s.access.Local != ""
@@ -367,7 +370,7 @@ func (s *API) isLocal(text string) bool {
 
 // addressOf returns the address of a caller without the port.
 func (s *API) addressOf(r *http.Request) string {
-	if s.access.Proxy { // the proxy appends what it sees; what stands before it is what the caller claims
+	if s.access.Proxy { // the proxy appends the address that it sees; earlier addresses are claims of the caller
 		list := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 		if ip := net.ParseIP(strings.TrimSpace(list[len(list)-1])); ip != nil {
 			return ip.String()
@@ -384,7 +387,7 @@ func (s *API) addressOf(r *http.Request) string {
 func (s *API) siteOf(r *http.Request) string {
 	address := s.addressOf(r)
 	ip, err := netip.ParseAddr(address)
-	if err != nil { // of a listener that is none of TCP
+	if err != nil { // of a listener other than TCP
 		return address
 	}
 	return site.Of(ip).String()

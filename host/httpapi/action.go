@@ -17,10 +17,10 @@ import (
 // Changed is the answer of an action.
 type Changed struct {
 	Run   host.Run `json:"run"`
-	Count int      `json:"count"` // of what the action changed
+	Count int      `json:"count"` // how many items the action changed
 }
 
-// actionHelp describes the actions that need nothing but the run.
+// actionHelp describes the actions that take only a run.
 var actionHelp = map[string]string{
 	"cancel":    "Ask a run to end: one that takes a cancel is told, another one ends as cancelled",
 	"terminate": "End a run at once",
@@ -89,7 +89,7 @@ func (s *API) timers(ctx context.Context, in *timersInput) (*listOutput[host.Tim
 		if err != nil {
 			return nil, problem(http.StatusBadRequest, "invalid", "within: %v", err)
 		}
-		q.WithinMs = max(ms, 1) // 0 is all
+		q.WithinMs = max(ms, 1) // 0 means all
 	}
 	page, err := space(ctx).TimerPage(ctx, q)
 	return paged(page.Timers, page.Next, err)
@@ -100,8 +100,8 @@ func (s *API) changed(ctx context.Context, id string, n int) (*struct{ Body Chan
 	return &struct{ Body Changed }{Changed{r, n}}, failed(err)
 }
 
-// Entry is an entry of a journal as the API and the command line show it. Payloads are JSON where they are, else
-// text in base64, as Base64 says.
+// Entry is an entry of a journal as the API and the command line show it. Payloads are JSON if they are valid JSON,
+// else text in base64, as Base64 says.
 type Entry struct {
 	Seq      uint64          `json:"seq"`
 	Kind     string          `json:"kind"`
@@ -121,7 +121,7 @@ type Entry struct {
 	Base64   []string        `json:"base64,omitempty" doc:"which of input, options and data are no JSON, and stand there in base64"`
 }
 
-// EntryOf returns an entry as the API shows it. The seed of entry 0 is left out.
+// EntryOf returns an entry as the API shows it, without the seed of entry 0.
 func EntryOf(e host.Entry) Entry {
 	out := Entry{Seq: uint64(e.Seq), Kind: e.Kind.String(), Time: abi.TimeOf(e.UnixMs), Handle: e.Handle,
 		Name: e.Name, Target: e.Target, Attempt: e.Attempt, Code: e.Code, Skipped: e.Skipped, Consumed: e.Consumed}
@@ -160,8 +160,8 @@ func EntryOf(e host.Entry) Entry {
 // policies are the names of policies of cancel, by whether they are cooperative.
 var policies = map[bool]string{false: "final", true: "cooperative"}
 
-// textOf returns which of input, options and data is never a payload, but a text: an id, a token, a name, the value of an
-// attribute.
+// textOf returns which of input, options and data is a text and never a payload: an id, a token, a name, the value of
+// an attribute.
 func textOf(e *host.Entry) string {
 	switch {
 	case e.Refused != 0:
@@ -184,13 +184,13 @@ func withoutSeed(options []byte) []byte {
 	delete(o, "seed")
 	b, err := json.Marshal(o)
 	if err != nil {
-		return nil // never: it was decoded
+		return nil // unreachable: it was decoded
 	}
 	return b
 }
 
-// payload returns a payload as the API shows it, and whether it is shown in base64: as it is if it is JSON, so that no number
-// and no member is another one.
+// payload returns a payload as the API shows it, and whether that is base64. JSON is passed on unchanged, so that no
+// number and no member changes.
 func payload(b []byte) (json.RawMessage, bool) {
 	switch {
 	case len(b) == 0:
@@ -205,7 +205,7 @@ func payload(b []byte) (json.RawMessage, bool) {
 func quoted(text string) json.RawMessage {
 	b, err := marshal(text)
 	if err != nil {
-		return nil // never: bytes that are no UTF-8 are replaced
+		return nil // unreachable: invalid UTF-8 is replaced
 	}
 	return b
 }

@@ -1,12 +1,12 @@
-// Package httpapi is the HTTP API of a host, under /v1, with its OpenAPI description at /openapi.json. An answer
-// of 200, 201 or 202 means that what was asked is durable. Errors are problem documents (RFC 9457) with a stable
+// Package httpapi is the HTTP API of a host, under /v1, with its OpenAPI description at /openapi.json. An answer of
+// 200, 201 or 202 means that the requested change is durable. Errors are problem documents (RFC 9457) with a stable
 // code.
 //
 // Every request for workflows and runs takes the parameter namespace; without it, it is for the default namespace.
 //
-// Every request but those to hooks needs a token whose scopes allow it; the table scopes says which. A request that a
-// foreign web page makes, or that comes under a name that is not the server's, is refused. A program that knows its
-// callers itself says who they are by Access.Authenticate.
+// Every request except deliveries to hooks needs a token with the right scopes; the table scopes lists them. Requests
+// of foreign web pages, and requests under a name that is not the server's, are refused. A program that knows its
+// callers identifies them by Access.Authenticate.
 package httpapi
 
 import (
@@ -28,10 +28,10 @@ import (
 	"github.com/wfhost/wfhost/host/page"
 )
 
-// Version of the API in its description.
+// apiVersion is the version of the API in its description.
 const apiVersion = "1"
 
-// maxBodyBytes bounds a request that is no module: an input, and the JSON around it.
+// maxBodyBytes bounds a request other than an upload: an input, and the JSON around it.
 const maxBodyBytes = 2 * abi.MaxPayloadBytes
 
 // API is the HTTP API of a host. It is an http.Handler.
@@ -39,10 +39,10 @@ type API struct {
 	h        *host.Host
 	access   Access
 	mux      *http.ServeMux
-	misses   *rate.Limiter // of deliveries to tokens that nobody holds
+	misses   *rate.Limiter // of deliveries to unknown tokens
 	rates    *rates        // of requests, by caller
 	spaces   spaces        // of requests, by namespace
-	denials  *rates        // of requests without a token that is accepted, by address
+	denials  *rates        // of requests without a valid token, by address
 	streams  streams
 	polls    streams   // of workers
 	refusals *refusals // in the audit log
@@ -52,20 +52,20 @@ type API struct {
 	makers   makers
 	schemas  map[string]bool
 	draining atomic.Bool
-	clock    clock.Clock // by which it is looked whether callers are still let in
+	clock    clock.Clock // for checking again whether callers are still admitted
 	withPage bool
 	pageOpts []page.Option
 	page     http.Handler // nil = none
 
 	interpreter func(context.Context) ([]byte, error) // of definitions
 	prefix      string                                // of all paths; empty for none
-	metrics     http.Handler                          // nil: nothing is measured
+	metrics     http.Handler                          // nil: there are no metrics
 	build       Build
 
-	parameters map[string]parameters // of the query, by pattern; none for patterns that take any
+	parameters map[string]parameters // of the query, by pattern; patterns that take any parameter are absent
 }
 
-// New returns the API of a host for those whom access lets in.
+// New returns the API of a host for the callers that access admits.
 func New(h *host.Host, access Access, opts ...Option) *API {
 	access = access.withDefaults()
 	s := &API{h: h, access: access, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce),
@@ -129,8 +129,8 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	return s
 }
 
-// Drain refuses requests that change something from now on, with 503 and Retry-After: the server is about to end, and
-// another one will answer them. Requests that read are answered as before, and /readyz answers 503.
+// Drain refuses requests that change data from now on, with 503 and Retry-After: the server is about to stop, and
+// another one will answer them. Reads are answered as before, and /readyz answers 503.
 func (s *API) Drain() { s.draining.Store(true) }
 
 // ServeHTTP answers a request.
@@ -148,7 +148,7 @@ func (s *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	forPage := s.page != nil && !ownPath(r.URL.Path)
-	if forPage { // whose pages are linked from elsewhere, and which looks at the origin of what changes something
+	if forPage { // other sites link to pages, and the page checks the origin of changes itself
 		if s.checkHost(w, r) {
 			return
 		}
@@ -170,13 +170,13 @@ func (s *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// changes reports whether a request may change something. Queries do not, whatever their method.
+// changes reports whether a request may change data. Queries do not, whatever their method.
 func changes(r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
 		return false
 	}
 	parts := strings.Split(r.URL.Path, "/")        // "", "v1", "runs", id, "queries", name
-	if len(parts) == 7 && parts[2] == "handlers" { // the host waits for what workers hand in: their attempts had begun before
+	if len(parts) == 7 && parts[2] == "handlers" { // the host waits for the results of workers, whose attempts began before
 		return false
 	}
 	return len(parts) != 6 || parts[2] != "runs" || parts[4] != "queries"
@@ -190,12 +190,13 @@ type Problem struct {
 	Detail string `json:"detail"`
 	Code   string `json:"code"` // stable, always there: not_found, conflict, terminal, invalid, rejected, limit, mismatch, …
 	Run    any    `json:"run,omitempty"`
-	// Faults are what does not fit the workflow's schema, with the code schema; or what is wrong with a definition,
-	// with the code definition.
+	// Faults lists the violations of the workflow's schema, with the code schema, or the errors of a definition, with
+	// the code definition.
 	Faults []Fault `json:"faults,omitempty"`
-	// Update is the update that has failed, with the code update_failed.
+	// Update is the failed update, with the code update_failed.
 	Update *host.Update `json:"update,omitempty"`
-	// Failure is what the workflow, or the host, said of it: of a run with the code failed, of an update with update_failed.
+	// Failure is the error of the workflow or the host: of a run with the code failed, of an update with
+	// update_failed.
 	Failure *abi.Error `json:"failure,omitempty"`
 }
 
@@ -205,7 +206,7 @@ func (p *Problem) Error() string { return p.Detail }
 // GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType is that of a problem document.
+// ContentType returns the content type of a problem document.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
 func problem(status int, code, format string, args ...any) error {
@@ -213,7 +214,7 @@ func problem(status int, code, format string, args ...any) error {
 		Detail: fmt.Sprintf(format, args...)}
 }
 
-// kinds maps the host's errors.
+// kinds maps the host's errors to problems.
 var kinds = []struct {
 	err    error
 	status int
@@ -224,7 +225,7 @@ var kinds = []struct {
 	{host.ErrConflict, http.StatusConflict, "conflict"},
 	{host.ErrNotFound, http.StatusNotFound, "not_found"},
 	{host.ErrRejected, http.StatusBadRequest, "rejected"},
-	{host.ErrDiskFull, http.StatusInsufficientStorage, "disk_full"}, // which is ErrBusy, too
+	{host.ErrDiskFull, http.StatusInsufficientStorage, "disk_full"}, // is ErrBusy, too, so it comes first
 	{host.ErrBusy, http.StatusTooManyRequests, "busy"},
 	{host.ErrLimit, http.StatusRequestEntityTooLarge, "limit"},
 	{host.ErrInvalid, http.StatusBadRequest, "invalid"},
@@ -235,7 +236,7 @@ var kinds = []struct {
 	{host.ErrStoreFailed, http.StatusServiceUnavailable, "store_failed"},
 }
 
-// failed turns an error of the host into a problem.
+// failed converts an error of the host to a problem.
 func failed(err error) error {
 	if err == nil {
 		return nil
@@ -262,7 +263,7 @@ func failed(err error) error {
 	return problem(http.StatusInternalServerError, "internal", "%v", err)
 }
 
-// failedFor is failed, and names the namespace that has a run to a caller who may read there.
+// failedFor is failed, but tells a caller who may read there which namespace has the run.
 func failedFor(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*host.ElsewhereError](err); ok && callerOf(ctx).Allows(host.ScopeRead, e.Namespace) {
 		return problem(http.StatusConflict, "conflict", "%s", e.Detail())

@@ -12,24 +12,24 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// lookAgainEvery is how often it is looked whether the caller of a request in progress would still be let in: soon enough for
-// who revokes a token that was stolen, and so rarely that a thousand streams ask for 200 tokens a second.
+// lookAgainEvery is the interval of checks whether the caller of a request in progress would still be admitted: short
+// enough after revoking a stolen token, and long enough that a thousand streams look up only 200 tokens per second.
 const lookAgainEvery = 5 * time.Second
 
-// attended is a request in progress whose caller has a token that may end.
+// attended is a request in progress whose token may be revoked or expire.
 type attended struct {
 	s   *API
-	r   *http.Request // as it was let in
+	r   *http.Request // as it was admitted
 	c   *caller
-	end context.CancelCauseFunc // ends what the request is for
+	end context.CancelCauseFunc // cancels the request's context
 
 	mu   sync.Mutex // guards the fields below
 	done bool
 	stop func() // of the timer
 }
 
-// attend ends the context of a request when its caller would not be let in any more: the token was revoked or has expired, or
-// allows less. The cause is a problem then. out is the request as it goes on; leave is called at its end.
+// attend cancels the context of a request when its caller would not be admitted any more: the token was revoked or has
+// expired, or allows less. The cause is a problem then. out is the request as it goes on; leave is called at its end.
 func (s *API) attend(admitted, out *http.Request, scope host.Scope, c *caller) (r *http.Request, leave func()) {
 	if scope == public || c.exempt {
 		return out, func() {}
@@ -43,7 +43,7 @@ func (s *API) attend(admitted, out *http.Request, scope host.Scope, c *caller) (
 	return out.WithContext(ctx), a.leave
 }
 
-// wait has look called after a while.
+// wait schedules the next check.
 func (a *attended) wait() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,13 +77,13 @@ func (a *attended) leave() {
 	a.end(nil)
 }
 
-// stillIn returns a problem if the caller of a request would not be let in any more, or be allowed less.
+// stillIn returns a problem if the caller of a request would not be admitted any more, or be allowed less.
 func (s *API) stillIn(r *http.Request, c *caller) error {
 	var t host.Token
 	var err error
 	if s.access.Authenticate != nil {
 		again := r.WithContext(r.Context())
-		again.Body = http.NoBody // who handles the request reads it
+		again.Body = http.NoBody // the handler of the request reads the body
 		t, err = s.access.Authenticate(again)
 	} else {
 		text, _ := bearer(r)
@@ -104,7 +104,7 @@ func (s *API) stillIn(r *http.Request, c *caller) error {
 	return nil
 }
 
-// endOf returns why the caller of a request is no longer let in, nil as long as he is.
+// endOf returns why the caller of a request is not admitted any more, nil while it is.
 func endOf(ctx context.Context) error {
 	if p, ok := errors.AsType[*Problem](context.Cause(ctx)); ok {
 		return p

@@ -17,34 +17,35 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// Record is one entry of the audit log: who asked for what, and what the answer was. Bodies, tokens and what is in the path of
-// a hook are not in it.
+// Record is one entry of the audit log: a caller, its request and the answer. It has no bodies, no tokens and no paths
+// of hooks.
 type Record struct {
 	Time      time.Time  `json:"time"`           // of the answer
-	Caller    string     `json:"caller"`         // local, token ID, or the address of one without a token
+	Caller    string     `json:"caller"`         // local, token ID, or the address of a caller without a token
 	Name      string     `json:"name,omitempty"` // of the token
 	Address   string     `json:"address"`
 	Scope     host.Scope `json:"scope"`
 	Endpoint  string     `json:"endpoint"`        // method and pattern, such as POST /v1/runs/{id}/cancel
-	Path      string     `json:"path,omitempty"`  // the beginning of it, maxAuditBytes as JSON; none of hooks
+	Path      string     `json:"path,omitempty"`  // truncated to maxAuditBytes as JSON; empty for hooks
 	Query     string     `json:"query,omitempty"` // likewise
 	Namespace string     `json:"namespace,omitempty"`
 	Status    int        `json:"status"`
-	Cut       bool       `json:"cut,omitempty"`     // the answer was not sent to its end: the client left, or the server failed
-	Omitted   int        `json:"omitted,omitempty"` // refused requests since the record before of one, which were only counted
+	Cut       bool       `json:"cut,omitempty"`     // the answer is incomplete: the client left, or the server failed
+	Omitted   int        `json:"omitted,omitempty"` // refused requests since the previous record of one, which were only counted
 	Refused   bool       `json:"-"`                 // the request has changed nothing
 }
 
 const (
-	// maxAuditBytes bounds what a caller can write into one record, twice: JSON takes six bytes for some characters.
+	// maxAuditBytes bounds what a caller can write into one record, for path and query each. JSON takes six bytes for
+	// some characters.
 	maxAuditBytes = 512
-	// refusalsPerSecond and refusalsAtOnce bound the records of refused requests of all callers, and callerRefusals and
-	// callerRefusalsAtOnce those of one of them, so that a flood of one leaves a place for others.
+	// refusalsPerSecond and refusalsAtOnce bound the records of refused requests of all callers. callerRefusals and
+	// callerRefusalsAtOnce bound them per caller, so that a flood of one caller leaves room for others.
 	refusalsPerSecond, refusalsAtOnce    = 20, 200
 	callerRefusals, callerRefusalsAtOnce = 2, 20
 )
 
-// refusals counts the refused requests that are not recorded.
+// refusals limits the records of refused requests and counts the omitted ones.
 type refusals struct {
 	all *rate.Limiter
 	by  *rates
@@ -57,7 +58,7 @@ func newRefusals() *refusals {
 	return &refusals{all: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce), by: newRates(callerRefusals, callerRefusalsAtOnce)}
 }
 
-// allow reports whether a refused request of a caller is recorded, and how many before it were not.
+// allow reports whether to record a refused request of a caller, and how many were omitted before it.
 func (f *refusals) allow(caller string) (omitted int, ok bool) {
 	ok = f.by.allow(caller) && f.all.Allow()
 	f.mu.Lock()
@@ -70,10 +71,10 @@ func (f *refusals) allow(caller string) (omitted int, ok bool) {
 	return omitted, true
 }
 
-// tokenLike is what a token looks like, or a part of one.
+// tokenLike matches tokens and parts of tokens.
 var tokenLike = regexp.MustCompile(`(?i)wfh_[A-Za-z0-9_-]*`)
 
-// recorded returns the part of a path or query that a record holds: without tokens, and no more than maxAuditBytes as JSON.
+// recorded returns the part of a path or query for a record: without tokens, and at most maxAuditBytes as JSON.
 func recorded(text string) string {
 	if plain, err := url.QueryUnescape(text); err == nil && tokenLike.MatchString(plain) && !tokenLike.MatchString(text) {
 		text = plain // a token was escaped
@@ -96,19 +97,19 @@ func recorded(text string) string {
 	return text
 }
 
-// answered remembers the status of an answer.
+// answered is a ResponseWriter that remembers the status.
 type answered struct {
 	http.ResponseWriter
 	status  int
-	changed bool // whatever the status says: a workflow chose it
+	changed bool // independent of the status, which a workflow may choose
 
-	of   context.Context // of a request that reads; nil: what is answered does not depend on it
-	told bool            // the answer says that the caller is no longer let in
-	cut  bool            // likewise, but it had begun
+	of   context.Context // of a request that reads; nil: the answer does not depend on it
+	told bool            // the answer is that the caller is not admitted any more
+	cut  bool            // likewise, but the answer had begun
 }
 
-// still returns an error if the caller of a request that reads is no longer let in. An answer that has not begun says so;
-// nothing more of another one is sent.
+// still returns an error if the caller of a request that reads is not admitted any more. An answer that has not begun
+// becomes that error; an answer in progress is cut.
 func (a *answered) still() error {
 	if a.of == nil {
 		return nil
@@ -162,19 +163,20 @@ func (a *answered) Flush() {
 // Unwrap is for http.ResponseController.
 func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// unchanged are the statuses of requests that have changed nothing. 422 is not among them: a run that has failed is one.
+// unchanged has the statuses of requests that have changed nothing. 422 is not among them: a run may have failed with
+// it.
 var unchanged = map[int]bool{http.StatusBadRequest: true, http.StatusUnauthorized: true, http.StatusForbidden: true,
 	http.StatusNotFound: true, http.StatusMethodNotAllowed: true, http.StatusRequestTimeout: true, http.StatusConflict: true,
 	http.StatusRequestEntityTooLarge: true, http.StatusUnsupportedMediaType: true}
 
-// audit records requests that may have changed something, deliveries to hooks included, and those that were denied. What
-// was refused for its rate is not recorded, and refused requests within limits, so that nobody fills the log. cut says that
-// the answer was not sent to its end.
+// audit records requests that may have changed data, deliveries to hooks included, and denied requests. It skips
+// requests over their rate, and limits the records of refused requests, so that no caller can fill the log. cut says
+// that the answer is incomplete.
 func (s *API) audit(a *answered, r *http.Request, pattern string, scope host.Scope, c *caller, cut bool) {
 	denied := a.status == http.StatusUnauthorized || a.status == http.StatusForbidden
 	hook := pattern == deliverPattern
 	if c == nil || a.status == http.StatusTooManyRequests || !denied && !hook && (scope == public || scope == host.ScopeRead ||
-		scope == host.ScopeWork) { // what workers do is in the journals of runs
+		scope == host.ScopeWork) { // the journals of runs record what workers do
 		return
 	}
 	status := a.status
@@ -193,6 +195,6 @@ func (s *API) audit(a *answered, r *http.Request, pattern string, scope host.Sco
 	if !hook {
 		rec.Path, rec.Query = recorded(r.URL.Path), recorded(r.URL.RawQuery)
 	}
-	rec.Namespace, _ = namespaceOf(r) // one that cannot be was refused
+	rec.Namespace, _ = namespaceOf(r) // an invalid name was refused
 	s.access.Audit(rec)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// auditPattern is the endpoint that hands out the audit log.
+// auditPattern is the endpoint that returns the audit log.
 const auditPattern = "GET /v1/audit"
 
 type auditInput struct {
@@ -47,11 +47,11 @@ func (s *API) auditLog(_ context.Context, in *auditInput) (*huma.StreamResponse,
 		return nil, failed(err)
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
-		defer func() { _ = log.Close() }() // it is only read
+		defer func() { _ = log.Close() }() // only read
 		c.SetHeader("Content-Type", jsonLines)
 		c.SetHeader("Cache-Control", "no-store")
 		if err := copyRecords(c.BodyWriter(), log, from); err != nil {
-			panic(http.ErrAbortHandler) // the only way to tell the receiver
+			panic(http.ErrAbortHandler) // only an abort tells the receiver
 		}
 	}}, nil
 }
@@ -59,8 +59,8 @@ func (s *API) auditLog(_ context.Context, in *auditInput) (*huma.StreamResponse,
 // maxRecordBytes is more than a record takes.
 const maxRecordBytes = 64 << 10
 
-// copyRecords writes the records from an instant on. What is no record is left out: a line that a crash has cut, or zeros that a
-// power failure has left, however many.
+// copyRecords writes the records from an instant on. It skips invalid lines: a line that a crash has cut, or any
+// number of zeros that a power failure has left.
 func copyRecords(to io.Writer, log io.Reader, from time.Time) error {
 	w, lines := bufio.NewWriterSize(to, streamBytes), bufio.NewReaderSize(log, maxRecordBytes)
 	for long := false; ; {
@@ -75,7 +75,7 @@ func copyRecords(to io.Writer, log io.Reader, from time.Time) error {
 		var r Record
 		line = bytes.TrimSuffix(line, []byte{'\n'})
 		if !long && json.Unmarshal(line, &r) == nil && !r.Time.Before(from) {
-			if err := Encode(w, &r, ""); err != nil { // files have instants as exact as the machine's
+			if err := Encode(w, &r, ""); err != nil { // files have instants with the machine's precision
 				return err
 			}
 		}

@@ -9,25 +9,25 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// Limits of the memory that answers hold.
+// Limits of the memory for answers.
 const (
-	// maxBacklog bounds what of large answers waits for clients that have not read it: some fifty pages of lists. Four thousand
-	// connections, the default, could hold as many pages otherwise.
+	// maxBacklog bounds the bytes of large answers that clients have not read yet: some fifty pages of lists.
+	// Otherwise four thousand connections, the default, could hold as many pages.
 	maxBacklog = 64 << 20
-	// maxMakers is how many lists are read and encoded at a time, each of which holds some MiB meanwhile. None waits for a client
-	// while it is made.
+	// maxMakers is the number of lists that are read and encoded concurrently, each of which takes some MiB. None
+	// waits for its client in that time.
 	maxMakers = 8
 )
 
-// wholeLists are the endpoints whose answers are lists that are made as a whole, and at once.
+// wholeLists has the endpoints whose answers are lists that are built in memory as a whole.
 var wholeLists = map[string]bool{listPattern: true, "GET /v1/timers": true, "GET /v1/schedules": true, "GET /v1/workflows": true,
 	"GET /v1/workflows/{workflow}": true, "GET /v1/namespaces": true, "GET /v1/limits": true, "GET /v1/handler-limits": true,
 	"GET /v1/start-windows": true, "GET /v1/retention": true, "GET /v1/tokens": true, "GET /v1/handlers": true}
 
-// makers are those that make lists.
+// makers is a semaphore for building lists.
 type makers chan struct{}
 
-// enter waits for a place. What it returns gives that up, once.
+// enter waits for a slot. The returned function releases it; further calls do nothing.
 func (m makers) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case m <- struct{}{}:
@@ -38,8 +38,8 @@ func (m makers) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// backlog is what of large answers waits for clients. Whoever reads gets on: if there is too much, the client is cut off that has
-// taken nothing for the longest time.
+// backlog holds the sizes of large answers that wait for clients. Clients that read make progress: over the limit, the
+// backlog cuts off the client that has read nothing for the longest time.
 type backlog struct {
 	limit int
 
@@ -55,7 +55,7 @@ func newBacklog(limit int) *backlog { return &backlog{limit: limit, of: map[*pac
 func (b *backlog) enter(p *paced, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p.cut { // what it writes goes nowhere
+	if p.cut { // its writes are discarded
 		return
 	}
 	p.held = n
@@ -72,11 +72,11 @@ func (b *backlog) enter(p *paced, n int) {
 		}
 		b.remove(slowest)
 		slowest.cut = true
-		_ = slowest.control.SetWriteDeadline(longAgo) // which ends its Write
+		_ = slowest.control.SetWriteDeadline(longAgo) // ends its Write
 	}
 }
 
-// longAgo is a deadline that is over.
+// longAgo is a deadline in the past.
 var longAgo = time.Unix(1, 0)
 
 func (b *backlog) remove(p *paced) {
@@ -94,7 +94,7 @@ func (b *backlog) leave(p *paced) {
 	p.held = 0
 }
 
-// more allows the client of p the time for another piece, unless it was cut off.
+// more extends the write deadline of p for another piece, unless its client was cut off.
 func (b *backlog) more(p *paced) {
 	if p.held > 0 {
 		b.mu.Lock()
@@ -103,6 +103,6 @@ func (b *backlog) more(p *paced) {
 		p.turn = b.turns
 	}
 	if !p.cut {
-		_ = p.control.SetWriteDeadline(clock.System().Now().Add(writeTime)) // a recorder of a test has none
+		_ = p.control.SetWriteDeadline(clock.System().Now().Add(writeTime)) // the recorder of a test has none
 	}
 }

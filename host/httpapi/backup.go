@@ -18,13 +18,13 @@ const maxBackupRequest = 32 << 20
 
 // BackupRequest is the body of POST /v1/backup.
 type BackupRequest struct {
-	// BytesPerSecond bounds how fast the server reads: 0 is host.DefaultBackupRate, negative not at all.
+	// BytesPerSecond bounds how fast the server reads: 0 is host.DefaultBackupRate, negative is unlimited.
 	BytesPerSecond int64 `json:"bytes_per_second,omitempty"`
-	// Have are files of the newest backup that the receiver has, from its manifest: they are left out.
+	// Have are the files of the newest backup that the receiver has, from its manifest: they are left out.
 	Have []host.BackupFile `json:"have,omitempty"`
 }
 
-// backup answers with a backup as a tar stream, the manifest last. If something goes wrong in the middle, the connection is cut.
+// backup answers with a backup as a tar stream, the manifest last. An error after the first byte cuts the connection.
 func (s *API) backup(w http.ResponseWriter, r *http.Request) {
 	var in BackupRequest
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBackupRequest))
@@ -45,11 +45,11 @@ func (s *API) backup(w http.ResponseWriter, r *http.Request) {
 	case err != nil && !out.begun:
 		writeProblem(w, failed(err))
 	case err != nil:
-		panic(http.ErrAbortHandler) // the only way to tell the receiver
+		panic(http.ErrAbortHandler) // only an abort tells the receiver
 	}
 }
 
-// describeBackup documents the backup, which no operation of huma makes.
+// describeBackup documents the backup, which is not an operation of huma.
 func describeBackup(api huma.API) {
 	body := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[BackupRequest](), true, "")
 	api.OpenAPI().AddOperation(&huma.Operation{OperationID: "backup", Method: http.MethodPost, Path: "/v1/backup",
@@ -59,7 +59,7 @@ func describeBackup(api huma.API) {
 			Content: map[string]*huma.MediaType{archiveType: {Schema: bytesOf}}}}})
 }
 
-// late is an answer whose status is written with its first byte.
+// late is an answer that writes its header with its first byte.
 type late struct {
 	w     http.ResponseWriter
 	begun bool
@@ -95,7 +95,7 @@ func (s *API) registerCopy(api huma.API) {
 		})
 }
 
-// The operations for the server as a whole.
+// The operations on the server as a whole.
 const (
 	copyID    = "copy"
 	releaseID = "release-copy"

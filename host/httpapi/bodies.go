@@ -9,25 +9,27 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// Limits of the memory that bodies of requests hold.
+// Limits of the memory for bodies of requests.
 const (
-	// maxBodies bounds what has come of large bodies, until their requests end: the largest module, and as much beside it. Four
-	// thousand connections, the default, could hold some gigabytes otherwise, each with nearly a whole body.
+	// maxBodies bounds the received bytes of large bodies until their requests end: the largest module, and as much
+	// beside it. Otherwise four thousand connections, the default, could hold some gigabytes, each with nearly a whole
+	// body.
 	maxBodies = 64 << 20
-	// smallBody is how much of a body does not count, and is never refused because of others. A connection takes about as much for
-	// the head of a request.
+	// smallBody is the part of a body that does not count and is never refused because of other bodies. A connection
+	// takes about as much for the head of a request.
 	smallBody = 64 << 10
-	// timesLeft is how many times as much one caller may hold as is left for all: 42 MiB if there is no other one, which is the
-	// largest module and some more, 25 MiB each of two. So something is left for the next one, always.
+	// timesLeft bounds what one caller may hold, as a multiple of what is left for all: a single caller may hold 42
+	// MiB, which is more than the largest module, and each of two callers 25 MiB. So some room is always left for
+	// another caller.
 	timesLeft = 2
-	// standsStill is after what time a body of which less than smallBody has come is cut off for another caller: an eighth of what
-	// slowestUpload says.
+	// standsStill is the time after which a body that has got less than smallBody is cut off for another caller: an
+	// eighth of the rate slowestUpload.
 	standsStill = 8 * time.Second
 )
 
-// bodies is what has come of large bodies, and waits to be used or for the rest. Whoever sends gets on: if there is no room for a
-// caller, a body of another one who holds more is cut off if it stands still, else the caller's own that has got nothing for the
-// longest time.
+// bodies holds the sizes of received parts of large bodies until they are used. Callers that send make progress: if a
+// caller has no more room, bodies cuts off a stalled body of a caller that holds more, or else the caller's own body
+// that has got nothing for the longest time.
 type bodies struct {
 	limit int
 	now   func() time.Time
@@ -36,27 +38,27 @@ type bodies struct {
 	bytes  int
 	turns  uint64
 	by     map[string]int      // bytes of each caller
-	coming map[*timed]struct{} // those that have not come to their ends
+	coming map[*timed]struct{} // bodies that are incomplete
 }
 
 func newBodies(limit int) *bodies {
 	return &bodies{limit: limit, now: clock.System().Now, by: map[string]int{}, coming: map[*timed]struct{}{}}
 }
 
-// share is the part of a body in what all of them hold. Its request alone changes from and got; b.mu guards the rest.
+// share is the part of a body in bodies. Only the body's request accesses from and got; in.mu guards the rest.
 type share struct {
 	in   *bodies // nil: it is not counted
 	from string  // caller
 	got  int
 
 	held int
-	turn uint64    // of the last bytes: later ones have higher numbers
-	mark time.Time // when so much more had come that it does not stand still
-	most int       // what was held then
+	turn uint64    // of the last bytes, in order of arrival
+	mark time.Time // start of the period in which smallBody must arrive
+	most int       // held at mark
 	cut  bool
 }
 
-// came counts n bytes more of a body, and whether they are the last. It returns a problem if the body was cut off.
+// came counts n more bytes of a body; last is its end. It returns a problem if the body was cut off.
 func (t *timed) came(n int, last bool) error {
 	b := t.in
 	t.got += n
@@ -75,7 +77,7 @@ func (t *timed) came(n int, last bool) error {
 		t.header.Set("Retry-After", "1")
 		return errBodies
 	}
-	if last { // who has sent everything is answered
+	if last { // a complete body is answered
 		delete(b.coming, t)
 	}
 	return nil
@@ -98,9 +100,9 @@ func (b *bodies) count(t *timed) {
 	b.by[t.from] += n
 }
 
-// victim returns the body that is cut off as a caller has no more room: one that stands still, of the caller who holds most of
-// those who hold more than that caller; if there is none, that of the caller's own which has got nothing for the longest time.
-// There is one: who asks has one that comes.
+// victim returns the body to cut off when the caller asks has no more room. It chooses among the stalled bodies of
+// callers that hold more than asks, from the caller that holds most; if there are none, the body of asks that has got
+// nothing for the longest time. There always is one, since a body of asks is arriving.
 func (b *bodies) victim(asks string) (victim *timed) {
 	now := b.now()
 	for t := range b.coming {
@@ -122,7 +124,7 @@ func (b *bodies) victim(asks string) (victim *timed) {
 	return victim
 }
 
-// cutOff ends what is read of a body, and counts it no more: its request ends at once.
+// cutOff interrupts the reads of a body and stops counting it: its request ends at once.
 func (b *bodies) cutOff(t *timed) {
 	b.remove(t)
 	t.cut = true
@@ -139,8 +141,8 @@ func (b *bodies) remove(t *timed) {
 	t.held = 0
 }
 
-// enter begins to count the body of a request, for the network of its address until the caller is known. leave is called when the
-// request ends.
+// enter starts counting the body of a request. Until the caller is known it counts for the network of its address.
+// leave is called when the request ends.
 func (b *bodies) enter(r *http.Request, address string) (leave func()) {
 	t, ok := r.Body.(*timed)
 	if !ok {
@@ -156,8 +158,8 @@ func (b *bodies) enter(r *http.Request, address string) (leave func()) {
 	}
 }
 
-// sentBy has the body of a request count for its caller. One for a namespace has the share of that: its administrators may make a
-// thousand tokens.
+// sentBy makes the body of a request count for its caller. Callers with a token for one namespace share the
+// namespace's part, since its administrators may make a thousand tokens.
 func sentBy(r *http.Request, c *caller) {
 	if t, ok := r.Body.(*timed); ok && t.got == 0 {
 		t.from = c.name
@@ -167,10 +169,10 @@ func sentBy(r *http.Request, c *caller) {
 	}
 }
 
-// bodyKey is that of the body of a request in its context.
+// bodyKey is the context key of a request's body.
 type bodyKey struct{}
 
-// used has the body of a request count no more, though the request goes on: what it held was given up.
+// used stops counting the body of a request that goes on: its memory was released.
 func used(ctx context.Context) {
 	t, ok := ctx.Value(bodyKey{}).(*timed)
 	if !ok || t.in == nil || t.got <= smallBody {

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Build says which program answers, and which formats it has.
+// Build identifies the program that answers and its formats.
 type Build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty" doc:"with + if there were changes that were not committed"`
@@ -23,19 +23,19 @@ type Build struct {
 	System  string `json:"system" doc:"operating system and processor"`
 }
 
-// BuildOf returns the build of this program, which calls itself version and commit.
+// BuildOf returns the build of this program with the given version and commit.
 func BuildOf(version, commit string) Build {
 	return Build{version, commit, abi.ImportModule, store.FormatVersion, store.CodecVersion, runtime.Version(),
 		runtime.GOOS + "/" + runtime.GOARCH}
 }
 
-// WithBuild sets the version and the commit that GET /v1/version answers. Default: the version that the Go toolchain wrote into
-// the program.
+// WithBuild sets the version and the commit that GET /v1/version answers. Default: the version that the Go toolchain
+// wrote into the program.
 func WithBuild(version, commit string) Option {
 	return func(s *API) { s.build = BuildOf(version, commit) }
 }
 
-// builtAs returns the build of a program that does not say who it is.
+// builtAs returns the build of a program without WithBuild.
 func builtAs() Build {
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// maxBulk bounds what one bulk request looks at and changes: what is over it is for the next request.
+// maxBulk bounds the runs that one bulk request matches and changes. The next request continues with the rest.
 const maxBulk = 10_000
 
 // BulkRequest asks for one action on many runs.
@@ -24,11 +24,11 @@ type BulkRequest struct {
 	Limit      int               `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"10000"`
 }
 
-// BulkAnswer says what a bulk request did.
+// BulkAnswer reports what a bulk request did.
 type BulkAnswer struct {
 	Matched int           `json:"matched"`
 	Changed int           `json:"changed"`
-	Runs    []string      `json:"runs"` // the ids that were changed, or would be
+	Runs    []string      `json:"runs"` // the ids of the runs that were changed, or would be
 	Errors  []BulkRefusal `json:"errors"`
 	More    bool          `json:"more"` // the limit was reached
 }
@@ -64,7 +64,7 @@ func (s *API) registerChanges(api huma.API) {
 		})
 }
 
-// act does one of the actions that need nothing but the run, and reports whether that changed anything.
+// act performs an action that takes only the run, and reports whether it changed anything.
 func (s *API) act(ctx context.Context, action, id string) (bool, error) {
 	switch action {
 	case "cancel":

@@ -19,22 +19,23 @@ import (
 const (
 	definitionsPath = "/v1/definitions"
 	definePattern   = "POST " + definitionsPath
-	// maxDefinitionBytes bounds the body of a definition: what a module has room for.
+	// maxDefinitionBytes bounds the body of a definition to the room in a module.
 	maxDefinitionBytes = definition.MaxBytes
-	// maxRunsLeft bounds the runs in an answer that a migration left as they were: each takes some hundred bytes. The
-	// migration of a workflow with more is asked for by its own endpoint, whose answer is a stream.
+	// maxRunsLeft bounds the runs in an answer that a migration left unchanged. Each takes some hundred bytes. A
+	// workflow with more runs is migrated by the migration endpoint, whose answer is a stream.
 	maxRunsLeft = 100
 )
 
-// definitionTypes are the content types of definitions, and whether they are JSON. Before RFC 9512, YAML had several names.
+// definitionTypes maps the content types of definitions to whether they are JSON. Before RFC 9512, YAML had several
+// names.
 var definitionTypes = map[string]bool{"application/json": true, "application/yaml": false, "application/x-yaml": false,
 	"text/yaml": false}
 
-// Option is a choice that New leaves to its caller.
+// Option is an option of New.
 type Option func(*API)
 
-// WithInterpreter sets where the interpreter of definitions comes from: the function returns its module. Default: the one
-// that the program was built with, if there is one.
+// WithInterpreter sets the function that returns the module of the interpreter of definitions. Default: the
+// interpreter that the program was built with, if there is one.
 func WithInterpreter(of func(context.Context) ([]byte, error)) Option {
 	return func(s *API) { s.interpreter = of }
 }
@@ -49,8 +50,8 @@ func builtIn(context.Context) ([]byte, error) {
 	return wasm, nil
 }
 
-// ReadDefinition reads a definition of JSON or of YAML, and checks all that an upload of it would: its schemas, too. It
-// returns the definition, and its text as JSON, which its module has in it. The error is a definition.Faults.
+// ReadDefinition reads a definition in JSON or YAML, and makes all checks of an upload, schemas included. It returns
+// the definition and its text as JSON for the module. The error is a definition.Faults.
 func ReadDefinition(text []byte, json bool) (*definition.Definition, []byte, error) {
 	read := yamltext.Read
 	if json {
@@ -75,26 +76,26 @@ type defineInput struct {
 	RawBody []byte `contentType:"application/yaml"`
 }
 
-// Defined says what became of a definition.
+// Defined is the answer to a definition.
 type Defined struct {
 	Workflow string   `json:"workflow"`
 	Version  string   `json:"version,omitempty" doc:"as its author calls it"`
 	Steps    int      `json:"steps"`
 	Handlers []string `json:"handlers" doc:"that it calls"`
 	Warnings []Fault  `json:"warnings"`
-	// Missing are the handlers that it calls, and that its version may not: a run fails there.
+	// Missing lists handlers that the workflow calls and its version is not granted: a run fails there.
 	Missing   []string       `json:"missing,omitempty" doc:"handlers that it calls, and that its version may not"`
 	Versions  []host.Version `json:"versions,omitempty" doc:"of the workflow, the one; none with check"`
 	Migration *Migration     `json:"migration,omitempty"`
 }
 
-// Migration says what became of the live runs of a workflow.
+// Migration reports on the live runs of a workflow.
 type Migration struct {
 	Summary host.CheckSummary `json:"summary"`
 	Left    []host.RunCheck   `json:"left,omitempty" doc:"runs that did not go on under the new version, the first 100"`
 }
 
-// DescriptionOf says what a definition has in it.
+// DescriptionOf summarizes a definition.
 func DescriptionOf(d *definition.Definition) *Defined {
 	return &Defined{Workflow: d.Name, Version: d.Version, Steps: len(d.Steps), Handlers: d.Handlers(),
 		Warnings: faultsOf(d.Warnings)}
@@ -109,13 +110,14 @@ func (s *API) registerDefinitions(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "define", Method: http.MethodPost, Path: definitionsPath,
 		MaxBodyBytes: maxDefinitionBytes + 1,
 		Summary:      "Upload a definition, in JSON or in YAML, as the next version of its workflow"}, s.define)
-	// The description alone has JSON: huma would check a body that it knows as such, and its faults have no lines.
+	// JSON is in the description only: huma would validate a body of a type that it knows, and its faults have no
+	// lines.
 	body := api.OpenAPI().Paths[definitionsPath].Post.RequestBody
 	body.Description = "a definition as docs/definitions.md has it; wfhost define --schema prints its JSON Schema"
 	body.Content["application/json"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeObject}}
 }
 
-// define makes the module of a definition and uploads it.
+// define builds the module of a definition and uploads it.
 func (s *API) define(ctx context.Context, in *defineInput) (*defineOutput, error) {
 	who := callerOf(ctx)
 	if in.Migrate && !who.Allows(host.ScopeOperate, who.in) {
@@ -127,7 +129,7 @@ func (s *API) define(ctx context.Context, in *defineInput) (*defineOutput, error
 	if in.Check && in.Migrate {
 		return nil, problem(http.StatusBadRequest, "invalid", "check stores nothing, so that nothing can migrate to it")
 	}
-	kind, _, _ := mime.ParseMediaType(in.Type) // which was checked; an empty body, which has none, is no definition
+	kind, _, _ := mime.ParseMediaType(in.Type) // checked before; an empty body has no type, and is no definition
 	d, text, err := ReadDefinition(in.RawBody, definitionTypes[kind])
 	if err != nil {
 		return nil, faulty(err)
@@ -148,7 +150,7 @@ func (s *API) define(ctx context.Context, in *defineInput) (*defineOutput, error
 		return nil, failed(err)
 	}
 	out.Body.Versions = versions
-	for _, v := range versions { // one
+	for _, v := range versions { // one element
 		out.Body.Missing = d.Missing(v.Steps)
 		if v.New {
 			out.Status = http.StatusCreated
@@ -163,7 +165,7 @@ func (s *API) define(ctx context.Context, in *defineInput) (*defineOutput, error
 	return out, nil
 }
 
-// migrateTo has the live runs that fit a version continue under it.
+// migrateTo moves the live runs that fit a version to it.
 func migrateTo(ctx context.Context, v host.Version) (*Migration, error) {
 	who := callerOf(ctx)
 	m := &Migration{}
@@ -182,7 +184,7 @@ func migrateTo(ctx context.Context, v host.Version) (*Migration, error) {
 	return m, err
 }
 
-// Fault is one thing that is wrong with an input, or with a definition.
+// Fault is one error in an input or a definition.
 type Fault struct {
 	Pointer string `json:"pointer" doc:"JSON Pointer (RFC 6901)"`
 	Line    int    `json:"line,omitempty" doc:"of the text of a definition, from 1"`
@@ -197,7 +199,7 @@ func faultsOf(list definition.Faults) []Fault {
 	return out
 }
 
-// faulty is the problem of a definition.
+// faulty returns the problem of a definition with errors.
 func faulty(err error) error {
 	all := definition.AsFaults(err)
 	return &Problem{Type: "about:blank", Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest,

@@ -13,22 +13,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// What huma does not know of an operation: its bodies that are read as bytes, and what it answers beside its default.
+// This file adds what huma does not know about operations: bodies that are read as bytes, and answers beside the
+// default.
 
-// anyJSON is the schema of a value that a workflow says the type of.
+// anyJSON is the schema of a value whose type the workflow defines.
 var anyJSON = &huma.Schema{Description: "any JSON; the workflow says which"}
 
-// bytesOf is the schema of what is no JSON.
+// bytesOf is the schema of bytes that are not JSON.
 var bytesOf = &huma.Schema{Type: huma.TypeString, Format: "binary"}
 
-// rawBodies are the operations whose body is a value of the workflow's.
+// rawBodies has the operations whose body is a value of the workflow.
 var rawBodies = []string{"signal", "query", "update", "complete", "heartbeat"}
 
-// rawAnswers are the operations that answer 200 with a value of the workflow's: JSON, or bytes if it has returned such.
+// rawAnswers has the operations that answer 200 with a value of the workflow: JSON, or bytes if it has returned bytes.
 var rawAnswers = []string{"result", "query", "query-get", "update", "update-result"}
 
-// answers are the statuses other than that of the operation with which requests are answered that succeed, and the type of
-// their bodies.
+// answers has further statuses of successful answers, beside the operation's default, and the types of their bodies.
 var answers = map[string]map[int]reflect.Type{
 	"start":         {http.StatusCreated: reflect.TypeFor[host.Run]()},
 	"upload":        {http.StatusCreated: reflect.TypeFor[List[host.Version]]()},
@@ -38,7 +38,7 @@ var answers = map[string]map[int]reflect.Type{
 	"update-result": {http.StatusAccepted: reflect.TypeFor[host.Update]()},
 }
 
-// meanings say when a request is refused with a status.
+// meanings explains the statuses of refused requests.
 var meanings = map[int]string{
 	http.StatusBadRequest:            "what was asked for is no request of this kind",
 	http.StatusUnauthorized:          "a token is needed",
@@ -58,8 +58,8 @@ var meanings = map[int]string{
 	http.StatusInsufficientStorage:   "the disk is nearly full",
 }
 
-// always are the statuses with which every request may be refused; with a token, with a namespace, with a body, and by what
-// changes something come the others.
+// The statuses with which requests may be refused: always for every request, the others for requests with a token,
+// with a namespace, with a body, and for changes.
 var (
 	always     = []int{400, 406, 421, 422, 429, 500, 503}
 	withToken  = []int{401, 403}
@@ -68,7 +68,7 @@ var (
 	withChange = []int{409, 413, 507}
 )
 
-// more are the operations with statuses of their own.
+// more has the additional statuses of single operations.
 var more = map[string][]int{"define": {501}, "deliver": {404, 413, 408, 409, 507}, "export-run": {409, 413}, "query": {409, 413},
 	"query-get": {409, 413}, "result": {409}, "update-result": {409}, "take-attempts": {409}}
 
@@ -92,7 +92,7 @@ func statusesOf(op *huma.Operation) []int {
 	return slices.Compact(list)
 }
 
-// operations calls f for each operation that is described.
+// operations calls f for each described operation.
 func operations(api huma.API, f func(op *huma.Operation)) {
 	for _, item := range api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {
@@ -133,7 +133,7 @@ func describe(api huma.API) {
 	describeStatuses(api)
 }
 
-// Enums of the description. They may grow.
+// describeStatuses sets the enums of the description. They may grow.
 func describeStatuses(api huma.API) {
 	registry := api.OpenAPI().Components.Schemas.Map()
 	names := []any{}
@@ -174,7 +174,8 @@ func allCodes() []any {
 	return list
 }
 
-// ownCodes are those of problems that no error of the host is behind, and the statuses of runs that have ended without a result.
+// ownCodes has the codes of problems without an error of the host, and the statuses of runs that ended without a
+// result.
 var ownCodes = []string{"schema", "definition", "scope", "origin", "host", "unauthorized", "interpreter", "draining", "starting",
 	"cancelled",
 	"busy", "query_failed", "update_failed", "update_refused", "failed", "terminated", "stuck", "disk_full"}

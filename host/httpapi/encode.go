@@ -14,11 +14,12 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// instantLayout is how the API writes instants: RFC 3339 in UTC with three decimals, which is what the host keeps. Texts of one
-// length are compared as the instants are.
+// instantLayout is how the API writes instants: RFC 3339 in UTC with three decimals, the precision of the host. The
+// texts have equal length and sort like the instants.
 const instantLayout = "2006-01-02T15:04:05.000Z"
 
-// options are those of encoding/json but for instants, and but for the escapes for pages of HTML, in which no answer stands.
+// options are the options of encoding/json, except that instants use instantLayout and that nothing is escaped for
+// HTML: no answer is embedded in a page.
 var options = []json.Options{jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false),
 	json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, t time.Time) error {
 		return e.WriteToken(jsontext.String(t.UTC().Format(instantLayout)))
@@ -27,7 +28,8 @@ var options = []json.Options{jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(f
 // marshal encodes a value as the API shows it.
 func marshal(v any) ([]byte, error) { return json.Marshal(v, options...) }
 
-// Encode writes a value as the API shows it, and a newline. With an indent, which is blanks or a tab, each element has a line.
+// Encode writes a value as the API shows it, and a newline. With an indent, of blanks or a tab, each element has its
+// own line.
 func Encode(w io.Writer, v any, indent string) error {
 	all := options
 	if indent != "" {
@@ -41,12 +43,12 @@ func Encode(w io.Writer, v any, indent string) error {
 	return err
 }
 
-// format has huma write answers as the API shows them, and read bodies as before.
+// format makes huma write answers as the API shows them, and read bodies with decode.
 var format = huma.Format{Marshal: func(w io.Writer, v any) error { return Encode(w, v, "") },
 	Unmarshal: decode}
 
-// decode reads a body. Where huma decodes one only to check it, into an any, a number that a float64 does not hold is the
-// greatest one that it holds: payloads within bodies may have any.
+// decode reads a body. When huma decodes a body only to validate it, into an any, decode replaces numbers out of the
+// range of float64 by the nearest float64: payloads within bodies may have any number.
 func decode(b []byte, into any) error {
 	v, ok := into.(*any)
 	if !ok {
@@ -64,7 +66,7 @@ func decode(b []byte, into any) error {
 	return nil
 }
 
-// floats replaces numbers by float64.
+// floats converts numbers to float64.
 func floats(v any) any {
 	switch v := v.(type) {
 	case jsonv0.Number:

@@ -38,7 +38,7 @@ func (s *API) registerEvents(api huma.API) {
 		})
 }
 
-// all sends the runs that change, until the client goes.
+// all sends the runs that change, until the client disconnects.
 func (f *follower) all(ctx context.Context, workflow string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

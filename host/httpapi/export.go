@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// exportPattern is the endpoint that hands out all of a run, its module included.
+// exportPattern is the endpoint that returns a whole run, including its module.
 const exportPattern = "GET /v1/runs/{id}/export"
 
 // archiveType is the content type of an exported run.
@@ -39,14 +39,14 @@ func (s *API) registerExport(api huma.API) {
 				case err != nil && !out.begun:
 					(&stream{c: c}).problem(failed(err))
 				case err != nil:
-					panic(http.ErrAbortHandler) // the only way to tell the receiver
+					panic(http.ErrAbortHandler) // only an abort tells the receiver
 				}
 			}}, nil
 		})
 	}
 }
 
-// archiveWriter is an answer whose headers are written with its first byte.
+// archiveWriter is an answer that writes its headers with its first byte.
 type archiveWriter struct {
 	c     huma.Context
 	of    context.Context
@@ -55,7 +55,7 @@ type archiveWriter struct {
 
 // Write implements io.Writer.
 func (w *archiveWriter) Write(b []byte) (int, error) {
-	if err := endOf(w.of); err != nil { // to move a run is no GET
+	if err := endOf(w.of); err != nil { // a move is not a GET, so answered does not check it
 		return 0, err
 	}
 	if !w.begun {

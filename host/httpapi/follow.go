@@ -17,18 +17,18 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html): what a request with Accept:
-// text/event-stream gets, until the run has ended. The id of an event is where to continue, so that a client that
-// connects again misses nothing; the event "end" closes the stream, and "error" says why it was closed before. "stuck"
-// has the run, which does not continue by itself: nothing comes until somebody mends it.
+// Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) are the answer to a request with
+// Accept: text/event-stream, until the run has ended. The id of an event says where to continue, so that a client that
+// reconnects misses nothing. The event "end" closes the stream, and "error" says why it was closed early. "stuck" has
+// the run, which does not continue by itself: no event follows until someone repairs it.
 
 const eventStream = "text/event-stream"
 
-// stillThere is how often a stream says that it is there when nothing else is said: proxies cut connections after a
-// minute of silence.
+// stillThere is the interval of keep-alive comments in a silent stream: proxies cut connections after a minute of
+// silence.
 const stillThere = 15 * time.Second
 
-// Follows is a part of the inputs of what can be followed.
+// Follows is the common part of the inputs of endpoints that can be followed.
 type Follows struct {
 	Accept string `header:"Accept" doc:"text/event-stream follows it until the run has ended"`
 	LastID string `header:"Last-Event-ID" doc:"of an event: the stream goes on behind it"`
@@ -41,11 +41,11 @@ type follower struct {
 	of    context.Context
 	w     io.Writer
 	err   error // of the connection
-	stuck bool  // it was said that the run is
+	stuck bool  // the event "stuck" was sent
 }
 
-// newFollower returns the writer of a stream, which says itself that its caller is no longer let in. A proxy that keeps what
-// servers send until it has some kilobytes, as nginx does, is told to pass it on.
+// newFollower returns the writer of a stream. The stream itself reports that its caller is not admitted any more. The
+// header X-Accel-Buffering tells proxies such as nginx not to buffer the answer.
 func newFollower(c huma.Context) *follower {
 	c.SetHeader("Content-Type", eventStream)
 	c.SetHeader("Cache-Control", "no-store")
@@ -57,7 +57,7 @@ func newFollower(c huma.Context) *follower {
 	return f
 }
 
-// send writes an event, unless the caller is no longer let in. It reports whether the stream goes on.
+// send writes an event, unless the caller is not admitted any more. It reports whether the stream goes on.
 func (f *follower) send(id, event string, v any) bool {
 	if err := endOf(f.of); err != nil {
 		f.fail(err)
@@ -84,11 +84,11 @@ func (f *follower) flush() {
 	}
 }
 
-// fail says why the stream ends, unless the client has gone, or the host is about to: then the client connects again, to the
-// next server.
+// fail sends why the stream ends, unless the client has disconnected or the host is closing: then the client
+// reconnects to the next server.
 func (f *follower) fail(err error) {
 	if end := endOf(f.of); end != nil {
-		err, f.of = end, context.Background() // this is still said
+		err, f.of = end, context.Background() // this event is still sent
 	}
 	if f.err == nil && !errors.Is(err, context.Canceled) && !errors.Is(err, host.ErrClosed) {
 		f.send("", "error", failed(err))
@@ -96,8 +96,8 @@ func (f *follower) fail(err error) {
 	}
 }
 
-// follow answers with the events that more sends whenever something of the run became durable: those that were not sent yet.
-// It is called again until the run has ended before it was called.
+// follow answers with the events that more sends. It calls more whenever new data of the run is durable, until the run
+// had ended before the call. more sends the events that were not sent yet.
 func (s *API) follow(ctx context.Context, run string, more func(context.Context, *follower) error) (*huma.StreamResponse, error) {
 	if _, err := space(ctx).Get(ctx, run); err != nil {
 		return nil, failed(err)
@@ -235,7 +235,7 @@ func (s *API) followOutput(ctx context.Context, in *outputInput) (*huma.StreamRe
 			}
 			from = int64(c.Index) + 1
 		}
-		from = max(from, 0) // nothing was there to count back from
+		from = max(from, 0) // there was no output yet to count back from
 		return nil
 	})
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Front is an http.Handler for a server that listens before its host is open, which takes a while with a large store, and minutes
-// with one of an earlier format. Until the host is open, /healthz says that the process lives, /readyz how far the start is, and
-// every other request is answered by 503 with the code "starting" and Retry-After. After Open, all are the API's.
+// Front is an http.Handler for a server that listens before its host is open. Opening takes a while with a large
+// store, and minutes with a store of an earlier format. Until the host is open, /healthz answers that the process
+// lives, /readyz how far the start is, and every other request gets 503 with the code "starting" and Retry-After.
+// After Open, the API answers all requests.
 //
-// Its methods may be called by several goroutines.
+// Its methods may be called concurrently.
 type Front struct {
 	prefix string
 	state  atomic.Pointer[Readiness] // until there is an API
@@ -22,8 +23,8 @@ type Front struct {
 	heard  func(Readiness)
 }
 
-// NewFront returns a front for an API with the same prefix, see WithPrefix; empty if it has none. heard, if it is not nil, is
-// called with each step of the start; the start waits for it.
+// NewFront returns a front for an API with the same prefix, see WithPrefix; empty if it has none. heard, if not nil,
+// is called with each step of the start; the start waits for it.
 func NewFront(prefix string, heard func(Readiness)) *Front {
 	f := &Front{prefix: strings.TrimSuffix(prefix, "/"), heard: heard}
 	if heard == nil {
@@ -38,10 +39,10 @@ func (f *Front) set(r *Readiness) {
 	f.heard(*r)
 }
 
-// Events returns events by which the front learns how far host.Open is, to be joined with others in its Config. partitions is
-// how many the host will acquire: host.NumPartitions, or the length of Config.Partitions.
+// Events returns the events by which the front follows the progress of host.Open. Join them with others in its Config.
+// partitions is how many the host will acquire: host.NumPartitions, or the length of Config.Partitions.
 func (f *Front) Events(partitions int) host.Events {
-	var mu sync.Mutex // so that steps are heard in their order
+	var mu sync.Mutex // keeps the steps in order
 	acquired := 0
 	step := func(stage, what string, done, total int) {
 		if f.api.Load() == nil {
@@ -64,10 +65,10 @@ func (f *Front) Events(partitions int) host.Events {
 	}
 }
 
-// Open hands all requests to an API from now on.
+// Open passes all requests to an API from now on.
 func (f *Front) Open(api *API) { f.api.Store(api) }
 
-// Fail has /readyz say that the host could not be opened, for a process that does not end because of that.
+// Fail makes /readyz answer that the host could not be opened, for a process that goes on after that.
 func (f *Front) Fail(err error) { f.set(broken("the store could not be opened", err)) }
 
 // ServeHTTP answers a request.
@@ -87,7 +88,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case state.Status == Failed:
 		writeProblem(w, problem(http.StatusServiceUnavailable, "store_failed", "%s", state.Detail))
 	case reads && !ownPath(path) && strings.Contains(r.Header.Get("Accept"), "text/html"):
-		w.Header().Set("Refresh", "2") // a browser asks again by itself
+		w.Header().Set("Refresh", "2") // browsers reload by themselves
 		http.Error(w, "The server is starting: "+state.Detail+".", http.StatusServiceUnavailable)
 	default:
 		w.Header().Set("Retry-After", "1")

@@ -31,7 +31,7 @@ type Attempt struct {
 	AtMostOnce     bool      `json:"at_most_once" doc:"begin it with a heartbeat, and only if that is answered with 200"`
 	IdempotencyKey string    `json:"idempotency_key" doc:"the same for all attempts of the step"`
 	TraceParent    string    `json:"traceparent"`
-	// Input is there if it is JSON, else InputBase64 is, if there is any.
+	// Input is present if it is JSON; otherwise InputBase64 is, unless the input is empty.
 	Input       json.RawMessage `json:"input,omitempty"`
 	InputBase64 string          `json:"input_base64,omitempty"`
 	Details     json.RawMessage `json:"details,omitempty" doc:"what a heartbeat has recorded last, in this attempt or one before"`
@@ -50,7 +50,7 @@ func attemptOf(a *host.Attempt) Attempt {
 	return out
 }
 
-// Failure is the body with which a worker says that an attempt has failed.
+// Failure is the body with which a worker reports that an attempt has failed.
 type Failure struct {
 	Message    string          `json:"message"`
 	Type       string          `json:"type,omitempty" doc:"of the error, for the workflow"`
@@ -59,7 +59,7 @@ type Failure struct {
 	Details    json.RawMessage `json:"details,omitempty"`
 }
 
-// AttemptPath names an attempt that a worker has.
+// AttemptPath identifies an attempt that a worker has taken.
 type AttemptPath struct {
 	Handler string `path:"handler"`
 	Lease   string `path:"lease"`
@@ -142,7 +142,7 @@ func (s *API) registerHandlers(api huma.API) {
 		})
 }
 
-// leaseOf reads how long a lease lasts. The host takes 0 for the default.
+// leaseOf reads the duration of a lease. The host takes 0 for the default.
 func leaseOf(text string) (time.Duration, error) {
 	d, err := durationOf("lease", text)
 	if err == nil && d < host.MinLease {
@@ -151,7 +151,7 @@ func leaseOf(text string) (time.Duration, error) {
 	return d, err
 }
 
-// take takes attempts for a worker. What is taken for one that has gone meanwhile is given back.
+// take takes attempts for a worker. If the worker has disconnected meanwhile, it releases them.
 func (s *API) take(ctx context.Context, in *takeInput) ([]Attempt, error) {
 	o := host.TakeOptions{Worker: in.Worker, Max: in.Max}
 	var err error
@@ -163,7 +163,7 @@ func (s *API) take(ctx context.Context, in *takeInput) ([]Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.Max < 1 { // where the host takes it for the default
+	if in.Max < 1 { // the host would take it for the default
 		return nil, problem(http.StatusBadRequest, "invalid", "max: a worker takes from 1 to %d attempts at once, got %d",
 			host.MaxBatch, in.Max)
 	}
@@ -179,7 +179,7 @@ func (s *API) take(ctx context.Context, in *takeInput) ([]Attempt, error) {
 	out := []Attempt{}
 	for _, a := range list {
 		if ctx.Err() != nil {
-			_ = space(ctx).ReleaseAttempt(ctx, in.Handler, a.Lease) // or its lease has ended
+			_ = space(ctx).ReleaseAttempt(ctx, in.Handler, a.Lease) // an error means that its lease has ended
 			continue
 		}
 		out = append(out, attemptOf(&a))

@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Endpoints by which a run goes from one installation to another. To move a run changes it: it is no GET, which a page could
-// have a browser make.
+// Endpoints that move runs between installations. A move changes the run, so it is a POST: a page could make a browser
+// send a GET.
 const (
 	importPattern = "POST /v1/runs:import"
 	movePattern   = "POST /v1/runs/{id}/move"
@@ -29,7 +29,7 @@ var importSwitches = []struct {
 	{"force", "with adopt: also a live run that was not moved", func(o *host.ImportOptions) *bool { return &o.Force }},
 }
 
-// describeImport documents the import, whose body is read as it comes, by no operation of huma.
+// describeImport documents the import, which is not an operation of huma, since its body is streamed.
 func describeImport(api huma.API) {
 	op := &huma.Operation{OperationID: "import-run", Method: http.MethodPost, Path: "/v1/runs:import",
 		Summary: "Store an exported run, as a copy or to go on here",
@@ -46,7 +46,7 @@ func describeImport(api huma.API) {
 	api.OpenAPI().AddOperation(op)
 }
 
-// importRun stores a run. The body is read once, and never whole in memory with what it is made into.
+// importRun stores a run. It streams the body, and never holds it in memory as a whole.
 func (s *API) importRun(w http.ResponseWriter, r *http.Request) {
 	var opts host.ImportOptions
 	for _, x := range importSwitches {
@@ -80,5 +80,5 @@ func (s *API) importRun(w http.ResponseWriter, r *http.Request) {
 	if !run.Existed {
 		w.WriteHeader(http.StatusCreated)
 	}
-	_, _ = w.Write(append(b, '\n')) // who has gone reads no answer
+	_, _ = w.Write(append(b, '\n')) // the client may be gone
 }

@@ -19,26 +19,26 @@ import (
 
 // Limits of connections and callers.
 const (
-	// denialsPerSecond and denialsAtOnce bound the answers of 401 to one address: a token has 256 bits, so this is not
-	// for those who guess, but for the load that they make.
+	// denialsPerSecond and denialsAtOnce bound the answers of 401 to one address. They limit the load of guessing; the
+	// tokens themselves have 256 bits.
 	denialsPerSecond = 10
 	denialsAtOnce    = 50
-	// bodyTime is how long the body of a request may take that is no module, and what a refused request still sends.
+	// bodyTime is how long the body of a request may take, except for uploads, and the rest of a refused request.
 	bodyTime = 30 * time.Second
-	// slowestUpload is how many bytes a second of an upload must come: 32 MiB in less than nine minutes.
+	// slowestUpload is the minimum rate of an upload in bytes per second: 32 MiB in less than nine minutes.
 	slowestUpload = 64 << 10
-	// writeTime is how long a client may take for writePiece bytes of an answer: one that reads slower than 2 KiB a second
-	// does not read.
+	// writeTime is how long a client may take to read writePiece bytes of an answer. A client slower than 2 KiB per
+	// second counts as not reading.
 	writeTime  = 30 * time.Second
 	writePiece = 64 << 10
 	// maxCallers bounds the callers whose rate is remembered, at some hundred bytes each.
 	maxCallers = 10_000
-	// callerShare and spaceShare are the parts of all streams that one caller may have, and the tokens of one namespace
-	// together where there are several: whoever may create tokens for a namespace must not keep those of others out.
+	// callerShare and spaceShare are the parts of all streams for one caller, and for all tokens of one namespace if
+	// there are several namespaces: the creator of a namespace's tokens must not lock out other namespaces.
 	callerShare, spaceShare = 4, 2
 )
 
-// rates are the rates at which callers make requests.
+// rates limits the rates of requests by caller.
 type rates struct {
 	perSecond float64 // 0: no limit
 	burst     int
@@ -69,8 +69,8 @@ func (r *rates) allow(caller string) bool {
 	return l.Allow()
 }
 
-// forget drops the callers that have not made a request for so long that they may make a whole burst again: nothing is
-// remembered of them. If there is none, it drops all.
+// forget drops the callers whose whole burst is available again, since they have no state. If there are none, it drops
+// all callers.
 func (r *rates) forget() {
 	for caller, l := range r.by {
 		if l.Tokens() >= float64(r.burst) {
@@ -82,23 +82,22 @@ func (r *rates) forget() {
 	}
 }
 
-// streams counts the clients that follow something.
+// streams counts the clients that follow.
 type streams struct {
 	limit  int
-	what   string      // is followed
-	shared func() bool // whether there are several namespaces
+	what   string      // what is followed
+	shared func() bool // reports whether there are several namespaces
 
 	mu  sync.Mutex
 	all int
-	by  map[string]int // by caller, and by namespace of those whose tokens are for one
+	by  map[string]int // by caller, and by namespace for tokens of one namespace
 }
 
 func newStreams(limit int, what string, shared func() bool) streams {
 	return streams{limit: limit, what: what, shared: shared, by: map[string]int{}}
 }
 
-// enter counts one more stream of a caller until the returned function is called. If there are too many, it returns a
-// problem.
+// enter counts one more stream of a caller until leave is called. Over the limit, it returns a problem.
 func (s *streams) enter(c *caller) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,16 +132,16 @@ func (s *streams) countLocked(names []string, n int) {
 	}
 }
 
-// paced is a ResponseWriter that gives the client a time for each piece that it has to read, so that a client that reads
-// slowly gets a long answer as a whole, and one that does not read is cut off.
+// paced is a ResponseWriter with a deadline for each piece: a slow client gets a long answer as a whole, and a client
+// that does not read is cut off.
 type paced struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	backlog *backlog
-	made    func() // the answer is made when it is written; may be nil
+	made    func() // called when the answer is built and its writing begins; may be nil
 
 	held int    // bytes in the backlog
-	turn uint64 // of the last piece: later ones have higher numbers
+	turn uint64 // of the last piece, in order of time
 	cut  bool   // the client was cut off
 }
 
@@ -177,45 +176,45 @@ func (p *paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 func (p *paced) more() { p.backlog.more(p) }
 
-// pace returns a writer for the answer, and the request with a body that must come in time. The returned function is
+// pace returns a writer with deadlines for the answer, and the request with a body that has deadlines, too. end is
 // called at the end.
 func (b *backlog) pace(rw http.ResponseWriter, r *http.Request) (w http.ResponseWriter, out *http.Request, end func()) {
 	p := &paced{ResponseWriter: rw, control: http.NewResponseController(rw), backlog: b}
-	_ = p.control.SetWriteDeadline(time.Time{}) // that of the request before
+	_ = p.control.SetWriteDeadline(time.Time{}) // clears the deadline of the previous request
 	if r.ContentLength != 0 && r.Body != nil {
 		_ = p.control.SetReadDeadline(clock.System().Now().Add(bodyTime))
 		body := &timed{ReadCloser: r.Body, control: p.control, header: rw.Header(), of: r.Context()}
-		r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, body)) // net/http looks at the body of its own
+		r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, body)) // net/http keeps its own reference to the body
 		r.Body = body
 	}
-	return p, r, p.more // what is buffered is written after the end
+	return p, r, p.more // buffered data is written after the end
 }
 
-// timed is a body that must come in time.
+// timed is a body with a deadline.
 type timed struct {
 	io.ReadCloser
 	control *http.ResponseController
 	header  http.Header // of the answer
-	until   time.Time   // the zero time: as pace has it
+	until   time.Time   // zero: the deadline that pace has set
 	of      context.Context
 	read    atomic.Bool // to its end
 	share
 }
 
-// Read reads from the body. At its end, the time does not count any more: the client now waits for the answer. After
-// another error it continues to count, and the connection is closed: nobody knows what of the body is still to come.
+// Read reads from the body. The deadline ends with the body, since the client then waits for the answer. After another
+// error it stays, and the connection is closed, because it is unknown what remains of the body.
 func (t *timed) Read(b []byte) (int, error) {
 	if !t.until.IsZero() {
 		_ = t.control.SetReadDeadline(t.until)
 	}
-	n, err := 0, endOf(t.of) // after the deadline was set, which interrupt sets to an earlier instant
+	n, err := 0, endOf(t.of) // after setting the deadline, which interrupt may set to an earlier instant
 	if err == nil {
 		err = t.came(0, false)
 	}
 	if err == nil {
 		n, err = t.ReadCloser.Read(b)
 	} else {
-		t.interrupt() // or the server would wait for the rest before it answers
+		t.interrupt() // otherwise the server would wait for the rest before it answers
 	}
 	if end := endOf(t.of); end != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = end
@@ -233,20 +232,20 @@ func (t *timed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// interrupt ends a read that waits, after the context has ended.
+// interrupt ends a blocked read, after the context has ended.
 func (t *timed) interrupt() {
 	if !t.read.Load() {
 		_ = t.control.SetReadDeadline(clock.System().Now())
 	}
 }
 
-// allowBody allows the body of a request that was let in the time that it needs.
+// allowBody sets the deadline for the body of an admitted request.
 func allowBody(r *http.Request, pattern string) {
 	t, ok := r.Body.(*timed)
 	if !ok {
 		return
 	}
-	if pattern == importPattern { // which goes to the disk as it comes
+	if pattern == importPattern { // streamed to the disk
 		t.in = nil
 	}
 	limit := bodyTime

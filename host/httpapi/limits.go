@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// LimitsBody is what limits the runs of a workflow.
+// LimitsBody has the limits on the runs of a workflow.
 type LimitsBody struct {
 	Concurrency []string `json:"concurrency,omitempty" doc:"how many runs hold a slot at a time: 5, or 5 per input.customer"`
 	Rate        []string `json:"rate,omitempty" doc:"how many runs begin within a window: 100/1m, or 100/1m per input.tenant"`

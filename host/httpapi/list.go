@@ -7,7 +7,7 @@ type List[T any] struct {
 	Next string `json:"next,omitempty" doc:"the parameter cursor of the next page; absent on the last one"`
 }
 
-// ItemsOf returns what a list is to be decoded into: its items come into items.
+// ItemsOf returns a value into which a list is decoded. The items are appended to items.
 func ItemsOf[T any](items *[]T) any {
 	return &struct {
 		Items *[]T `json:"items"`
@@ -17,18 +17,18 @@ func ItemsOf[T any](items *[]T) any {
 // listOutput is an answer that is a list.
 type listOutput[T any] struct{ Body List[T] }
 
-// listed answers with a list that has one page.
+// listed answers with a list of one page.
 func listed[T any](items []T, err error) (*listOutput[T], error) {
 	return paged(items, "", err)
 }
 
-// paged answers with a page, behind which next comes.
+// paged answers with a page; next is the cursor of the next page.
 func paged[T any](items []T, next string, err error) (*listOutput[T], error) {
 	if err != nil {
 		return nil, failed(err)
 	}
 	if items == nil {
-		items = []T{} // which is [] in JSON, and not null
+		items = []T{} // [] in JSON instead of null
 	}
 	return &listOutput[T]{List[T]{items, next}}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// logPortion is how many lines of a log are in memory at a time, for each client: 1 MiB, if each has 64 KiB.
+// logPortion is how many lines of a log are in memory at a time for each client: 1 MiB if each line has 64 KiB.
 const logPortion = 16
 
 // Log is one line of a run's log.

@@ -7,13 +7,13 @@ const metricsPattern = "GET " + metricsPath
 
 const metricsPath = "/metrics"
 
-// WithMetrics answers GET /metrics by a handler such as that of package metrics. It is for tokens of all namespaces
-// that have the scope read, as its answer names all namespaces. Default: there is nothing at /metrics.
+// WithMetrics serves GET /metrics by a handler such as that of package metrics. It needs a token of all namespaces
+// with the scope read, because its answer names all namespaces. Default: /metrics is not served.
 func WithMetrics(metrics http.Handler) Option {
 	return func(s *API) { s.metrics = metrics }
 }
 
-// scraped answers Prometheus.
+// scraped answers a scrape by Prometheus.
 func (s *API) scraped(w http.ResponseWriter, r *http.Request) {
 	if s.metrics == nil {
 		writeProblem(w, problem(http.StatusNotFound, "not_found", "this server measures nothing: it was started without metrics"))
@@ -22,9 +22,9 @@ func (s *API) scraped(w http.ResponseWriter, r *http.Request) {
 	s.metrics.ServeHTTP(w, r)
 }
 
-// MetricsOnly returns a handler for a listener of its own, which answers GET /metrics without a token, and nothing
-// else. A caller that reaches the listener can read the names of namespaces, workflows and handlers. Of access it takes
-// Hosts and AnyHost: as the API does, it refuses foreign web pages and names that are not the server's.
+// MetricsOnly returns a handler for a separate listener, which answers only GET /metrics, without a token. Callers
+// that reach the listener can read the names of namespaces, workflows and handlers. From access it uses Hosts and
+// AnyHost: as the API does, it refuses foreign web pages and names that are not the server's.
 func MetricsOnly(metrics http.Handler, access Access) http.Handler {
 	s, waiting := &API{access: Access{Hosts: access.Hosts, AnyHost: access.AnyHost}}, newBacklog(maxBacklog)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

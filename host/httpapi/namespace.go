@@ -15,10 +15,10 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// namespaceKey is the key of the request's *host.Namespace in its context.
+// namespaceKey is the context key of the request's *host.Namespace.
 type namespaceKey struct{}
 
-// space returns the namespace that a request is for.
+// space returns the namespace of a request.
 func space(ctx context.Context) *host.Namespace {
 	return ctx.Value(namespaceKey{}).(*host.Namespace) //nolint:forcetypeassert // ServeHTTP has set it
 }
@@ -26,7 +26,7 @@ func space(ctx context.Context) *host.Namespace {
 // namespaceOf returns the namespace that a request names, empty for the default one.
 func namespaceOf(r *http.Request) (string, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil { // whatever is behind it would be left out
+	if err != nil { // the rest of the query would be ignored
 		return "", problem(http.StatusBadRequest, "invalid", "the query cannot be read: %v", err)
 	}
 	name := q.Get("namespace")
@@ -36,13 +36,13 @@ func namespaceOf(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// attributePrefix begins the parameters of lists that are attributes of runs.
+// attributePrefix is the prefix of list parameters that are attributes of runs.
 const attributePrefix = "attr."
 
-// parameters are those of the query of an operation, by name: whether more than one may be given.
+// parameters are the query parameters of an operation: by name, whether a parameter may be repeated.
 type parameters map[string]bool
 
-// parametersOf returns the parameters of the query that each operation takes, by its pattern.
+// parametersOf returns the query parameters of each operation by its pattern.
 func parametersOf(api huma.API) map[string]parameters {
 	all := map[string]parameters{}
 	for path, item := range api.OpenAPI().Paths {
@@ -62,15 +62,15 @@ func parametersOf(api huma.API) map[string]parameters {
 	return all
 }
 
-// checkParameters refuses parameters that nobody would read: one that is misspelt may be that which bounds what is done.
+// checkParameters refuses unknown parameters: ignoring a misspelt one could lift a bound on what the request does.
 func (s *API) checkParameters(r *http.Request, pattern string) error {
 	known, ok := s.parameters[pattern]
 	if !ok {
 		return nil
 	}
-	for name, values := range r.URL.Query() { // it was parsed before
+	for name, values := range r.URL.Query() { // parsed before
 		several, ok := known[name]
-		if !ok && pattern == listPattern && strings.HasPrefix(name, attributePrefix) { // it is looked at with its values
+		if !ok && pattern == listPattern && strings.HasPrefix(name, attributePrefix) { // checked with its values
 			continue
 		}
 		if !ok {
@@ -84,7 +84,7 @@ func (s *API) checkParameters(r *http.Request, pattern string) error {
 	return nil
 }
 
-// withNamespace returns the request with the namespace of a name in its context.
+// withNamespace returns the request with the named namespace in its context.
 func (s *API) withNamespace(r *http.Request, name string) (*http.Request, error) {
 	ns, err := s.h.Namespace(r.Context(), name)
 	if err != nil {
@@ -119,17 +119,17 @@ func (s *API) registerNamespaces(api huma.API) {
 		})
 }
 
-// spaces are the rates at which requests for namespaces come that have a quota of them.
+// spaces limits the rates of requests by namespace, for namespaces with a quota of them.
 type spaces struct {
 	mu sync.Mutex
 	by map[string]*rate.Limiter
 }
 
-// check returns a problem if more requests come for the namespace of a request than its quota allows.
+// check returns a problem if the request exceeds the quota of its namespace.
 func (s *spaces) check(w http.ResponseWriter, r *http.Request) error {
 	ns := space(r.Context())
 	q, err := ns.Quota(r.Context())
-	if err != nil || q.RequestsPerSecond == 0 { // one that does not exist has none
+	if err != nil || q.RequestsPerSecond == 0 { // a missing namespace has no quota
 		return nil //nolint:nilerr // the endpoint says so
 	}
 	limit := rate.Limit(q.RequestsPerSecond)
@@ -153,7 +153,7 @@ func (s *spaces) check(w http.ResponseWriter, r *http.Request) error {
 
 const namespacesID = "namespaces"
 
-// describeNamespace adds the parameter to the description of each operation that has one.
+// describeNamespace adds the parameter namespace to the description of each operation that takes it.
 func describeNamespace(api huma.API) {
 	for _, item := range api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {

@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// openAPIOf makes an OpenAPI document of what people do with one workflow: start it, give its runs signals, get their results.
-// Its paths are of the API as it is; the schemas are the workflow's, whose dialect is that of OpenAPI 3.1.
+// openAPIOf returns an OpenAPI document for the use of one workflow: starts, signals, results. Its paths are those of
+// the API; the schemas are the workflow's, in the dialect of OpenAPI 3.1.
 func openAPIOf(workflow string, x host.Schemas) any {
 	type object = map[string]any
 	body := func(schema any) object {
@@ -70,17 +70,18 @@ func openAPIOf(workflow string, x host.Schemas) any {
 		"security":   []any{object{"token": []string{}}}}
 }
 
-// placed returns a schema as a component: references within it lead to where it is now, and names of places, which would be those
-// of the whole document, are replaced by where they are. None is one that takes anything.
+// placed returns a schema as a component. References within it are rewritten to its new place. Anchors, which would
+// become anchors of the whole document, are replaced by their places. A missing schema becomes one that accepts
+// everything.
 func placed(schema json.RawMessage, name string) any {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(schema))
-	d.UseNumber() // they stay as they are written
+	d.UseNumber() // keep numbers as they are written
 	if len(schema) == 0 || d.Decode(&v) != nil {
 		return true
 	}
 	if top, ok := v.(map[string]any); ok {
-		delete(top, "$id") // references would lead from there
+		delete(top, "$id") // references would be relative to it
 	}
 	anchors := map[string]string{}
 	eachSchema(v, "", func(of map[string]any, at string) {
@@ -103,7 +104,8 @@ func placed(schema json.RawMessage, name string) any {
 	return v
 }
 
-// Where schemas hold schemas. What stands in const, enum, default and examples are values. (The host takes no others.)
+// The keywords of schemas that hold schemas. const, enum, default and examples hold values. (The host accepts no
+// others.)
 var (
 	schemaIn = []string{"additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then",
 		"unevaluatedItems", "unevaluatedProperties"}
@@ -111,7 +113,7 @@ var (
 		"prefixItems", "properties"}
 )
 
-// eachSchema calls f for a schema and all in it, with their JSON pointers, as they stand in a URL.
+// eachSchema calls f for a schema and all schemas in it, with their JSON pointers, escaped for URLs.
 func eachSchema(v any, at string, f func(of map[string]any, at string)) {
 	of, ok := v.(map[string]any)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// harden sets the headers of every answer. What runs and hooks answer was written by a module: a browser must not take it for
-// anything else than what it is called, run a script of it, or show it inside of another page.
+// harden sets the headers of every answer. Modules write the answers of runs and hooks: a browser must not guess
+// another type for them, run scripts in them, or show them inside another page.
 func harden(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
@@ -19,9 +19,9 @@ func harden(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// checkOrigin refuses requests that a foreign web page has made, and those under a name that is not the server's: a page may
-// have a name that was made to point here (DNS rebinding), and then it is not foreign to itself. Hooks are for everybody. If it
-// reports true, the request has been answered.
+// checkOrigin refuses requests of foreign web pages, and requests under a name that is not the server's: a page whose
+// name was made to point here (DNS rebinding) has the same origin as its requests. Hooks accept all. It reports
+// whether it has answered the request.
 func (s *API) checkOrigin(w http.ResponseWriter, r *http.Request) (done bool) {
 	if strings.HasPrefix(r.URL.Path, "/v1/hooks/") {
 		return false
@@ -55,7 +55,7 @@ func (s *API) checkOrigin(w http.ResponseWriter, r *http.Request) (done bool) {
 	return false
 }
 
-// checkHost refuses a request under a name that is not the server's. If it reports true, the request has been answered.
+// checkHost refuses a request under a name that is not the server's. It reports whether it has answered the request.
 func (s *API) checkHost(w http.ResponseWriter, r *http.Request) (done bool) {
 	if s.access.AnyHost || s.isOwnName(r.Host) {
 		return false
@@ -65,8 +65,8 @@ func (s *API) checkHost(w http.ResponseWriter, r *http.Request) (done bool) {
 	return true
 }
 
-// isOwnName reports whether the Host of a request is the server's: an IP address, which no page can have been made to point
-// elsewhere, localhost, or one of the names that the operator gave.
+// isOwnName reports whether the Host of a request is the server's: an IP address, which an attacker cannot make point
+// elsewhere, localhost, or a name that the operator gave.
 func (s *API) isOwnName(hostport string) bool {
 	name := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -77,13 +77,14 @@ func (s *API) isOwnName(hostport string) bool {
 		slices.ContainsFunc(s.access.Hosts, func(own string) bool { return strings.EqualFold(own, name) })
 }
 
-// sameOrigin reports whether a page that was loaded from the server itself makes the request.
+// sameOrigin reports whether the origin of a request is the server itself.
 func sameOrigin(r *http.Request, origin string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// checkContentType refuses bodies of types that a page may send anywhere without asking, and of wrong ones. Hooks take all.
+// checkContentType refuses bodies of types that a page may send to any server without a preflight, and of wrong types.
+// Hooks take all types.
 func checkContentType(r *http.Request, pattern string) error {
 	if pattern == deliverPattern || r.ContentLength == 0 || r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
@@ -108,11 +109,11 @@ func checkContentType(r *http.Request, pattern string) error {
 	return nil
 }
 
-// replyTypes are the content types with which a hook may answer. What a workflow wrote must never be shown as a page of the
-// server: pages can do what the API can.
+// replyTypes are the content types with which a hook may answer. A browser must never show what a workflow wrote as a
+// page of the server: pages can do what the API can.
 var replyTypes = []string{"application/json", "text/plain", "text/csv", "application/octet-stream"}
 
-// replyType returns the content type of a hook's reply: that which the workflow wanted if it is one of replyTypes, else text.
+// replyType returns the content type of a hook's reply: the workflow's choice if it is one of replyTypes, else text.
 func replyType(wanted string) string {
 	kind, _, err := mime.ParseMediaType(wanted)
 	if err == nil && slices.Contains(replyTypes, kind) && !strings.HasPrefix(kind, "text/") {

@@ -14,7 +14,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Chunk is a piece of a run's output as the API shows it. Data is JSON where it is, else text in base64, as Base64 says.
+// Chunk is a piece of a run's output as the API shows it. Data is JSON if it is valid JSON, else text in base64, as
+// Base64 says.
 type Chunk struct {
 	Index uint64          `json:"index"`
 	Time  time.Time       `json:"time"`

@@ -12,14 +12,14 @@ import (
 	"github.com/wfhost/wfhost/host/page"
 )
 
-// WithPage has the API answer with the web page wherever it answers nothing itself, under the same prefix. People log in with the
-// tokens of the API, or are known by Access.Authenticate, and what they do is in its audit log. opts are further options of the
-// page.
+// WithPage serves the web page at all paths that the API does not use, under the same prefix. People log in with the
+// tokens of the API, or Access.Authenticate identifies them, and their actions are in its audit log. opts are further
+// options of the page.
 func WithPage(opts ...page.Option) Option {
 	return func(s *API) { s.withPage, s.pageOpts = true, opts }
 }
 
-// makePage makes the page when all options are known.
+// makePage creates the page once all options are known.
 func (s *API) makePage() {
 	opts := []page.Option{page.WithAudit(s.auditPage), page.WithPrefix(s.prefix)}
 	switch {
@@ -39,7 +39,7 @@ func (s *API) makePage() {
 	s.page = page.New(s.h, append(opts, s.pageOpts...)...)
 }
 
-// pagePerson returns who uses the page where the program knows its callers.
+// pagePerson returns the user of the page if the program identifies its callers.
 func (s *API) pagePerson(r *http.Request) (page.Caller, error) {
 	t, err := s.access.Authenticate(r)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *API) pagePerson(r *http.Request) (page.Caller, error) {
 	return c, nil
 }
 
-// ownPath reports whether a path is one of the API's.
+// ownPath reports whether a path belongs to the API.
 func ownPath(path string) bool {
 	for _, own := range []string{"/v1", "/healthz", "/readyz", "/schemas", metricsPath} {
 		if path == own || strings.HasPrefix(path, own+"/") {
@@ -64,7 +64,7 @@ func ownPath(path string) bool {
 	return strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/openapi")
 }
 
-// pageCaller returns who uses the page, within the rate that the caller has for requests of the API as well.
+// pageCaller returns the user of the page, within the caller's rate, which it shares with requests of the API.
 func (s *API) pageCaller(r *http.Request, text string) (page.Caller, error) {
 	c, err := s.holder(r.Context(), text)
 	switch {
@@ -81,7 +81,7 @@ func (s *API) pageCaller(r *http.Request, text string) (page.Caller, error) {
 	return page.Caller{Token: c.Token, Name: c.name}, nil
 }
 
-// auditPage records what somebody has done by the page, as audit does for the API.
+// auditPage records an action on the page, as audit does for the API.
 func (s *API) auditPage(r *http.Request, a page.Action) {
 	if a.Status == http.StatusTooManyRequests {
 		return

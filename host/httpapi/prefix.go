@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// WithPrefix serves the API under a path, such as /wfhost: its runs are at /wfhost/v1/runs. The path begins with a slash, and a
-// slash at its end does not count. Requests come with it: nothing strips it before. Default: none.
+// WithPrefix serves the API under a path, such as /wfhost: its runs are at /wfhost/v1/runs. The path begins with a
+// slash; a slash at its end is ignored. The requests include the prefix: no proxy strips it. Default: none.
 func WithPrefix(path string) Option {
 	return func(s *API) { s.prefix = strings.TrimSuffix(path, "/") }
 }
 
-// within returns a request as it is behind a prefix, nil if its path does not begin with that.
+// within returns a request without the prefix, nil if its path does not begin with it.
 func within(r *http.Request, prefix string) *http.Request {
 	path, ok := strings.CutPrefix(r.URL.Path, prefix)
 	raw, rawOK := strings.CutPrefix(r.URL.RawPath, prefix)

@@ -22,7 +22,7 @@ const (
 
 // Statuses of a Readiness.
 const (
-	// Starting: the host is being opened. Nothing is wrong, and it comes by itself.
+	// Starting: the host is being opened. It becomes ready by itself.
 	Starting = "starting"
 	// Ready: requests are answered.
 	Ready = "ready"
@@ -32,16 +32,16 @@ const (
 	Failed = "failed"
 )
 
-// Readiness is the answer of GET /readyz: 200 if Status is Ready, and 503 otherwise. Everybody may ask for it, so it names no
+// Readiness is the answer of GET /readyz: 200 if Status is Ready, and 503 otherwise. It is public, so it names no
 // folders.
 type Readiness struct {
 	Status string `json:"status" enum:"starting,ready,draining,failed"`
 	Detail string `json:"detail,omitempty" doc:"a sentence for people"`
-	// Stage is how far a start has come.
+	// Stage is the current stage of the start.
 	Stage string `json:"stage,omitempty" enum:"opening,raising,recovering" doc:"while it starts"`
 	Done  *int   `json:"done,omitempty" doc:"partitions that are raised or recovered"`
 	Total *int   `json:"total,omitempty" doc:"of so many"`
-	// DiskFull says that a server which is ready refuses what is new: see Config.DiskReserve.
+	// DiskFull says that a server that is ready refuses new data: see Config.DiskReserve.
 	DiskFull bool `json:"disk_full,omitempty" doc:"nothing new is accepted, since the disk is nearly full"`
 }
 
@@ -51,8 +51,8 @@ func healthy(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok
 // ready answers whether the server takes requests.
 func (s *API) ready(w http.ResponseWriter, r *http.Request) { writeReadiness(w, s.readiness(r)) }
 
-// readiness returns how the server is: ready if the store can be read and written, and nobody has called Drain. With a disk that
-// is nearly full it is ready, since runs go on and nothing is gained by sending callers away.
+// readiness returns the state of the server: ready if the store can be read and written, and Drain was not called. A
+// server with a nearly full disk is ready, since runs go on and sending callers away would not help.
 func (s *API) readiness(r *http.Request) *Readiness {
 	if err := s.h.Failure(); err != nil {
 		return broken("the store has failed, and nothing is accepted any more", err)
@@ -65,20 +65,20 @@ func (s *API) readiness(r *http.Request) *Readiness {
 			return broken("the store cannot be read", err)
 		}
 	}
-	if disk, err := s.h.Disk(); err == nil && disk.Full { // runs go on, and so does what reads, ends and deletes them
+	if disk, err := s.h.Disk(); err == nil && disk.Full { // runs go on, and requests that read, end and delete them are accepted
 		return &Readiness{Status: Ready, DiskFull: true, Detail: fmt.Sprintf(
 			"the disk is nearly full: %d bytes are free, %d are reserved; nothing new is accepted", disk.Free, disk.Reserve)}
 	}
 	return &Readiness{Status: Ready}
 }
 
-// broken returns the readiness of a server whose store is not well.
+// broken returns the readiness of a server whose store has failed.
 func broken(what string, err error) *Readiness {
 	return &Readiness{Status: Failed, Detail: fmt.Sprintf("%s (%s); the server's log says more", what, cause(err))}
 }
 
-// cause returns what an error says to strangers: what the system said of a file, without its name, or what kind of error of the
-// host it is.
+// cause returns the part of an error that is public: the system's message about a file without its name, or which
+// error of the host it is.
 func cause(err error) string {
 	if e, ok := errors.AsType[syscall.Errno](err); ok {
 		return e.Error()
@@ -109,7 +109,8 @@ func writeReadiness(w http.ResponseWriter, r *Readiness) {
 	_ = Encode(w, r, "") // the client is gone
 }
 
-// describeProbes documents what supervisors ask for. They take any parameter, since some send their own.
+// describeProbes documents the endpoints for supervisors. They take any parameter, since some supervisors send their
+// own.
 func describeProbes(api huma.API) {
 	body := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Readiness](), true, "")
 	is := map[string]*huma.MediaType{"application/json": {Schema: body}}

@@ -10,7 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// codes are those of requests that are refused before any operation sees them.
+// codes has the codes of requests that are refused before an operation sees them.
 var codes = map[int]string{
 	http.StatusBadRequest: "invalid", http.StatusNotFound: "not_found", http.StatusMethodNotAllowed: "method_not_allowed",
 	http.StatusNotAcceptable: "not_acceptable", http.StatusRequestTimeout: "timeout",
@@ -18,17 +18,17 @@ var codes = map[int]string{
 	http.StatusUnprocessableEntity: "invalid",
 }
 
-// schemaPattern is that of huma, which answers null for schemas that there are not.
+// schemaPattern is the pattern of huma's handler for schemas, which answers null for unknown ones.
 const schemaPattern = "GET /schemas/{schema}"
 
-// unreadBody is what huma says of a body that it cannot read; it takes that for a failure of the server.
+// unreadBody is huma's message about a body that it cannot read, which it takes for a server error.
 const unreadBody = "cannot read request body"
 
-// newError makes problems of what huma refuses, with a code as all others have. huma knows one function for the process.
+// newError converts huma's errors to problems with a code. huma has one such function per process.
 func newError(status int, message string, details ...error) huma.StatusError {
-	if status == http.StatusInternalServerError && message == unreadBody { // a bad chunk, or the end in the middle
+	if status == http.StatusInternalServerError && message == unreadBody { // a bad chunk, or a truncated body
 		for _, err := range details {
-			if p, ok := errors.AsType[*Problem](err); ok { // whose caller is no longer let in
+			if p, ok := errors.AsType[*Problem](err); ok { // the caller is not admitted any more
 				return p
 			}
 		}
@@ -58,10 +58,10 @@ func newError(status int, message string, details ...error) huma.StatusError {
 
 func init() { huma.NewError = newError }
 
-// unrouted answers a request that no operation is for, with 404, or with 405 and the methods that there are. It reports
+// unrouted answers a request without a matching operation, with 404, or with 405 and the allowed methods. It reports
 // whether it has.
 func (s *API) unrouted(w http.ResponseWriter, r *http.Request) bool {
-	nothing := func() { // the mux redirects to the cleaned path, with a page, before anybody is asked for a token
+	nothing := func() { // the mux would redirect to the cleaned path, with a page, before the token is checked
 		writeProblem(w, problem(http.StatusNotFound, codes[http.StatusNotFound], "there is nothing at %.200q", r.URL.Path))
 	}
 	if !isClean(r.URL.EscapedPath()) {
@@ -87,7 +87,7 @@ func (s *API) unrouted(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// schemasOf returns the names of the schemas that are described.
+// schemasOf returns the names of the described schemas.
 func schemasOf(api huma.API) map[string]bool {
 	names := map[string]bool{}
 	for name := range api.OpenAPI().Components.Schemas.Map() {
@@ -96,12 +96,12 @@ func schemasOf(api huma.API) map[string]bool {
 	return names
 }
 
-// isClean reports whether an escaped path has no empty segments and none that are dots.
+// isClean reports whether an escaped path has no empty segments and no dot segments.
 func isClean(escaped string) bool {
 	return escaped == "/" || path.Clean("/"+escaped) == strings.TrimSuffix(escaped, "/")
 }
 
-// badBody is the problem of a body that could not be read. It says nothing of addresses, as errors of connections do.
+// badBody returns the problem of a body that could not be read. It omits addresses, which errors of connections name.
 func badBody(err error, limit int64) error {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return problem(http.StatusRequestEntityTooLarge, "limit", "the body is over the limit of %d bytes", limit)
@@ -112,7 +112,7 @@ func badBody(err error, limit int64) error {
 	return newError(http.StatusInternalServerError, unreadBody, err)
 }
 
-// status keeps of an answer what its head says.
+// status is a ResponseWriter that keeps only the header and the status.
 type status struct {
 	header http.Header
 	code   int

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// RestartQuery says what of a run a new run repeats.
+// RestartQuery selects the part of a run that a new run repeats.
 type RestartQuery struct {
 	RunPath
 	NewID      string `query:"id" doc:"of the new run"`

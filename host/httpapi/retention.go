@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// OthersName stands for all workflows of a namespace that have no retention of their own.
+// OthersName stands for all workflows of a namespace without a retention of their own.
 const OthersName = "-"
 
 // Retention is how long ended runs are kept, as duration text.
@@ -87,7 +87,7 @@ func unlessOthers(workflow string) string {
 	return workflow
 }
 
-// age is one of the ages of a retention, here and in the host.
+// age pairs an age of a Retention with its field in host.Retention.
 type age struct {
 	name string
 	text *string
@@ -100,7 +100,7 @@ func (r *Retention) ages(h *host.Retention) []age {
 		{"keep_iterations_for", &r.KeepIterationsFor, &h.KeepIterationsFor}, {"keep_ids_for", &r.KeepIDsFor, &h.KeepIDsFor}}
 }
 
-// parse returns what the host takes.
+// parse converts the retention for the host.
 func (r *Retention) parse(workflow string) (out host.Retention, err error) {
 	if r.Workflow != "" && r.Workflow != workflow {
 		return out, problem(http.StatusBadRequest, "invalid", "the path names workflow %q, the body %q", workflow, r.Workflow)
@@ -120,7 +120,7 @@ func (r *Retention) parse(workflow string) (out host.Retention, err error) {
 	return out, nil
 }
 
-// retentionOf shows what the host has.
+// retentionOf converts a retention of the host.
 func retentionOf(r host.Retention) Retention {
 	out := Retention{Workflow: r.Workflow, Keep: r.Keep, KeepCompleted: r.KeepCompleted, KeepFailed: r.KeepFailed,
 		KeepCancelled: r.KeepCancelled, KeepTerminated: r.KeepTerminated, KeepIterations: r.KeepIterations}

@@ -60,17 +60,17 @@ func (r *StartRequest) bytes() ([]byte, error) {
 	return b, nil
 }
 
-// ends reports whether the start may end a run, or take the records of one.
+// ends reports whether the start may end a run, or replace the records of one.
 func (r *StartRequest) ends() bool {
 	p := conflicts[r.OnConflict]
 	return p == host.ConflictTerminate || p == host.ConflictReplace
 }
 
-// conflicts are the names of the policies.
+// conflicts maps the names of the conflict policies.
 var conflicts = map[string]host.ConflictPolicy{"": host.ConflictExisting, "existing": host.ConflictExisting,
 	"fail": host.ConflictFail, "terminate": host.ConflictTerminate, "replace": host.ConflictReplace}
 
-// options returns what the request asks for.
+// options converts the request to options.
 func (r *StartRequest) options() (opts []host.StartOption, err error) {
 	if r.ID != "" {
 		opts = append(opts, host.WithRunID(r.ID))
@@ -128,7 +128,7 @@ type startOutput struct {
 	Body   any
 }
 
-// Started is all that a start answers to a caller who may not read runs.
+// Started is the answer to a start by a caller who may not read runs.
 type Started struct {
 	Namespace string    `json:"namespace,omitempty"`
 	ID        string    `json:"id"`
@@ -138,7 +138,7 @@ type Started struct {
 	Throttled time.Time `json:"throttled,omitzero"`
 }
 
-// maxPage bounds a page of anything.
+// maxPage bounds all pages.
 const maxPage = host.MaxPage
 
 func (s *API) registerRuns(api huma.API) {
@@ -214,7 +214,7 @@ func (s *API) start(ctx context.Context, workflow, traceParent string, body []by
 		if err := checkJSON("the payload of the signal", req.Signal.Payload); err != nil && len(req.Signal.Payload) > 0 {
 			return nil, err
 		}
-		declared, _ := space(ctx).DeclaredSignals(ctx, workflow, req.Version) // the start says what is wrong with the workflow
+		declared, _ := space(ctx).DeclaredSignals(ctx, workflow, req.Version) // the start reports errors of the workflow
 		if err := checkSignal(declared, req.Signal.Name, req.Signal.Payload); err != nil {
 			return nil, err
 		}
@@ -231,14 +231,14 @@ func (s *API) start(ctx context.Context, workflow, traceParent string, body []by
 	if r.Existed {
 		status = http.StatusOK
 	}
-	if c := callerOf(ctx); !c.Allows(host.ScopeRead, c.in) { // of a run that was there, it may not know more
+	if c := callerOf(ctx); !c.Allows(host.ScopeRead, c.in) { // it must not learn more about an existing run
 		return &startOutput{status, Started{Namespace: r.Namespace, ID: r.ID, Workflow: r.Workflow, Version: r.Version,
 			Existed: r.Existed, Throttled: r.Throttled}}, nil
 	}
 	return &startOutput{status, r}, nil
 }
 
-// startedAs describes the answers to a start, whose type says nothing.
+// startedAs describes the answers to a start, whose Go type does not tell.
 func startedAs(api huma.API) map[string]*huma.Response {
 	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[host.Run](), true, "")
 	content := map[string]*huma.MediaType{"application/json": {Schema: schema}}
@@ -258,7 +258,7 @@ type listInput struct {
 	Where []string `query:"where,explode" doc:"conditions of attributes, such as amount>=100; all must hold"`
 
 	attributes map[string]string // attr.key=value
-	err        error             // what is wrong with them
+	err        error             // error in the attributes
 }
 
 // Resolve reads the attributes, whose names huma does not know.
@@ -268,8 +268,8 @@ func (in *listInput) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// attributesOf returns what a query says of attributes, as attr.key=value. A run has one value of a key, so a key that
-// is given twice is a mistake.
+// attributesOf returns the attributes in a query, as attr.key=value. A run has one value per key, so a repeated key is
+// an error.
 func attributesOf(q url.Values) (map[string]string, error) {
 	attributes := map[string]string{}
 	for k, v := range q {
@@ -286,7 +286,7 @@ func attributesOf(q url.Values) (map[string]string, error) {
 	return attributes, nil
 }
 
-// parseWhere reads conditions of attributes.
+// parseWhere reads conditions on attributes.
 func parseWhere(texts []string) (list []host.Condition, err error) {
 	for _, text := range texts {
 		c, err := host.ParseCondition(text)
@@ -363,7 +363,7 @@ func parseStatuses(text string) (list []store.Status, err error) {
 // maxWait bounds how long an answer is held.
 const maxWait = time.Minute
 
-// held returns a context that ends after a time in duration text, or with the request.
+// held returns a context that ends after a duration, given as text, or with the request.
 func held(ctx context.Context, text string) (context.Context, context.CancelFunc, error) {
 	if text == "" {
 		return ctx, func() {}, nil
@@ -387,7 +387,7 @@ type journalInput struct {
 	Iteration int64 `query:"iteration" default:"-1" doc:"of a run that has continued as new; -1 is the newest"`
 }
 
-// entries returns the entries that are asked for.
+// entries returns the requested entries.
 func (s *API) entries(ctx context.Context, in *journalInput) iter.Seq2[host.Entry, error] {
 	if in.Iteration < 0 {
 		return space(ctx).Journal(ctx, in.ID, store.Seq(in.From))
@@ -395,8 +395,8 @@ func (s *API) entries(ctx context.Context, in *journalInput) iter.Seq2[host.Entr
 	return space(ctx).JournalOf(ctx, in.ID, uint32(min(in.Iteration, math.MaxUint32)), store.Seq(in.From))
 }
 
-// journal streams entries as they are read, so that a long journal is never in memory as a whole, however slowly a client
-// reads it.
+// journal streams entries as it reads them, so that a long journal is never in memory as a whole, however slow the
+// client.
 func (s *API) journal(ctx context.Context, in *journalInput) (*huma.StreamResponse, error) {
 	if in.Limit < 1 {
 		return nil, problem(http.StatusBadRequest, "invalid", "limit must be at least 1, got %d", in.Limit)
@@ -455,7 +455,7 @@ func (s *API) result(ctx context.Context, in *struct {
 	r, err := space(ctx).Get(ctx, in.ID)
 	if err == nil && in.Wait != "" {
 		r, err = space(ctx).Wait(hold, in.ID)
-		if hold.Err() != nil && r.ID != "" { // the run continues
+		if hold.Err() != nil && r.ID != "" { // the run has not ended yet
 			err = nil
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// ScheduleSpec says what a schedule starts when.
+// ScheduleSpec says what a schedule starts, and when.
 type ScheduleSpec struct {
 	Workflow   string            `json:"workflow"`
 	Version    uint32            `json:"version,omitempty" doc:"the latest at each start without it"`
@@ -40,7 +40,7 @@ type NewSchedule struct {
 	ScheduleSpec
 }
 
-// Schedule is a schedule as it stands: see host.Schedule.
+// Schedule is the current state of a schedule: see host.Schedule.
 type Schedule struct {
 	ID string `json:"id"`
 	ScheduleSpec
@@ -63,7 +63,7 @@ type Schedule struct {
 	Error      string                  `json:"error,omitempty"`
 }
 
-// ScheduleNote is the body of a pause and a resume.
+// ScheduleNote is the body of a pause and of a resume.
 type ScheduleNote struct {
 	Note string `json:"note,omitempty"`
 }
@@ -100,7 +100,7 @@ func shownSchedule(s host.Schedule, err error) (*scheduleBody, error) {
 	return &scheduleBody{scheduleOf(s)}, nil
 }
 
-// mayStart refuses a caller who may not start runs: a schedule starts them.
+// mayStart returns a problem for callers who may not start runs, since a schedule starts runs.
 func mayStart(ctx context.Context) error {
 	if c := callerOf(ctx); !c.Allows(host.ScopeRun, c.in) {
 		return problem(http.StatusForbidden, "scope", "a schedule starts runs: %s", c.refusal(host.ScopeRun, c.in))
@@ -215,7 +215,7 @@ func (s *API) registerScheduleActions(api huma.API) {
 		})
 }
 
-// span is one of the durations of a spec, here and in the host.
+// span pairs a duration of a ScheduleSpec with its field in host.ScheduleSpec.
 type span struct {
 	name string
 	text *string
@@ -226,7 +226,7 @@ func (s *ScheduleSpec) spans(h *host.ScheduleSpec) []span {
 	return []span{{"timeout", &s.Timeout, &h.Timeout}, {"jitter", &s.Jitter, &h.Jitter}, {"catch_up", &s.CatchUp, &h.CatchUp}}
 }
 
-// parse returns what the host takes.
+// parse converts the spec for the host.
 func (s *ScheduleSpec) parse() (host.ScheduleSpec, error) {
 	out := host.ScheduleSpec{Workflow: s.Workflow, Version: s.Version, Input: s.Input, Attributes: s.Attributes, Memo: s.Memo,
 		When: s.When, Zone: s.Zone, Overlap: s.Overlap, From: s.From, Until: s.Until, Runs: s.Runs, Priority: s.Priority,
@@ -251,7 +251,7 @@ func (s *ScheduleSpec) parse() (host.ScheduleSpec, error) {
 	return out, nil
 }
 
-// scheduleOf shows what the host has.
+// scheduleOf converts a schedule of the host.
 func scheduleOf(s host.Schedule) Schedule {
 	h := &s.Spec
 	out := Schedule{ID: s.ID, Namespace: s.Namespace, Created: s.Created, Updated: s.Updated, Paused: s.Paused, Note: s.Note,

@@ -14,8 +14,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Misses of hook tokens that are answered at once, so that nobody finds a token by trying: a token has 130 bits, and
-// whoever mistypes one is not hindered.
+// Rate of answers to unknown hook tokens, which limits guessing: a token has 130 bits, and an occasional typo is not
+// hindered.
 const (
 	missesPerSecond = 10
 	missesAtOnce    = 50
@@ -59,7 +59,7 @@ func (s *API) registerSignals(api huma.API) {
 			return s.query(ctx, in.ID, in.Name, nil)
 		})
 	optionalBody(api, "/v1/runs/{id}/signals/{name}", "/v1/runs/{id}/queries/{name}")
-	// Deliveries answer with what the workflow says, which huma does not do; here they are only described.
+	// The workflow's reply is the answer to a delivery, which huma cannot serve; here it is only described.
 	api.OpenAPI().AddOperation(&huma.Operation{OperationID: "deliver", Method: http.MethodPost, Path: "/v1/hooks/{token}",
 		Summary:    "Deliver the body to the run that holds a token, as a signal of its hook's name",
 		Parameters: []*huma.Param{{Name: "token", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}},
@@ -70,8 +70,8 @@ func (s *API) registerSignals(api huma.API) {
 		}})
 }
 
-// checkSignal refuses a signal that a workflow which declares its signals does not receive, or would not understand.
-// One that declares none takes any name and any bytes.
+// checkSignal refuses signals that the workflow does not declare, and payloads of declared signals that are not JSON.
+// A workflow that declares no signals takes any name and any bytes.
 func checkSignal(declared []string, name string, payload []byte) error {
 	switch {
 	case len(declared) == 0:
@@ -85,7 +85,7 @@ func checkSignal(declared []string, name string, payload []byte) error {
 	return nil
 }
 
-// checkJSON refuses what is no JSON. what names it.
+// checkJSON returns a problem for invalid JSON. what names the value.
 func checkJSON(what string, b []byte) error {
 	if e, ok := errors.AsType[*abi.Error](abi.CheckJSON(what, b)); ok {
 		return problem(http.StatusUnprocessableEntity, "invalid", "%s", e.Message)
@@ -100,14 +100,14 @@ func keyOption(key string) []host.SignalOption {
 	return []host.SignalOption{host.WithIdempotencyKey(key)}
 }
 
-// optionalBody makes the body of a POST optional, which the types of huma cannot say of raw bytes.
+// optionalBody makes the body of a POST optional, which huma's types cannot express for raw bytes.
 func optionalBody(api huma.API, paths ...string) {
 	for _, p := range paths {
 		api.OpenAPI().Paths[p].Post.RequestBody.Required = false
 	}
 }
 
-// raw hands bytes on as they are where a value is encoded as JSON.
+// raw is bytes that are encoded as the JSON that they are.
 type raw []byte
 
 // MarshalJSON returns the bytes.
@@ -131,8 +131,8 @@ func (s *API) query(ctx context.Context, id, name string, input []byte) (*result
 	return &resultOutput{http.StatusOK, contentType(b), b}, nil
 }
 
-// deliver takes what is posted to a hook. All tokens that deliver to nobody get the same answer, before the body is read, and
-// count for no namespace: whoever holds none spends nothing of a tenant's.
+// deliver delivers a posted body to a hook. Unknown tokens all get the same answer before the body is read, and do not
+// count against the quota of any namespace.
 func (s *API) deliver(w http.ResponseWriter, r *http.Request) {
 	ctx, token := r.Context(), r.PathValue("token")
 	if err := space(ctx).CheckHook(ctx, token); err != nil {
@@ -164,14 +164,14 @@ func (s *API) deliver(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, reply.Body) // the client is gone
 }
 
-// undelivered says why nothing was delivered to a hook.
+// undelivered answers why nothing was delivered to a hook.
 func (s *API) undelivered(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, host.ErrNotFound) && !s.misses.Allow():
 		s.brake.Hold(r.Context(), s.siteOf(r), 0)
 		w.Header().Set("Retry-After", "1")
 		err = problem(http.StatusTooManyRequests, "busy", "too many deliveries to tokens that nobody holds")
-	case errors.Is(err, host.ErrDiskFull): // whose sentence names a folder, which is nothing for strangers
+	case errors.Is(err, host.ErrDiskFull): // its message names a folder, which callers of hooks must not see
 		err = problem(http.StatusInsufficientStorage, "disk_full", "the server has no room for this; try again later")
 	}
 	writeProblem(w, failed(err))

@@ -9,7 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// stream writes an answer that is a List while its items are read. It holds one item and streamBytes.
+// stream writes a List while its items are read. It holds one item and streamBytes.
 type stream struct {
 	c     huma.Context
 	limit int // of items
@@ -20,16 +20,16 @@ type stream struct {
 }
 
 const (
-	// streamBytes is how much is written at a time.
+	// streamBytes is the size of the write buffer.
 	streamBytes = 16 << 10
-	// maxStreamed ends a list that is streamed: with so many bytes of items it has nothing more, and the next page begins behind
-	// them. A client keeps an answer in memory, and reads no more than 64 MiB of one.
+	// maxStreamed bounds the bytes of items in a streamed list; the next page continues after them. Clients keep an
+	// answer in memory, and read at most 64 MiB of one.
 	maxStreamed = 16 << 20
 )
 
-// add writes an item with its index, or the error with which the items end, and reports whether to continue. An error
-// before the first item is a problem document; after that it cuts the connection, so that nobody takes a part for the
-// whole. What is over a limit is not written; the cursor is the index behind the last item then.
+// add writes an item with its index, or ends the list with an error, and reports whether to continue. An error before
+// the first item becomes a problem document; after that it cuts the connection, so that no client takes a part for the
+// whole. An item over a limit is not written; the cursor is then the index after the last item.
 func (a *stream) add(index uint64, v any, err error) bool {
 	if err == nil && (a.n >= a.limit || a.bytes >= maxStreamed) {
 		a.close(strconv.FormatUint(a.last+1, 10))
@@ -48,7 +48,7 @@ func (a *stream) add(index uint64, v any, err error) bool {
 	}
 	a.begin()
 	if a.n > 0 {
-		_ = a.w.WriteByte(',') // the error stays in w
+		_ = a.w.WriteByte(',') // w keeps the error
 	}
 	if _, err := a.w.Write(b); err != nil { // the client is gone
 		return false
@@ -65,10 +65,10 @@ func (a *stream) begin() {
 	}
 }
 
-// end writes the end of a list behind which nothing is.
+// end writes the end of the last page.
 func (a *stream) end() { a.close("") }
 
-// close writes the end of the list, with the cursor of what comes behind it, if that is not empty.
+// close writes the end of the list, with the cursor of the next page unless it is empty.
 func (a *stream) close(next string) {
 	a.begin()
 	end := "]}\n"
@@ -79,7 +79,7 @@ func (a *stream) close(next string) {
 	_ = a.w.Flush() // the client is gone
 }
 
-// position returns the index at which a list begins: that of the cursor, or from without one.
+// position returns the index at which a list begins: the cursor's, or from without a cursor.
 func position(cursor string, from uint64) (uint64, error) {
 	if cursor == "" {
 		return from, nil
@@ -102,7 +102,7 @@ func (a *stream) problem(err error) {
 	_ = Encode(a.c.BodyWriter(), p, "") // the client is gone
 }
 
-// single answers with a value that is there.
+// single answers with an available value.
 func single(v any, err error) (*huma.StreamResponse, error) {
 	if err != nil {
 		return nil, failed(err)
@@ -113,14 +113,14 @@ func single(v any, err error) (*huma.StreamResponse, error) {
 	}}, nil
 }
 
-// answerOf describes an answer that huma does not make.
+// answerOf describes an answer that huma does not write.
 func answerOf[T any](api huma.API) map[string]*huma.Response {
 	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 	return map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK),
 		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}, eventStream: {Schema: eventsSchema}}}}
 }
 
-// eventsSchema is that of streams, of which descriptions cannot say more.
+// eventsSchema is the schema of event streams. OpenAPI cannot describe more of them.
 var eventsSchema = &huma.Schema{Type: huma.TypeString, Description: "server-sent events"}
 
 // streamOf describes an answer that stream writes.

@@ -59,7 +59,7 @@ func (s *API) registerTokens(api huma.API) {
 		})
 }
 
-// tokens lists the tokens that a caller may see: those of its namespace, if it has one.
+// tokens lists the tokens that a caller may see: all, or those of its namespace if it has one.
 func (s *API) tokens(ctx context.Context) ([]host.Token, error) {
 	list, err := s.h.Tokens(ctx)
 	if own := callerOf(ctx).Namespace; own != "" {
@@ -98,7 +98,7 @@ func (s *API) createToken(ctx context.Context, namespace string, req TokenReques
 	return &struct{ Body NewToken }{NewToken{t, text}}, failed(err)
 }
 
-// describeTokens says in the API's description that requests come with a token, and which scope each needs.
+// describeTokens describes the tokens of requests in the API's description, and the scope that each operation needs.
 func describeTokens(api huma.API) {
 	doc := api.OpenAPI()
 	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}

@@ -75,7 +75,7 @@ func (s *API) registerUpdates(api huma.API) {
 		})
 }
 
-// updated answers with what has become of an update, for which it waits as long as hold says.
+// updated answers with the state of an update, after waiting for its end as long as hold lasts.
 func updated(ctx, hold context.Context, u host.Update, err error) (*updateOutput, error) {
 	if err == nil && u.Status == host.UpdateAccepted && hold.Err() == nil {
 		later, e := space(ctx).UpdateResult(hold, u.Run, u.Name, u.ID, true)

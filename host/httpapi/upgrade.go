@@ -14,11 +14,11 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// checkPattern is the endpoint that takes a module and stores nothing.
+// checkPattern is the endpoint that checks a module without storing it.
 const checkPattern = "POST /v1/workflows/{workflow}/check"
 
-// CheckLine is a line of the answers of check and migrate, which are JSON Lines: first Total, then a Run for each run, in no
-// order, and at the end the Summary. An answer without a summary was cut.
+// CheckLine is a line of the answers of check and migrate, which are JSON Lines: first Total, then a Run for each run,
+// in no order, and at the end the Summary. An answer without a summary is incomplete.
 type CheckLine struct {
 	Total   *int64             `json:"total,omitempty" doc:"about how many runs there are"`
 	Run     *host.RunCheck     `json:"run,omitempty"`
@@ -61,7 +61,7 @@ func (s *API) registerUpgrades(api huma.API) {
 		})
 }
 
-// durationOf reads duration text; nothing is zero.
+// durationOf reads duration text; empty is zero.
 func durationOf(name, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -121,7 +121,7 @@ func (s *API) migrate(ctx context.Context, workflow string, in *MigrateRequest) 
 	}}, nil
 }
 
-// withoutJournal takes out of a report what a journal holds, for a caller who may not read it.
+// withoutJournal removes the contents of the journal from a report, for a caller who may not read it.
 func withoutJournal(r *host.RunCheck) {
 	r.Journal, r.Workflow, r.Notes = "", "", nil
 	if r.Entry != nil {
@@ -132,7 +132,7 @@ func withoutJournal(r *host.RunCheck) {
 // jsonLines is the content type of JSON Lines (https://jsonlines.org).
 const jsonLines = "application/jsonl"
 
-// lineWriter writes the lines of an answer as they come. Its methods are called by one goroutine at a time.
+// lineWriter writes the lines of an answer as they come. Its methods must not be called concurrently.
 type lineWriter struct {
 	c      huma.Context
 	clock  clock.Clock
@@ -140,11 +140,11 @@ type lineWriter struct {
 	waited time.Duration // for the client
 }
 
-// maxLineWait is how long a check or a migration waits in all for a client that does not read its lines. It has a place that
-// others need; the lines of some thousand runs are on their way before it waits at all.
+// maxLineWait is how long a check or a migration waits in total for a client that does not read its lines: it holds a
+// slot that others need. Some thousand lines are buffered before it waits at all.
 const maxLineWait = 30 * time.Second
 
-// progress writes the first line; those of the reports say how far it is.
+// progress writes the first line. After that, the reports show the progress.
 func (w *lineWriter) progress(_, total int64) {
 	if !w.begun {
 		_ = w.write(CheckLine{Total: &total}) // the client is gone, which ends ctx
@@ -178,8 +178,8 @@ func (w *lineWriter) write(line CheckLine) error {
 	return nil
 }
 
-// end writes the summary, or the error: before the first line that is a problem document; after that it cuts the connection, so
-// that nobody takes a part for the whole.
+// end writes the summary, or the error. Before the first line an error is a problem document; after that it cuts the
+// connection, so that no client takes a part for the whole.
 func (w *lineWriter) end(sum *host.CheckSummary, err error) {
 	switch {
 	case err != nil && w.begun:

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// StartWindowBody says how the starts of a workflow are put together.
+// StartWindowBody has the start window of a workflow, which merges starts.
 type StartWindowBody struct {
 	Debounce string `json:"debounce,omitempty" doc:"a quiet time: 10s, or 10s per input.customer"`
 	Longest  string `json:"longest,omitempty" doc:"of a debounce: how long after the first start its run begins at the latest"`

@@ -20,14 +20,14 @@ type uploadInput struct {
 	RawBody []byte `contentType:"application/wasm"`
 }
 
-// Grants are the parameters by which an upload says what a version may do.
+// Grants are the parameters of an upload that grant the version access.
 type Grants struct {
 	AllowStep []string `query:"allow_step,explode" doc:"handlers that the version may call"`
 	AllowHTTP []string `query:"allow_http,explode" doc:"hosts that the version may make requests to"`
 	Secret    []string `query:"allow_secret,explode" doc:"NAME=host,Header: secrets that the version may send there"`
 }
 
-// options returns the grants as the host takes them.
+// options converts the grants for the host.
 func (in *Grants) options() (opts []host.UploadOption) {
 	if len(in.AllowStep) > 0 {
 		opts = append(opts, host.AllowStep(in.AllowStep...))
@@ -41,9 +41,9 @@ func (in *Grants) options() (opts []host.UploadOption) {
 	return opts
 }
 
-// check refuses what a caller may not grant. A caller that may upload may run code; what that code reaches outside is
-// for those to say who administer the namespace. Secrets, and addresses that only the server reaches, are not of one
-// namespace.
+// check refuses grants that a caller may not give. The scope upload allows running code; access to the outside needs
+// an administrator of the namespace. Secrets, and addresses that only the server may reach, need a token for all
+// namespaces.
 func (in *Grants) check(c *caller) error {
 	if len(in.AllowStep)+len(in.AllowHTTP)+len(in.Secret) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func (in *Grants) check(c *caller) error {
 }
 
 // ownAddress reports whether a grant names an address in place of a public name. The addresses of names are checked
-// when they are dialled; those that a grant names are allowed, whatever they are.
+// when they are dialled; addresses in grants are allowed, whatever they are.
 func ownAddress(grant string) bool {
 	if _, rest, ok := strings.Cut(grant, "://"); ok {
 		grant = rest
