@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// pageRecords is how many records of the audit log are shown: the newest that fit.
+	// pageRecords is the number of records of the audit log on the page: the newest that match.
 	pageRecords = 200
-	// maxRecord is more than a record takes; a longer line is none.
+	// maxRecord is more than a record takes; longer lines are skipped.
 	maxRecord = 64 << 10
 )
 
-// WithAuditLog shows the audit log to those whose token has the scope admin and is for all namespaces. open is called for each
-// visit and returns lines of JSON as those of httpapi.Record, the oldest first; refused asks for the requests that were refused.
-// Default: there is no audit log to see.
+// WithAuditLog shows the audit log to visitors whose token has the scope admin for all namespaces. open is called for
+// each visit and returns lines of JSON like httpapi.Record, oldest first; refused selects the log of refused requests.
+// Default: the page shows no audit log.
 func WithAuditLog(open func(refused bool) (io.ReadCloser, error)) Option {
 	return func(o *options) { o.auditLog = open }
 }
@@ -37,7 +37,7 @@ type accessData struct {
 	Done   string
 }
 
-// Names writes the scopes of a token.
+// Names returns the names of a token's scopes.
 func (d *accessData) Names(t host.Token) (names []string) {
 	for _, s := range t.Scopes {
 		names = append(names, string(s))
@@ -45,10 +45,10 @@ func (d *accessData) Names(t host.Token) (names []string) {
 	return names
 }
 
-// seesAll reports whether the visitor's token is one for all namespaces.
+// seesAll reports whether the visitor's token is for all namespaces.
 func (v *visit) seesAll() bool { return v.caller.Namespace == "" }
 
-// tokens returns the tokens that the visitor may see: those of its namespace, if its own token is for one.
+// tokens returns the tokens that the visitor may see: all, or those of its namespace if its own token is for one.
 func (v *visit) tokens() ([]host.Token, error) {
 	list, err := v.p.h.Tokens(v.r.Context())
 	if !v.seesAll() {
@@ -68,7 +68,7 @@ func (v *visit) access() error {
 		Done: actions[v.r.URL.Query().Get("done")].Past})
 }
 
-// tokenData is the form of a new token, or the token that was made.
+// tokenData is the form of a new token, or the created token.
 type tokenData struct {
 	Name, Space, TTL string
 	Scopes           []choice
@@ -91,7 +91,7 @@ func (v *visit) showToken(status int, d *tokenData) error {
 	return v.write(status, "token", "New token", d)
 }
 
-// createToken makes a token and shows its text, which nobody can see again.
+// createToken creates a token and shows its text, which is not shown again.
 func (v *visit) createToken() error {
 	d := &tokenData{Name: strings.TrimSpace(v.form.Get("name")), Space: strings.TrimSpace(v.form.Get("space")),
 		TTL: strings.TrimSpace(v.form.Get("ttl"))}
@@ -127,7 +127,7 @@ func (v *visit) createToken() error {
 	return v.showToken(status, d)
 }
 
-// findToken returns the token that an address names.
+// findToken returns the token that the path names.
 func (v *visit) findToken() (host.Token, error) {
 	list, err := v.tokens()
 	if err != nil {
@@ -142,7 +142,7 @@ func (v *visit) findToken() (host.Token, error) {
 	return host.Token{}, say(http.StatusNotFound, "There is no token %.80q.", id)
 }
 
-// confirmToken says what an action on a token will do.
+// confirmToken shows what an action on a token will do.
 func (v *visit) confirmToken() error {
 	name := v.r.PathValue("action")
 	if name != "revoke" {
@@ -174,7 +174,7 @@ func (v *visit) actToken() error {
 	return nil
 }
 
-// record is what is shown of a record of the audit log.
+// record has the fields of an audit record that the page shows.
 type record struct {
 	Time      time.Time `json:"time"`
 	Caller    string    `json:"caller"`
@@ -189,15 +189,15 @@ type record struct {
 	Omitted   int       `json:"omitted"`
 }
 
-// auditData is the newest records of the audit log.
+// auditData has the newest records of the audit log.
 type auditData struct {
 	Records []record
 	Refused bool
 	Search  string
-	More    bool // older ones fit, too
+	More    bool // older records match, too
 }
 
-// audit shows the newest records of the audit log that have a text in them.
+// audit shows the newest records of the audit log that contain a text.
 func (v *visit) audit() error {
 	if v.p.o.auditLog == nil {
 		return say(http.StatusNotFound, "This server keeps no audit log.")
@@ -211,14 +211,14 @@ func (v *visit) audit() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }() // it was read
+	defer func() { _ = log.Close() }() // only read
 	if err := d.read(log); err != nil {
 		return err
 	}
 	return v.write(http.StatusOK, "audit", "Audit log", d)
 }
 
-// read keeps the newest lines that fit, and decodes those alone. What is no record is left out.
+// read keeps the newest lines that match, and decodes only them. Invalid lines are skipped.
 func (d *auditData) read(log io.Reader) error {
 	lines, kept, n := bufio.NewReaderSize(log, maxRecord), make([][]byte, pageRecords), 0
 	needle := bytes.ToLower([]byte(d.Search))

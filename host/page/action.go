@@ -13,16 +13,16 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// action is something that a visitor can do to a run or a schedule.
+// action is an action of a visitor on a run or a schedule.
 type action struct {
 	Label  string // of the button
-	Past   string // what is said when it was done
-	Does   string // what it will do, said before it is done
+	Past   string // what the page says when it is done
+	Does   string // what it will do, for the confirmation
 	Scope  host.Scope
 	Danger bool // it cannot be undone
 }
 
-// actions are all of them, by their names in addresses.
+// actions has all actions by their names in addresses.
 var actions = map[string]action{
 	"retry": {Label: "Retry", Past: "The run goes on.", Scope: host.ScopeOperate,
 		Does: "The failures that led to the end are forgotten, and those steps are made again, with new attempts. Steps that have " +
@@ -67,15 +67,15 @@ var actions = map[string]action{
 		Does: "The schedule starts what is due from now on."},
 }
 
-// offer is an action that fits to where a run stands.
+// offer is an action that is possible in the run's status.
 type offer struct {
 	action
 	Name string
 	Link string
-	Help bool // it is what is likely to help
+	Help bool // likely to help
 }
 
-// offers returns what can be done about a run, what helps first.
+// offers returns the possible actions on a run, the most helpful first.
 func (v *visit) offers(r *host.Run, t *timeline) (list []offer) {
 	add := func(name, label string, help bool, parameters ...any) {
 		a := actions[name]
@@ -124,7 +124,7 @@ func (v *visit) offers(r *host.Run, t *timeline) (list []offer) {
 	return list
 }
 
-// offerWaits adds what helps the things that a run waits for.
+// offerWaits adds actions for the calls that a run waits for.
 func (v *visit) offerWaits(r *host.Run, t *timeline, add func(name, label string, help bool, parameters ...any)) {
 	named, pending := 0, t.pending()
 	sleeps := len(pending) == 0 && !r.Wake.IsZero() // with the guest's own clock
@@ -156,7 +156,7 @@ type field struct {
 	Problem                  string
 }
 
-// confirmData is the page that says what an action will do.
+// confirmData is the page that confirms an action.
 type confirmData struct {
 	action
 	Name    string
@@ -168,11 +168,11 @@ type confirmData struct {
 	To      string
 	Problem string
 	Checks  []versionCheck // of a stuck run
-	Best    uint32         // the version under which it is best retried
+	Best    uint32         // the version under which to retry the run
 	Plan    *host.RestartPlan
 }
 
-// confirm says what an action on a run will do.
+// confirm shows what an action on a run will do.
 func (v *visit) confirm() error {
 	return v.confirmation(http.StatusOK, "", v.r.URL.Query())
 }
@@ -197,7 +197,7 @@ func (v *visit) confirmation(status int, problem string, given url.Values) error
 		d.Fields = []field{{Name: "name", Label: "Name of the sleep", Value: given.Get("name"), Kind: "text",
 			Help: "Empty: all sleeps of the run."}}
 	case "signal":
-		signals, _ := v.ns.SignalsOf(v.r.Context(), id) // none if it does not say
+		signals, _ := v.ns.SignalsOf(v.r.Context(), id) // none if the workflow declares none
 		d.Fields = []field{{Name: "name", Label: "Name of the signal", Value: given.Get("name"), Kind: "text", Options: signals,
 			Required: true},
 			{Name: "payload", Label: "Payload", Value: given.Get("payload"), Kind: "area", Help: "JSON; empty for none."},
@@ -220,7 +220,7 @@ func (v *visit) confirmation(status int, problem string, given url.Values) error
 	case "retry":
 		f := field{Name: "version", Label: "Version", Value: given.Get("version"), Kind: "number",
 			Help: fmt.Sprintf("Empty: it goes on under version %d.", r.Version)}
-		if r.Status == host.Stuck && r.Help != "" { // its workflow differs from its journal
+		if r.Status == host.Stuck && r.Help != "" { // its workflow diverges from its journal
 			d.Checks, d.Best = v.fits(&r)
 			if d.Best != 0 && !given.Has("version") {
 				f.Value = fmt.Sprint(d.Best)
@@ -231,7 +231,7 @@ func (v *visit) confirmation(status int, problem string, given url.Values) error
 	return v.write(status, "confirm", a.Label+" "+r.ID, d)
 }
 
-// act does what was confirmed, and shows the run.
+// act performs a confirmed action, and shows the run.
 func (v *visit) act() error {
 	name := v.r.PathValue("action")
 	a, ok := actions[name]
@@ -244,7 +244,7 @@ func (v *visit) act() error {
 	}
 	to, err := do(v, v.r.Context(), v.r.PathValue("id"))
 	if status := statusOf(err); err != nil && status < http.StatusInternalServerError && status != http.StatusNotFound {
-		return v.confirmation(status, upper(err.Error())+".", v.form) // it can be mended there
+		return v.confirmation(status, upper(err.Error())+".", v.form) // the visitor can correct it there
 	}
 	if err != nil {
 		return err
@@ -254,7 +254,7 @@ func (v *visit) act() error {
 	return nil
 }
 
-// runActions does the actions on a run, and returns where to go on.
+// runActions performs the actions on a run, and returns the address to go on to.
 var runActions = map[string]func(v *visit, ctx context.Context, id string) (to string, err error){
 	"retry": func(v *visit, ctx context.Context, id string) (string, error) {
 		version := uint64(0)
@@ -265,7 +265,7 @@ var runActions = map[string]func(v *visit, ctx context.Context, id string) (to s
 				return "", say(http.StatusBadRequest, "The version must be a number from 1, got %.40q", text)
 			}
 		}
-		return v.Run(id, "done", "retry"), v.ns.Retry(ctx, id, uint32(version)) //nolint:gosec // it was parsed as one
+		return v.Run(id, "done", "retry"), v.ns.Retry(ctx, id, uint32(version)) //nolint:gosec // parsed as 32 bits
 	},
 	"wake": func(v *visit, ctx context.Context, id string) (string, error) {
 		n, err := v.ns.Wake(ctx, id, v.form.Get("name"))
@@ -321,16 +321,16 @@ func restartOptions(form url.Values) (o host.RestartOptions, err error) {
 		return n, err == nil
 	}
 	if n, has := number("version"); has {
-		o.Version = uint32(n) //nolint:gosec // it was parsed as one
+		o.Version = uint32(n) //nolint:gosec // parsed as 32 bits
 	}
 	if n, has := number("iteration"); has {
-		i := uint32(n) //nolint:gosec // it was parsed as one
+		i := uint32(n) //nolint:gosec // parsed as 32 bits
 		o.Iteration = &i
 	}
 	return o, err
 }
 
-// signal gives a signal to a run, as the HTTP API does: one that the workflow does not receive is refused.
+// signal sends a signal to a run. As in the HTTP API, signals that the workflow does not receive are refused.
 func (v *visit) signal(ctx context.Context, id string) error {
 	name, text := strings.TrimSpace(v.form.Get("name")), strings.TrimSpace(v.form.Get("payload"))
 	declared, err := v.ns.SignalsOf(ctx, id)

@@ -9,19 +9,21 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// Widths of parts of the axis, as shares of it.
+// Widths on the axis, as shares of it.
 const (
-	foldWidth   = 0.05 // of a time in which nothing was done, however long it was
-	futureWidth = 0.10 // of what is still to come
-	// foldShare is which share of what is left a gap must have to be folded: below that, a picture that is true to scale shows more.
+	foldWidth   = 0.05 // of an idle time of any duration
+	futureWidth = 0.10 // of the future
+	// foldShare is the share of the remaining time above which a gap is folded. Below it, a picture to scale shows
+	// more.
 	foldShare = 0.7
-	// labelWidth is about how much of the axis a label takes: those that would be nearer to another one are left out.
+	// labelWidth is the approximate width of a label. Labels closer to another one are omitted.
 	labelWidth = 0.13
-	// maxFolds bounds the folds, which would be the whole of the axis otherwise.
+	// maxFolds bounds the folds, which would otherwise fill the axis.
 	maxFolds = 8
 )
 
-// axis maps instants to places. Long times in which the run only sleeps or waits are folded, so that what it does can be seen.
+// axis maps instants to places. Long times in which the run only sleeps or waits are folded, so that its work is
+// visible.
 type axis struct {
 	from, to int64
 	folds    []fold // by time
@@ -32,7 +34,7 @@ type axis struct {
 
 type fold struct{ from, to int64 }
 
-// newAxis makes an axis for rows. now is 0 for a run that has ended.
+// newAxis returns an axis for rows. now is 0 for an ended run.
 func newAxis(rows []*row, first, last, now int64) *axis {
 	a := &axis{from: first, to: max(last, now, first+1), now: now, width: 1}
 	if now != 0 {
@@ -60,7 +62,7 @@ func newAxis(rows []*row, first, last, now int64) *axis {
 	slices.Sort(instants)
 	slices.SortFunc(busy, func(x, y span) int { return cmp.Compare(x.from, y.from) })
 	var gaps []fold
-	reached, next := int64(0), 0 // reached is the end of what has begun before
+	reached, next := int64(0), 0 // reached is the latest end of the rows so far
 	for i := 1; i < len(instants); i++ {
 		x, y := max(instants[i-1], a.from), min(instants[i], a.to)
 		for next < len(busy) && busy[next].from <= x {
@@ -102,7 +104,7 @@ func (a *axis) at(ms int64) float64 {
 	return place + float64(ms-from)*a.scale
 }
 
-// bar is a part of a row on the axis. Places are percentages, as an SVG has them.
+// bar is a part of a row on the axis. Places are percentages for SVG.
 type bar struct {
 	Class string
 	X, W  string
@@ -111,7 +113,7 @@ type bar struct {
 
 func percent(x float64) string { return fmt.Sprintf("%.3f%%", 100*x) }
 
-// leastBar is the width of what would be too small to be seen.
+// leastBar is the minimum visible width.
 const leastBar = 0.004
 
 func (a *axis) bar(class string, from, to int64, title string) bar {
@@ -120,7 +122,7 @@ func (a *axis) bar(class string, from, to int64, title string) bar {
 	return bar{class, percent(min(x, 1-w)), percent(w), title}
 }
 
-// bars returns what a row looks like.
+// bars returns the bars of a row.
 func (a *axis) bars(r *row) (list []bar) {
 	end := r.End
 	if end == 0 {
@@ -131,7 +133,7 @@ func (a *axis) bars(r *row) (list []bar) {
 		return []bar{a.bar("dot "+string(r.State), r.Start, r.Start, r.Kind)}
 	case r.step && len(r.Tries) > 0:
 		from := r.Start
-		var tries []bar // over the pauses, which would hide short ones
+		var tries []bar // drawn over the pauses, which would hide short attempts
 		for _, t := range r.Tries {
 			if t.Start > from {
 				list = append(list, a.bar("pause", from, t.Start, "waits for "+humane(abi.Duration(t.Start-from))))
@@ -158,7 +160,7 @@ func (a *axis) bars(r *row) (list []bar) {
 		}
 		list = append(list, a.bar(class, r.Start, end, r.Duration()))
 	}
-	if r.State == open && a.now != 0 { // what is to come
+	if r.State == open && a.now != 0 { // the future
 		list = append(list, bar{"future", percent(a.width), percent(1 - a.width), ""})
 	}
 	return list
@@ -170,7 +172,7 @@ type tick struct {
 	Fold            bool
 }
 
-// ticks returns the labels: where it begins, what is folded, and now or the end.
+// ticks returns the labels: the beginning, the folds, and now or the end.
 func (a *axis) ticks() (list []tick) {
 	total, end := humane(time.Duration(a.to-a.from)*time.Millisecond), tick{"100%", "end", "", false}
 	end.Text = total
@@ -195,7 +197,8 @@ func (a *axis) ticks() (list []tick) {
 	return append(list, end)
 }
 
-// knots are the points between which the axis is even, as "place instant" with blanks between: a script that zooms needs no more.
+// knots returns the points between which the axis is linear, as "place instant" pairs separated by blanks, for the
+// script that zooms.
 func (a *axis) knots() string {
 	text := fmt.Sprintf("0 %d", a.from)
 	for _, f := range a.folds {
@@ -204,7 +207,7 @@ func (a *axis) knots() string {
 	return text + fmt.Sprintf(" %.5f %d", a.width, a.to)
 }
 
-// bands returns the bands of the folded times.
+// bands returns the bands of the folds.
 func (a *axis) bands() (list []bar) {
 	for _, f := range a.folds {
 		list = append(list, a.bar("fold", f.from, f.to, humane(abi.Duration(f.to-f.from))+" in which nothing was done"))

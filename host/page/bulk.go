@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// maxBulk is how many runs one confirmation is about: as many ids as a form carries with ease, and as are changed in seconds.
-	// What is over it is for the next confirmation.
+	// maxBulk is the maximum number of runs per confirmation: a form carries as many ids with ease, and changing them
+	// takes seconds. The next confirmation continues with the rest.
 	maxBulk = 1000
-	// bulkParallel is how many of them are changed at a time, so that they share commits.
+	// bulkParallel is the number of concurrent changes, which share commits.
 	bulkParallel = 16
-	// shownBulk is how many of them are listed; the others are folded.
+	// shownBulk is the number of runs that are listed; the rest is folded.
 	shownBulk = 20
 )
 
-// bulkActions are the actions on many runs at once, in the order of their buttons, with the runs that each is for.
+// bulkActions has the actions on many runs, in the order of their buttons, and the statuses to which each applies.
 var bulkActions = []struct {
 	name string
 	fits func(host.Status) bool
@@ -32,7 +32,7 @@ var bulkActions = []struct {
 	{"delete", host.Status.Terminal},
 }
 
-// fitting returns which runs an action on many is for, nil if it is none of them.
+// fitting returns the statuses to which a bulk action applies, nil for other actions.
 func fitting(action string) func(host.Status) bool {
 	for _, a := range bulkActions {
 		if a.name == action {
@@ -42,7 +42,7 @@ func fitting(action string) func(host.Status) bool {
 	return nil
 }
 
-// bulkOffers returns the actions on all runs that a list's filters select.
+// bulkOffers returns the actions on all runs that match a list's filters.
 func (v *visit) bulkOffers() (list []offer) {
 	q := v.r.URL.Query()
 	q.Del("cursor")
@@ -55,33 +55,33 @@ func (v *visit) bulkOffers() (list []offer) {
 	return list
 }
 
-// bulkData is the page that says what an action will do to many runs, or has done.
+// bulkData is the page that confirms a bulk action, or reports its result.
 type bulkData struct {
 	action
 	Name    string
 	Back    string // the list
 	To      string
 	Filters []pair
-	Runs    []listed // that it is for
+	Runs    []listed // to which the action applies
 	Counts  []counted
-	Left    int  // runs that the filters select and the action is not for
-	More    bool // there are more than one confirmation is about
-	Every   bool // nothing is filtered
+	Left    int  // matching runs to which the action does not apply
+	More    bool // there are more than maxBulk
+	Every   bool // there are no filters
 	Fields  []field
 	Problem string
 
 	Finished bool
 	Changed  int
-	Refused  []pair // ids, and why
+	Refused  []pair // ids with reasons
 }
 
-// Shown returns the runs that are listed, and Folded the others.
+// Shown returns the listed runs.
 func (d *bulkData) Shown() []listed { return d.Runs[:min(len(d.Runs), shownBulk)] }
 
-// Folded returns the runs that are not listed at once.
+// Folded returns the folded runs.
 func (d *bulkData) Folded() []listed { return d.Runs[min(len(d.Runs), shownBulk):] }
 
-// bulkDataOf begins the page of an action on many runs.
+// bulkDataOf returns the page of a bulk action, without its runs.
 func (v *visit) bulkDataOf() (*bulkData, error) {
 	name := v.r.PathValue("action")
 	if fitting(name) == nil {
@@ -101,7 +101,7 @@ func (v *visit) bulkDataOf() (*bulkData, error) {
 	return &bulkData{action: a, Name: name, Back: v.p.o.prefix + "/runs" + query, To: v.p.o.prefix + "/bulk/" + name + query}, nil
 }
 
-// confirmBulk says what an action will do to all runs that the filters of a list select.
+// confirmBulk shows what an action will do to all runs that match the filters of a list.
 func (v *visit) confirmBulk() error {
 	d, err := v.bulkDataOf()
 	if err != nil {
@@ -152,7 +152,7 @@ func (v *visit) showBulk(status int, d *bulkData) error {
 	return v.write(status, "bulk", d.Label+" many runs", d)
 }
 
-// describe says by what the runs were selected.
+// describe describes the filters that selected the runs.
 func (d *bulkData) describe(v *visit, list *runsData) {
 	for _, p := range []pair{{"Status", strings.Join(v.r.URL.Query()["status"], ", ")}, {"Workflow", list.Workflow},
 		{"Created within", list.Since}, {"Created from", list.From}, {"Created before", list.To},
@@ -163,8 +163,8 @@ func (d *bulkData) describe(v *visit, list *runsData) {
 	}
 }
 
-// actBulk does what was confirmed to the runs that were shown, whatever the filters select by now. A run refuses an action that
-// is not for it any more.
+// actBulk performs the confirmed action on the listed runs, whatever the filters match by now. A run refuses an action
+// that does not apply any more.
 func (v *visit) actBulk() error {
 	d, err := v.bulkDataOf()
 	if err != nil {
@@ -195,7 +195,7 @@ func (v *visit) actBulk() error {
 	return v.write(http.StatusOK, "bulk", fmt.Sprintf("%s: %s", d.Label, plural(d.Changed, "run", "runs")), d)
 }
 
-// doBulk does an action to runs, and returns what came of each.
+// doBulk performs an action on runs, and returns an error or nil for each.
 func (v *visit) doBulk(name string, ids []string) []error {
 	errs, next := make([]error, len(ids)), make(chan int)
 	var wg sync.WaitGroup

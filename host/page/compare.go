@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// alignWindow is how many calls ahead the other run's next equal call is looked for.
+	// alignWindow is how many calls ahead align looks for the next equal call.
 	alignWindow = 64
-	// maxPairs is how many lines a comparison has; what is equal is folded before.
+	// maxPairs is the maximum number of lines of a comparison, after folding equal calls.
 	maxPairs = 400
-	// keptEqual is how many equal calls are shown before and after one that differs.
+	// keptEqual is how many equal calls are shown before and after a difference.
 	keptEqual = 2
-	// maxSuggested is how many runs are suggested for a comparison.
+	// maxSuggested is the number of suggested runs.
 	maxSuggested = 8
 )
 
-// moment is a call of a run with what came of it, as it is compared. It has hashes in place of payloads, so that two journals of
-// 50,000 entries take some megabytes.
+// moment is a call of a run and its outcome, for a comparison. It has hashes in place of payloads, so that two
+// journals of 50,000 entries take some megabytes.
 type moment struct {
 	Seq        uint64 // of the call
-	EndSeq     uint64 // of the entry that holds what came of it, 0 if there is none
+	EndSeq     uint64 // of the entry with the outcome, 0 if there is none
 	Kind, Name string
 	Target     string
-	Outcome    string // kind of what came of it, empty if nothing has yet
+	Outcome    string // kind of the outcome, empty if there is none yet
 	Attempts   uint32
 	Start, End int64
 	in, out    uint64
@@ -43,7 +43,7 @@ type moment struct {
 // same reports whether two moments are the same call.
 func (m *moment) same(o *moment) bool { return m.Kind == o.Kind && m.Name == o.Name }
 
-// Took writes how long it took.
+// Took formats the duration.
 func (m *moment) Took() string {
 	if m == nil || m.End == 0 || m.Kind == "start" || m.Kind == "end" {
 		return ""
@@ -51,7 +51,7 @@ func (m *moment) Took() string {
 	return humane(abi.Duration(m.End - m.Start))
 }
 
-// momentsOf reads a journal as calls with what came of them. What a retry has voided is left out.
+// momentsOf reads a journal as calls with their outcomes, without entries that a retry has voided.
 func momentsOf(entries iter.Seq2[host.Entry, error], seed maphash.Seed) ([]*moment, error) {
 	var list []*moment
 	by, signals := map[int64]*moment{}, map[store.Seq]*moment{}
@@ -92,7 +92,7 @@ func momentsOf(entries iter.Seq2[host.Entry, error], seed maphash.Seed) ([]*mome
 	return kept, nil
 }
 
-// momentOf makes a moment of a call.
+// momentOf returns the moment of a call.
 func momentOf(e *host.Entry, by map[int64]*moment, hash func([]byte) uint64) *moment {
 	m := &moment{Seq: uint64(e.Seq), Kind: e.Kind.String(), Name: e.Name, Target: e.Target, Start: e.UnixMs, in: hash(e.Input)}
 	switch {
@@ -103,7 +103,7 @@ func momentOf(e *host.Entry, by map[int64]*moment, hash func([]byte) uint64) *mo
 	case e.Refused != 0:
 		m.Outcome, m.EndSeq, m.End, m.out = "refused", m.Seq, e.UnixMs, hash(e.Data)
 	case e.Kind == store.KindHook, e.Kind == store.KindSignalSend:
-		m.Target = "" // a token, or a run: they differ from run to run
+		m.Target = "" // a token or a run, which differ from run to run
 		by[e.Handle] = m
 	case e.Handle != 0 && e.Kind != store.KindUpdateReply:
 		by[e.Handle] = m
@@ -111,7 +111,7 @@ func momentOf(e *host.Entry, by map[int64]*moment, hash func([]byte) uint64) *mo
 	return m
 }
 
-// voidMoments takes out what a retry has voided.
+// voidMoments removes what a retry has voided.
 func voidMoments(list []*moment, e *host.Entry) {
 	void := voidedBy(e)
 	for _, m := range list {
@@ -124,12 +124,12 @@ func voidMoments(list []*moment, e *host.Entry) {
 	}
 }
 
-// voidedBy returns which entries a retry has voided.
+// voidedBy returns a function that reports whether a retry has voided an entry.
 func voidedBy(e *host.Entry) func(seq uint64) bool {
 	var o struct {
 		Void []store.Seq `json:"void"`
 	}
-	_ = json.Unmarshal(e.Options, &o) // older ones have none: all from Ref on
+	_ = json.Unmarshal(e.Options, &o) // older entries have no list: they void all entries from Ref on
 	void := map[uint64]bool{}
 	for _, seq := range o.Void {
 		void[uint64(seq)] = true
@@ -141,14 +141,14 @@ func voidedBy(e *host.Entry) func(seq uint64) bool {
 
 // pairing is a call of both runs, or of one of them.
 type pairing struct {
-	N     int // its place, from 0
+	N     int // its index
 	A, B  *moment
-	Diffs []string // in what they differ
-	Minor bool     // only in what says nothing of the workflow: attempts, and what is not known yet
-	Equal int      // it stands for so many that are equal, and are not shown
+	Diffs []string // names of the differences
+	Minor bool     // differs only in attempts, or in an outcome that is not known yet
+	Equal int      // number of equal pairs that it stands for, and which are not shown
 }
 
-// Any returns the call, of whichever run has it.
+// Any returns the call of A, or of B if A has none.
 func (p *pairing) Any() *moment {
 	if p.A != nil {
 		return p.A
@@ -159,7 +159,7 @@ func (p *pairing) Any() *moment {
 // Differs reports whether there is a difference.
 func (p *pairing) Differs() bool { return len(p.Diffs) > 0 }
 
-// align pairs the calls of two runs in their order. Where they part, it goes on at the nearest call that both have.
+// align pairs the calls of two runs in order. After a difference, it continues at the nearest call that both have.
 func align(a, b []*moment) (list []*pairing) {
 	add := func(x, y *moment) { list = append(list, pairOf(len(list), x, y)) }
 	for len(a) > 0 || len(b) > 0 {
@@ -180,8 +180,8 @@ func align(a, b []*moment) (list []*pairing) {
 	return list
 }
 
-// meet returns how many calls of each list are passed over until both have the same call: as few as can be, or one of each if
-// they do not meet within the window.
+// meet returns how many calls of each list to skip until both have the same call: the minimum, or one of each if they
+// do not meet within the window.
 func meet(a, b []*moment) (int, int) {
 	for n := 1; n <= 2*alignWindow; n++ {
 		for i := max(0, n-alignWindow); i <= min(n, alignWindow); i++ {
@@ -193,7 +193,7 @@ func meet(a, b []*moment) (int, int) {
 	return min(1, len(a)), min(1, len(b))
 }
 
-// pairOf says in what two calls differ.
+// pairOf compares two calls.
 func pairOf(n int, a, b *moment) *pairing {
 	p := &pairing{N: n, A: a, B: b}
 	switch {
@@ -221,7 +221,7 @@ func pairOf(n int, a, b *moment) *pairing {
 	return p
 }
 
-// folded leaves out equal pairs that are not near a difference.
+// folded omits equal pairs that are not near a difference.
 func folded(list []*pairing) (shown []*pairing, more bool) {
 	near := make([]bool, len(list))
 	for i, p := range list {
@@ -250,24 +250,24 @@ func folded(list []*pairing) (shown []*pairing, more bool) {
 	return shown, false
 }
 
-// compareData is the comparison of a run with another one.
+// compareData is the comparison of two runs.
 type compareData struct {
 	frame
-	With      *host.Run // nil: it is still to be chosen
+	With      *host.Run // nil: not chosen yet
 	Given     string
 	Problem   string
 	Suggested []listed
 	Pairs     []*pairing
 	More      bool
-	First     *pairing // the first one that differs in more than attempts
-	Chosen    *pairing // whose payloads are shown; not At, which is the frame's
-	Minor     int      // how many differ in attempts alone, or are not known yet
+	First     *pairing // the first with a difference other than attempts
+	Chosen    *pairing // the pair whose payloads are shown; At is the frame's
+	Minor     int      // number of pairs that differ only in attempts, or are not known yet
 	Calls     int
 	Diffs     []*payloadDiff
 	Facts     []string
 }
 
-// compare compares a run with another one, call by call.
+// compare compares two runs, call by call.
 func (v *visit) compare() error {
 	f, err := v.runFrame("compare")
 	if err != nil {
@@ -299,7 +299,7 @@ func (v *visit) compare() error {
 	return v.write(status, "compare", fmt.Sprintf("%s and %s", f.Run.ID, d.With.ID), d)
 }
 
-// suggest returns runs that a run is likely to be compared with: the newest of its workflow, completed ones first.
+// suggest returns runs for a comparison: the newest of the workflow, completed ones first.
 func (v *visit) suggest(r *host.Run) (list []listed, err error) {
 	for _, statuses := range [][]host.Status{{host.Completed}, nil} {
 		page, err := v.ns.RunPage(v.r.Context(), host.Query{Workflow: r.Workflow, Statuses: statuses, Limit: 2*maxSuggested + 1})
@@ -319,7 +319,7 @@ func (v *visit) suggest(r *host.Run) (list []listed, err error) {
 	return list, nil
 }
 
-// align reads both journals and finds where they differ.
+// align reads both journals and pairs their calls.
 func (d *compareData) align(v *visit) error {
 	seed := maphash.MakeSeed()
 	a, err := momentsOf(v.ns.JournalOf(v.r.Context(), d.Run.ID, d.Iteration, 0), seed)
@@ -360,8 +360,8 @@ func (d *compareData) align(v *visit) error {
 	return d.payloads(v)
 }
 
-// withoutHistory returns the data of an entry. Of an error it leaves out the details, which have what earlier attempts said:
-// those have entries of their own.
+// withoutHistory returns the data of an entry. It omits the details of errors, which repeat the errors of earlier
+// attempts; those attempts have entries of their own.
 func withoutHistory(e *host.Entry) []byte {
 	if e.Kind != store.KindStepFailure && e.Kind != store.KindChildFailure && e.Kind != store.KindFailed {
 		return e.Data
@@ -378,7 +378,7 @@ func withoutHistory(e *host.Entry) []byte {
 	return b
 }
 
-// payloads reads what the chosen call was given and what came of it, in both runs.
+// payloads reads the input and the outcome of the chosen call, in both runs.
 func (d *compareData) payloads(v *visit) error {
 	read := func(id string, iteration uint32, seq uint64) (host.Entry, error) {
 		for e, err := range v.ns.JournalOf(v.r.Context(), id, iteration, store.Seq(seq)) {

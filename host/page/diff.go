@@ -5,16 +5,16 @@ import (
 )
 
 const (
-	// maxDiffLines is how many lines of each payload are compared line by line: the table of the comparison has as many cells as
-	// their product.
+	// maxDiffLines bounds the lines of each payload in a comparison, since the table has the product of both numbers
+	// of cells.
 	maxDiffLines = 1000
-	// maxDiffShown is how many lines of a comparison are shown.
+	// maxDiffShown is the maximum number of lines of a comparison.
 	maxDiffShown = 300
-	// diffContext is how many equal lines stand before and after one that differs.
+	// diffContext is how many equal lines are shown before and after a difference.
 	diffContext = 3
 )
 
-// payloadDiff is two payloads side by side.
+// payloadDiff compares two payloads side by side.
 type payloadDiff struct {
 	Label string
 	Equal bool
@@ -22,14 +22,15 @@ type payloadDiff struct {
 	Cut   bool // there is more
 }
 
-// diffLine is a line of both payloads, or of one. Class is same, changed, first or second; skip stands for equal lines.
+// diffLine is a line of both payloads, or of one. Class is same, changed, first or second; skip stands for equal
+// lines.
 type diffLine struct {
 	A, B  string
 	Class string
 	N     int // how many lines are skipped
 }
 
-// diffOf compares two payloads as they are shown.
+// diffOf compares two payloads as the page shows them.
 func diffOf(label string, a, b []byte, equal bool) *payloadDiff {
 	d := &payloadDiff{Label: label, Equal: equal}
 	x, y := show("", "", a), show("", "", b)
@@ -52,7 +53,7 @@ func linesOf(p *payload) []string {
 	return strings.Split(strings.TrimSuffix(p.Text, "\n"), "\n")
 }
 
-// merge aligns lines by their longest common subsequence. A line that was replaced stands beside the one that replaced it.
+// merge aligns lines by their longest common subsequence. A replaced line is paired with its replacement.
 func merge(a, b []string) (list []diffLine) {
 	// common[i][j] is the length of the longest common subsequence of a[i:] and b[j:].
 	width := len(b) + 1
@@ -101,7 +102,7 @@ func merge(a, b []string) (list []diffLine) {
 	return list
 }
 
-// skipEqual leaves out equal lines that are not near one that differs.
+// skipEqual omits equal lines that are not near a difference.
 func skipEqual(list []diffLine) (shown []diffLine) {
 	near := make([]bool, len(list))
 	for i := range list {

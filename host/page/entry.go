@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// maxRelated is how many entries of one handle are listed beside one of them.
+// maxRelated is how many entries of one handle are listed on the page of one of them.
 const maxRelated = 50
 
 // entryData is the page of one entry.
@@ -26,7 +26,7 @@ type entryData struct {
 	Restart  string      // the address of a restart from here; empty if there is none
 }
 
-// pay adds a payload of an entry, if there is one.
+// pay adds a payload of an entry, unless it is nil.
 func (d *entryData) pay(p *payload, seq store.Seq) {
 	if p != nil {
 		p.Seq = uint64(seq)
@@ -58,7 +58,7 @@ func (d *entryData) payOf(v *visit, seq store.Seq) error {
 	return nil
 }
 
-// relate adds the other entries of a handle, and what came of a call.
+// relate adds the other entries of a handle, and the outcome of a call.
 func (d *entryData) relate(v *visit, e *host.Entry) error {
 	for x, err := range v.ns.JournalOf(v.r.Context(), d.Run.ID, d.Iteration, 0) {
 		if err != nil {
@@ -83,7 +83,7 @@ func (d *entryData) relate(v *visit, e *host.Entry) error {
 	return nil
 }
 
-// find reads one entry.
+// find reads the entry that the path names.
 func (v *visit) find(f *frame) (host.Entry, error) {
 	text := v.r.PathValue("seq")
 	seq, err := strconv.ParseUint(text, 10, 63)
@@ -96,7 +96,7 @@ func (v *visit) find(f *frame) (host.Entry, error) {
 	return host.Entry{}, say(http.StatusNotFound, "The journal has no entry %d.", seq)
 }
 
-// entry shows one entry with all that it holds.
+// entry shows one entry with all its data.
 func (v *visit) entry() error {
 	f, err := v.runFrame("journal")
 	if err != nil {
@@ -122,10 +122,10 @@ func (v *visit) entry() error {
 	add(e.StartUnixMs != 0, "Took", humane(abi.Duration(e.UnixMs-e.StartUnixMs)))
 	add(e.Kind == store.KindAttribute, "Value", string(e.Input))
 	d.pay(show("Input", "input", e.Input), e.Seq)
-	if e.Kind != store.KindChild && e.Kind != store.KindHook { // whose data are an id
+	if e.Kind != store.KindChild && e.Kind != store.KindHook { // their data is an id
 		d.pay(show(dataLabel(&e), "data", e.Data), e.Seq)
 	}
-	if e.Kind == store.KindSignal { // which is bound to an accepted one
+	if e.Kind == store.KindSignal { // bound to an accepted signal
 		if err := d.payOf(v, e.Ref); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (v *visit) entry() error {
 	return v.write(http.StatusOK, "entry", fmt.Sprintf("%s: entry %d", f.Run.ID, e.Seq), d)
 }
 
-// optionsOf returns the options of an entry. Those of the start have the seed of the run's random numbers, which is not shown.
+// optionsOf returns the options of an entry, without the seed of the run's random numbers in those of the start.
 func optionsOf(e *host.Entry) []byte {
 	if e.Kind != store.KindStarted {
 		return e.Options
@@ -157,7 +157,8 @@ func optionsOf(e *host.Entry) []byte {
 	return b
 }
 
-// download answers with one payload of an entry as it is stored. A browser saves it, and never shows it: somebody else wrote it.
+// download answers with one payload of an entry as it is stored. Browsers must save it and never show it, since its
+// content is not trusted.
 func (v *visit) download() error {
 	f, err := v.runFrame("journal")
 	if err != nil {

@@ -13,10 +13,11 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// maxFields bounds the fields of a form: an input with more is written as JSON.
+// maxFields bounds the fields of a form: an input with more fields is written as JSON.
 const maxFields = 40
 
-// property is what is read of the schema of a property. What it says beside that is checked when the form is sent.
+// property has the parts of a property's schema that make a field. The rest of the schema is checked when the form is
+// sent.
 type property struct {
 	Type        any               `json:"type"`
 	Title       string            `json:"title"`
@@ -26,11 +27,11 @@ type property struct {
 	Default     json.RawMessage   `json:"default"`
 }
 
-// kinds are the types of fields, by the types of JSON Schema.
+// kinds maps the types of JSON Schema to the types of fields.
 var kinds = map[string]string{"string": "text", "integer": "number", "number": "decimal", "boolean": "check"}
 
-// fieldsOf makes the fields of a form from the schema of an input, in the schema's order. It returns none for schemas that are
-// not of an object with properties.
+// fieldsOf returns the fields of a form from the schema of an input, in the schema's order. It returns none for
+// schemas other than of an object with properties.
 func fieldsOf(schema json.RawMessage) (list []field) {
 	var s struct {
 		Properties json.RawMessage `json:"properties"`
@@ -100,8 +101,8 @@ func membersOf(object json.RawMessage) (names []string) {
 	return names
 }
 
-// inputOf makes the input from what was written into the fields, which keep it. A field that is empty and not required is left
-// out.
+// inputOf builds the input from the values of the fields, and keeps these in the fields. Empty fields that are not
+// required are omitted.
 func inputOf(fields []field, form url.Values) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -129,7 +130,7 @@ func inputOf(fields []field, form url.Values) ([]byte, error) {
 	return b.Bytes(), problem
 }
 
-// valueOf returns the value of a field as JSON, nil if it is left out.
+// valueOf returns the value of a field as JSON, nil if it is omitted.
 func valueOf(f *field) (json.RawMessage, error) {
 	text := strings.TrimSpace(f.Value)
 	switch f.Kind {
@@ -161,7 +162,7 @@ func valueOf(f *field) (json.RawMessage, error) {
 	return json.Marshal(f.Value)
 }
 
-// Sent returns a field under the name with which it is sent, so that no property is taken for another field of the form.
+// Sent returns a field with the name under which it is sent: a prefix avoids conflicts with the form's other fields.
 func (f field) Sent() field {
 	f.Name = "field." + f.Name
 	return f

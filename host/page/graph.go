@@ -11,14 +11,15 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// A run of a definition is drawn as the graph of its steps: each rank is a line, below all that leads to it.
+// This file draws a run of a definition as the graph of its steps: each rank is a line, below all steps that lead to
+// it.
 
-// Measures of the drawing, in the units of its view box, which are pixels where there is room.
+// Measures of the drawing, in the units of its view box: pixels unless it is scaled down.
 const (
 	nodeWidth, nodeHeight = 176, 48
 	gapWidth, gapHeight   = 24, 44
 	margin                = 20
-	// nameChars is how much of a name has room in a node.
+	// nameChars is how much of a name fits into a node.
 	nameChars = 24
 )
 
@@ -30,7 +31,7 @@ const (
 
 // drawn reports whether the runs of a version can be drawn.
 func (v *visit) drawn(r *host.Run) bool {
-	x, err := v.ns.Workflow(v.r.Context(), r.Workflow, r.Version) // what is wrong with it, the page itself says
+	x, err := v.ns.Workflow(v.r.Context(), r.Workflow, r.Version) // the page itself reports errors of the version
 	return err == nil && slices.Contains(x.Queries, queryDefinition) && slices.Contains(x.Queries, queryProgress)
 }
 
@@ -40,7 +41,7 @@ type graphData struct {
 	Width, Height int
 	Nodes         []*node
 	Lines         []edge
-	Why           string // there is no drawing
+	Why           string // why there is no drawing
 }
 
 // node is a step.
@@ -53,25 +54,25 @@ type node struct {
 // NameX is where the texts of a node begin.
 func (n *node) NameX() int { return n.X + 12 }
 
-// NameY is the base line of the name.
+// NameY is the baseline of the name.
 func (n *node) NameY() int { return n.Y + 21 }
 
-// TypeY is the base line of what stands below the name.
+// TypeY is the baseline of the line below the name.
 func (n *node) TypeY() int { return n.Y + 38 }
 
-// edge leads from a step to another one.
+// edge leads from one step to another.
 type edge struct {
 	Path, Label    string
 	LabelX, LabelY int
 	Aside          bool
 }
 
-// progressOf is what the query of that name says of a step.
+// progressOf is the answer of the query progress for one step.
 type progressOf struct {
 	Name, Status, Error string
 }
 
-// graph shows the steps of a run of a definition, and how far each has come.
+// graph shows the steps of a run of a definition with their progress.
 func (v *visit) graph() error {
 	f, err := v.runFrame("graph")
 	if err != nil {
@@ -93,8 +94,8 @@ func (v *visit) graph() error {
 	return v.write(http.StatusOK, "graph", f.Run.ID+": graph", d)
 }
 
-// definitionOf asks a run for its definition, and how far its steps have come. What it answers is a guest's: it is read as any
-// definition that somebody uploads.
+// definitionOf queries a run for its definition and the progress of its steps. The answer comes from a guest, so it is
+// read like any uploaded definition.
 func (v *visit) definitionOf(id string) (d *definition.Definition, steps map[string]progressOf, err error) {
 	text, err := v.ns.Query(v.r.Context(), id, queryDefinition, nil)
 	if err != nil {
@@ -126,11 +127,11 @@ func (v *visit) definitionOf(id string) (d *definition.Definition, steps map[str
 	return d, steps, nil
 }
 
-// ranks returns the line of each step: one more than the lowest of those that lead to it. Edges that lead back in the text of a
-// list are loops, and do not count. Steps that are performed only if others have failed are the last line.
+// ranks returns the line of each step: one more than the lowest line of the steps that lead to it. Edges that lead
+// back in the list are loops, and do not count. Steps that run only after failures are on the last line.
 func ranks(d *definition.Definition, edges []definition.Edge, index map[string]int) []int {
 	rank, last := make([]int, len(d.Steps)), 0
-	for range d.Steps { // as often as the longest way may be; most are done after a few rounds
+	for range d.Steps { // at most as often as the longest path has steps; usually a few rounds are enough
 		moved := false
 		for _, e := range edges {
 			to, ok := index[e.To]
@@ -158,7 +159,7 @@ func ranks(d *definition.Definition, edges []definition.Edge, index map[string]i
 	return rank
 }
 
-// draw lays the graph out.
+// draw lays out the graph.
 func (g *graphData) draw(d *definition.Definition, steps map[string]progressOf) {
 	index := map[string]int{}
 	for i, s := range d.Steps {
@@ -193,7 +194,7 @@ func (g *graphData) draw(d *definition.Definition, steps map[string]progressOf) 
 	}
 }
 
-// edgeOf draws an edge: down from one node to another, or around the right side where it leads back.
+// edgeOf draws an edge: down from one node to another, or around the right side if it leads back.
 func edgeOf(from, to *node, e definition.Edge, width int) edge {
 	x1, y1 := from.X+nodeWidth/2, from.Y+nodeHeight
 	x2, y2 := to.X+nodeWidth/2, to.Y
@@ -214,7 +215,7 @@ func edgeOf(from, to *node, e definition.Edge, width int) edge {
 	return l
 }
 
-// shortened cuts a name to so many characters.
+// shortened cuts a name to a number of characters.
 func shortened(name string, most int) string {
 	r := []rune(name)
 	if len(r) <= most {

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// maxAttention is how many stuck, failed and other runs the overview has of each.
+	// maxAttention is how many stuck, how many failed and how many other runs the overview lists.
 	maxAttention = 10
-	// maxCalm is how many of those it has that need nobody.
+	// maxCalm is how many runs of each kind it lists that need no attention.
 	maxCalm = 5
-	// maxWakes is how many next wakes it has.
+	// maxWakes is how many next wakes it lists.
 	maxWakes = 10
-	// lateAfter is how long after its instant a wake is called late: before that it may just be on its way.
+	// lateAfter is how long after its instant a wake counts as late: before that it may be on its way.
 	lateAfter = 5 * time.Second
-	// pageRuns is how many runs a page of the list has.
+	// pageRuns is the number of runs on a page of the list.
 	pageRuns = 50
-	// maxSearched is how many runs are looked at for a part of an id, of which there is no index.
+	// maxSearched is how many runs a search for a part of an id reads, since there is no index for it.
 	maxSearched = 2000
 )
 
-// counted is how many runs have a status.
+// counted is the number of runs with a status.
 type counted struct {
 	Status string
 	N      int64
@@ -50,21 +50,21 @@ type overviewData struct {
 	Stuck    []listed
 	Failed   []listed
 	Paused   []listed
-	Waiting  []listed // those that have waited longest
+	Waiting  []listed // the runs that have waited longest
 	Late     []host.Timer
 	Wakes    []host.Timer
-	Handlers []host.RemoteHandler // whose attempts nobody has taken
+	Handlers []host.RemoteHandler // whose attempts no worker has taken
 	Disk     *host.DiskState      // if it is full
 	Copy     bool
-	Empty    bool // there is no workflow
+	Empty    bool // there are no workflows
 	Rates    *pulse
 }
 
-// overview shows what needs somebody first.
+// overview shows the overview, with runs that need attention first.
 func (v *visit) overview() error {
 	d, ctx := &overviewData{Copy: v.p.h.IsCopy()}, v.r.Context()
 	counts, err := v.ns.Counts(ctx, "")
-	if errors.Is(err, host.ErrNotFound) { // a namespace that nothing was uploaded to
+	if errors.Is(err, host.ErrNotFound) { // nothing was uploaded to the namespace
 		d.Empty = true
 		return v.write(http.StatusOK, "overview", "Overview", d)
 	}
@@ -108,7 +108,7 @@ func (v *visit) overview() error {
 	}
 	if r := v.p.o.rates; r != nil {
 		d.Rates = r.pulse(v.space)
-		if v.seesAll() { // it may be another namespace's
+		if v.seesAll() { // it may belong to another namespace
 			d.Rates.Overdue = v.p.h.Stats().Overdue
 		}
 	}
@@ -122,7 +122,7 @@ func (v *visit) overview() error {
 	return v.write(http.StatusOK, "overview", "Overview", d)
 }
 
-// wakes finds what wakes next, and what should have.
+// wakes finds the next wakes and the late ones.
 func (v *visit) wakes(d *overviewData) error {
 	page, err := v.ns.TimerPage(v.r.Context(), host.TimerQuery{Limit: maxWakes})
 	if err != nil {
@@ -145,7 +145,7 @@ func listOf(runs []host.Run) (list []listed) {
 	return list
 }
 
-// runsData is a list of runs, and by what it is filtered.
+// runsData is a list of runs with its filters.
 type runsData struct {
 	Runs      []listed
 	Next      string
@@ -159,9 +159,9 @@ type runsData struct {
 	Order     string
 	Search    string
 	Done      string
-	Looked    int // how many runs a search has looked at, if it did not look at all
+	Looked    int // how many runs a search has read, if it did not read all
 	Filtered  bool
-	Cut       bool // a search has found more than are shown
+	Cut       bool // a search has found more than it shows
 	Problem   string
 	Bulk      []offer
 }
@@ -171,11 +171,10 @@ type choice struct {
 	Chosen bool
 }
 
-// filterNames are the parameters by which runs are selected, and that of the namespace.
+// filterNames are the parameters that select runs, including the namespace.
 var filterNames = []string{"workflow", "status", "where", "since", "from", "before", "q", "order", "namespace"}
 
-// knows refuses a request with a parameter that its view does not have, or that cannot be read: a filter that is misspelt would
-// select all.
+// knows refuses a request with unknown or invalid parameters: ignoring a misspelt filter would select all runs.
 func (v *visit) knows(names ...string) error {
 	q, err := url.ParseQuery(v.r.URL.RawQuery)
 	if err != nil {
@@ -190,7 +189,7 @@ func (v *visit) knows(names ...string) error {
 	return nil
 }
 
-// filters reads by what a list is filtered, and which statuses were chosen.
+// filters reads the filters of a list, and the chosen statuses.
 func (v *visit) filters() (*runsData, map[string]bool) {
 	q := v.r.URL.Query()
 	d := &runsData{Workflow: q.Get("workflow"), Since: q.Get("since"), From: q.Get("from"), To: q.Get("before"),
@@ -200,7 +199,7 @@ func (v *visit) filters() (*runsData, map[string]bool) {
 			d.Where = append(d.Where, text)
 		}
 	}
-	if _, err := host.ParseCondition(d.Search); err == nil && d.Search != "" { // an attribute
+	if _, err := host.ParseCondition(d.Search); err == nil && d.Search != "" { // a condition on an attribute
 		d.Where, d.Search = append(d.Where, d.Search), ""
 	}
 	chosen := map[string]bool{}
@@ -261,7 +260,7 @@ func (v *visit) runs() error {
 	return v.write(status, "runs", "Runs", d)
 }
 
-// exactly returns the address of the run or workflow that a text names.
+// exactly returns the address of the run or workflow with the exact name, empty if there is none.
 func (v *visit) exactly(text string) string {
 	if _, err := v.ns.Get(v.r.Context(), text); err == nil {
 		return v.Run(text)
@@ -341,11 +340,11 @@ func (v *visit) queryOf(d *runsData, chosen map[string]bool) (host.Query, error)
 	return q, nil
 }
 
-// fill reads a page of runs. For a part of an id it looks at the newest runs that fit.
+// fill reads a page of runs. For a part of an id it searches the newest runs that match.
 func (v *visit) fill(d *runsData, q host.Query) error {
 	if d.Search == "" {
 		page, err := v.ns.RunPage(v.r.Context(), q)
-		if errors.Is(err, host.ErrNotFound) { // a namespace that nothing was uploaded to
+		if errors.Is(err, host.ErrNotFound) { // nothing was uploaded to the namespace
 			return nil
 		}
 		d.Runs, d.Next = listOf(page.Runs), page.Next
@@ -364,8 +363,8 @@ func (v *visit) fill(d *runsData, q host.Query) error {
 	return nil
 }
 
-// selected walks over the runs that the filters of a list select. For a text that ids or attributes must have it looks at
-// maxSearched of those that fit to the other filters; d.Looked says if that was not all.
+// selected iterates over the runs that match the filters of a list. A text search reads at most maxSearched of the
+// runs that match the other filters; d.Looked tells if there were more.
 func (v *visit) selected(d *runsData, q host.Query) iter.Seq2[host.Run, error] {
 	q.Limit, q.Cursor = 0, ""
 	if d.Search == "" {
@@ -386,7 +385,7 @@ func (v *visit) selected(d *runsData, q host.Query) iter.Seq2[host.Run, error] {
 	}
 }
 
-// holds reports whether the id of a run, or what is shown of it in a list, has a text in it, in capitals or not.
+// holds reports whether the id of a run, or what a list shows of it, contains a text, ignoring case.
 func holds(r *host.Run, text string) bool {
 	text = strings.ToLower(text)
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }

@@ -1,9 +1,9 @@
-// Package page is the web page of a host: what runs wait for, why they have failed, and the actions that help. It is rendered
-// on the server, works without scripts, and can be mounted under any prefix:
+// Package page is the web page of a host: what runs wait for, why they have failed, and the actions that help. It is
+// rendered on the server, works without scripts, and can be mounted under any prefix:
 //
 //	mux.Handle("/wf/", page.New(h, page.WithPrefix("/wf")))
 //
-// Without an option that says otherwise, people log in with a token of the host, and its scopes decide what they see and may do.
+// By default people log in with a token of the host, and its scopes decide what they see and may do.
 package page
 
 import (
@@ -22,28 +22,27 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// Caller is who uses the page. Its scopes and namespace are those of the token; the token's text is not in it.
+// Caller is a user of the page, with the scopes and the namespace of the token, but without the token's text.
 type Caller struct {
 	host.Token
 	Name string // for the audit log, such as "token 3f0c9a51d2e7"
 }
 
-// Action is what somebody has asked for by the page: every POST of somebody known, each attempt to log in, and each look at the
-// audit log.
+// Action is an action on the page: every POST of a known user, each attempt to log in, and each view of the audit log.
 type Action struct {
 	Caller    Caller // the zero Caller before a login
 	Scope     host.Scope
 	Pattern   string // method and path with placeholders, such as POST /runs/{id}/do/{action}
-	Namespace string // empty for the default one
-	Status    int    // of HTTP; 303 if it was done
-	Changed   bool   // something was changed, or may have been
+	Namespace string // empty for the default namespace
+	Status    int    // HTTP status; 303 if the action was done
+	Changed   bool   // it changed data, or may have
 }
 
-// Errors of functions that say who a caller is.
+// Errors of functions that identify callers.
 var (
-	// ErrUnknown has the page ask for a token, or answer 401 if there is no login.
+	// ErrUnknown makes the page ask for a token, or answer 401 without a login.
 	ErrUnknown = errors.New("who is asking is not known")
-	// ErrTooMany has it answer 429.
+	// ErrTooMany makes the page answer 429.
 	ErrTooMany = errors.New("too many requests; try again later")
 )
 
@@ -66,34 +65,35 @@ func WithPrefix(prefix string) Option {
 	return func(o *options) { o.prefix = strings.TrimSuffix("/"+strings.Trim(prefix, "/"), "/") }
 }
 
-// WithTokens replaces what says whose token a text is; it is called for each request. It returns host.ErrUnauthorized for a text
-// that is none (any more). Default: the tokens of the host's store.
+// WithTokens replaces the check of tokens. who is called for each request and returns the holder of the token text, or
+// host.ErrUnauthorized if the token is invalid or was revoked. Default: the tokens of the host's store.
 func WithTokens(who func(r *http.Request, text string) (Caller, error)) Option {
 	return func(o *options) { o.tokens = who }
 }
 
-// WithAuthentication replaces the login: who is called for each request and returns who makes it and with which scopes, or
-// ErrUnknown. It is for programs whose users are logged in already.
+// WithAuthentication replaces the login, for programs whose users are logged in already. who is called for each
+// request and returns the caller with its scopes, or ErrUnknown.
 func WithAuthentication(who func(r *http.Request) (Caller, error)) Option {
 	return func(o *options) { o.people = who }
 }
 
-// WithoutLogin lets everybody who reaches the page do everything.
+// WithoutLogin admits every visitor to everything.
 func WithoutLogin() Option {
 	return WithAuthentication(func(*http.Request) (Caller, error) {
 		return Caller{Token: host.Token{Scopes: host.Scopes}, Name: "anybody"}, nil
 	})
 }
 
-// WithAudit has a function called for each action, when it was answered.
+// WithAudit sets a function that is called for each action, after its answer.
 func WithAudit(record func(r *http.Request, a Action)) Option {
 	return func(o *options) { o.audit = record }
 }
 
-// WithSecureCookie marks the cookie as one for HTTPS although requests come in the clear: from a proxy that has TLS.
+// WithSecureCookie restricts the cookie to HTTPS although requests arrive unencrypted, from a proxy that terminates
+// TLS.
 func WithSecureCookie() Option { return func(o *options) { o.secure = true } }
 
-// WithClock sets the clock by which ages are shown and sessions end. It is for tests; default: the machine's.
+// WithClock sets the clock for ages and the ends of sessions. It is for tests; default: the machine's.
 func WithClock(c host.Clock) Option { return func(o *options) { o.clock = c } }
 
 // Page is the web page of a host. It is an http.Handler.
@@ -102,7 +102,7 @@ type Page struct {
 	o        options
 	mux      *http.ServeMux
 	sessions *sessions
-	key      []byte // of the tokens in forms
+	key      []byte // for the tokens in forms
 }
 
 // New returns the page of a host.
@@ -116,7 +116,7 @@ func New(h *host.Host, opts ...Option) *Page {
 	for _, o := range opts {
 		o(&p.o)
 	}
-	_, _ = rand.Read(p.key) // it never fails
+	_, _ = rand.Read(p.key) // never fails
 	p.sessions = newSessions(p.o.clock)
 	for _, r := range routes {
 		p.mux.HandleFunc(r.pattern, func(w http.ResponseWriter, req *http.Request) { p.answer(w, req, r) })
@@ -124,20 +124,20 @@ func New(h *host.Host, opts ...Option) *Page {
 	return p
 }
 
-// route is something that the page answers.
+// route is a route of the page.
 type route struct {
 	pattern string
-	scope   host.Scope // that it needs; public: none
+	scope   host.Scope // required scope; public: none
 	handle  func(*visit) error
 }
 
 // auditPattern is the route of the audit log.
 const auditPattern = "GET /access/audit"
 
-// public is the scope of what strangers may see: the login and what it looks like.
+// public is the scope of what visitors without a login may see: the login and its files.
 const public host.Scope = ""
 
-// routes are all that the page answers. A POST needs the token of its form, and is refused across origins.
+// routes are all routes of the page. A POST needs the token of its form, and is refused across origins.
 var routes = []route{
 	{"GET /static/{file}", public, (*visit).static},
 	{"GET /login", public, (*visit).login},
@@ -164,7 +164,7 @@ var routes = []route{
 	{"GET /workflows/{workflow}/start", host.ScopeRun, (*visit).startForm},
 	{"POST /workflows/{workflow}/start", host.ScopeRun, (*visit).start},
 	{"GET /workflows/{workflow}/versions/{version}/do/{action}", host.ScopeRead, (*visit).confirmVersion},
-	{"POST /workflows/{workflow}/versions/{version}/do/{action}", host.ScopeRead, (*visit).actVersion}, // and that of the action
+	{"POST /workflows/{workflow}/versions/{version}/do/{action}", host.ScopeRead, (*visit).actVersion}, // and the action's
 	{"GET /upload", host.ScopeUpload, (*visit).uploadForm},
 	{"POST /upload", host.ScopeUpload, (*visit).upload},
 
@@ -196,7 +196,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.route(w, r)
 }
 
-// route finds what answers a request; a page that is not there is one of ours, too.
+// route dispatches a request. Unknown addresses get a page of ours, too.
 func (p *Page) route(w http.ResponseWriter, r *http.Request) {
 	clean := strings.HasPrefix(r.URL.Path, "/") && path.Clean(r.URL.EscapedPath()) == r.URL.EscapedPath() // the mux would redirect
 	if _, pattern := p.mux.Handler(r); pattern == "" || !clean {
@@ -210,8 +210,8 @@ func (p *Page) route(w http.ResponseWriter, r *http.Request) {
 	p.mux.ServeHTTP(w, r)
 }
 
-// harden sets the headers of every answer. Scripts and styles come from the page's own files alone: what runs and people wrote
-// is never one.
+// harden sets the headers of every answer. Scripts and styles come only from the page's own files, never from data of
+// runs and people.
 func harden(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
@@ -219,11 +219,11 @@ func harden(h http.Header) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Referrer-Policy", "same-origin") // with no-referrer a browser hides the origin of a POST, which is checked
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers hide the origin of a POST, which checkOrigin needs
 	h.Set("Cache-Control", "no-store")
 }
 
-// visit is one request, and who makes it.
+// visit is one request and its caller.
 type visit struct {
 	p       *Page
 	w       http.ResponseWriter
@@ -231,14 +231,14 @@ type visit struct {
 	caller  Caller
 	session string // empty without a login
 	ns      *host.Namespace
-	space   string // the name of the namespace, "default" for the default one
+	space   string // "default" for the default namespace
 	now     time.Time
 	status  int
 	changed bool
 	form    url.Values // of a POST
 }
 
-// answer answers a request that a route is for.
+// answer answers a request to a route.
 func (p *Page) answer(w http.ResponseWriter, r *http.Request, to route) {
 	v := &visit{p: p, w: w, r: r, now: p.o.clock.Now()}
 	err := v.admit(to)
@@ -248,13 +248,13 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request, to route) {
 	if err != nil {
 		v.fail(err)
 	}
-	if r.Method == http.MethodPost || to.pattern == auditPattern { // who has read of the others is one of them
+	if r.Method == http.MethodPost || to.pattern == auditPattern { // a view of the audit log is audited, too
 		p.o.audit(r, Action{Caller: v.caller, Scope: v.scope(to), Pattern: to.pattern, Namespace: v.given(), Status: v.status,
 			Changed: v.changed})
 	}
 }
 
-// scope returns the scope of what is asked: that of an action may be another one than that of its page.
+// scope returns the required scope: the action's, if the route has one, else the route's.
 func (v *visit) scope(to route) host.Scope {
 	if a, ok := actions[v.r.PathValue("action")]; ok {
 		return a.Scope
@@ -262,10 +262,10 @@ func (v *visit) scope(to route) host.Scope {
 	return to.scope
 }
 
-// given returns the namespace that the request names.
+// given returns the namespace in the query.
 func (v *visit) given() string { return v.r.URL.Query().Get("namespace") }
 
-// admit lets a request in that its caller may make.
+// admit checks that the caller may make the request.
 func (v *visit) admit(to route) error {
 	if v.r.Method == http.MethodPost {
 		if err := checkOrigin(v.r); err != nil {
@@ -281,7 +281,7 @@ func (v *visit) admit(to route) error {
 		return err
 	}
 	name := v.given()
-	if name == "" && v.caller.Namespace != "" { // that of the caller's token
+	if name == "" && v.caller.Namespace != "" { // the namespace of the caller's token
 		name = v.caller.Namespace
 	}
 	v.ns, err = v.p.h.Namespace(v.r.Context(), name)
@@ -292,13 +292,13 @@ func (v *visit) admit(to route) error {
 	if err := v.needs(to.scope); err != nil {
 		return err
 	}
-	if v.r.Method == http.MethodPost && to.pattern != "POST /upload" { // which reads its body itself
+	if v.r.Method == http.MethodPost && to.pattern != "POST /upload" { // an upload reads its body itself
 		return v.readForm()
 	}
 	return nil
 }
 
-// needs refuses what the caller's scopes do not allow.
+// needs returns an error if the caller lacks a scope.
 func (v *visit) needs(scope host.Scope) error {
 	if v.caller.Allows(scope, v.space) {
 		return nil
@@ -313,7 +313,7 @@ func (v *visit) needs(scope host.Scope) error {
 	return say(http.StatusForbidden, "This needs the scope %s; your token has %s.", scope, strings.Join(has, ", "))
 }
 
-// maxForm bounds the body of a POST: a payload of 1 MiB of which each byte is escaped, and the fields beside it.
+// maxForm bounds the body of a POST: a fully escaped payload of 1 MiB, and the other fields.
 const maxForm = 4 << 20
 
 // readForm reads the form of a POST and checks its token.
@@ -329,7 +329,7 @@ func (v *visit) readForm() error {
 	return v.checkToken(v.form.Get("csrf"))
 }
 
-// unread says why a form cannot be read, with the status that its body has said, if there is one.
+// unread says why a form cannot be read, with the status of the body's error if it has one.
 func unread(err error) error {
 	status := http.StatusBadRequest
 	if known, ok := errors.AsType[interface {
@@ -341,7 +341,7 @@ func unread(err error) error {
 	return say(status, "The form cannot be read: %v", err)
 }
 
-// sentence is an error that is shown as it is.
+// sentence is an error that is shown verbatim.
 type sentence struct {
 	status int
 	text   string
@@ -354,7 +354,7 @@ func say(status int, format string, args ...any) error {
 // Error returns the sentence.
 func (s *sentence) Error() string { return s.text }
 
-// statuses maps the host's errors.
+// statuses maps the host's errors to statuses.
 var statuses = []struct {
 	err    error
 	status int
@@ -381,7 +381,8 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// fail answers with an error. Who is not known is sent to the login, and comes back to where they wanted to go.
+// fail answers with an error. Unknown callers are sent to the login, which returns them to the address that they
+// wanted.
 func (v *visit) fail(err error) {
 	status := statusOf(err)
 	if status == http.StatusUnauthorized && v.p.o.people == nil && v.r.Method == http.MethodGet && v.r.PathValue("file") == "" {

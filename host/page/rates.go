@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// rateMinutes is how far back Rates looks.
+	// rateMinutes is how many minutes Rates covers.
 	rateMinutes = 60
-	// maxRateSpaces bounds the namespaces that Rates counts for, at about 5 KiB each. Those that have been quiet for longest make
-	// room; if none is quiet, a new one is not counted.
+	// maxRateSpaces bounds the namespaces in Rates, at about 5 KiB each. Namespaces without events for an hour make
+	// room; if there are none, a new namespace is not counted.
 	maxRateSpaces = 1000
 )
 
-// Rates counts what happens to runs, minute by minute, for the overview: starts, ends, and how late wakes were in the last hour.
-// It counts in memory, from when it was made:
+// Rates counts events of runs per minute for the overview: starts, ends, and how late wakes were in the last hour. It
+// counts in memory, from its creation:
 //
 //	rates := page.NewRates(nil)
 //	h, err := host.Open(ctx, host.Config{Dir: "data", Events: rates.Events()})
@@ -27,19 +27,19 @@ type Rates struct {
 	clock host.Clock
 	began time.Time
 
-	mu     sync.Mutex // guards spaces; nothing is called while it is held, because runs wait for it
+	mu     sync.Mutex // guards spaces; no callbacks while it is held, because runs wait for it
 	spaces map[string]*hour
 }
 
-// hour is the last hour of a namespace: each minute has the place of its number modulo 60.
+// hour is the last hour of a namespace: a ring, in which each minute has the index of its number modulo 60.
 type hour [rateMinutes]minute
 
-// minute is what happened in one minute.
+// minute has the counts of one minute.
 type minute struct {
-	number                            int64 // since 1970; a place with another number is of an hour ago
+	number                            int64 // since 1970; a slot with another number is stale
 	started, completed, failed, other int64
 	wakes                             int64
-	late, latest                      time.Duration // the sum of all wakes, and the one that was latest
+	late, latest                      time.Duration // sum and maximum of the lateness of wakes
 }
 
 // NewRates returns a counter. A nil clock is the machine's.
@@ -50,10 +50,10 @@ func NewRates(c host.Clock) *Rates {
 	return &Rates{clock: c, began: c.Now(), spaces: map[string]*hour{}}
 }
 
-// WithRates shows the rates of the last hour in the overview. Default: it has none.
+// WithRates shows the rates of the last hour in the overview. Default: the overview shows no rates.
 func WithRates(r *Rates) Option { return func(o *options) { o.rates = r } }
 
-// Events returns the functions that count, for host.Config.Events, if need be by host.JoinEvents.
+// Events returns the counting functions for host.Config.Events; host.JoinEvents combines them with others.
 func (r *Rates) Events() host.Events {
 	return host.Events{
 		RunStarted: func(run host.Run) { r.count(run.Namespace, func(m *minute) { m.started++ }) },
@@ -102,7 +102,7 @@ func (r *Rates) count(namespace string, change func(*minute)) {
 	change(m)
 }
 
-// makeRoom forgets a namespace in which nothing has happened for an hour, and reports whether there was one. r.mu is held.
+// makeRoom removes a namespace without events for an hour, and reports whether there was one. r.mu is held.
 func (r *Rates) makeRoom(number int64) bool {
 	for name, h := range r.spaces {
 		quiet := true
@@ -117,21 +117,21 @@ func (r *Rates) makeRoom(number int64) bool {
 	return false
 }
 
-// pulse is the last hour of a namespace, as the overview shows it.
+// pulse is the last hour of a namespace for the overview.
 type pulse struct {
 	Span                   string // of time
 	Minutes                int
 	Started, Ended, Failed int64
 	Wakes                  int64
 	Mean, Worst            time.Duration
-	Overdue                time.Duration // of the wake that is due longest, of all namespaces
+	Overdue                time.Duration // of the wake that has been due longest in any namespace
 	Starts, Ends, Lateness []stroke
 }
 
-// stroke is one minute of a chart, in units of its view box: one wide a minute, and chartHeight high.
+// stroke is one minute of a chart, in units of its view box: 1 per minute in width, chartHeight in height.
 type stroke struct {
 	X          int
-	Y, H, BadH float64 // BadH is of the part at the bottom that is bad
+	Y, H, BadH float64 // BadH is the height of the bad part at the bottom
 }
 
 // chartHeight is the height of a chart, in units of its view box.
@@ -149,7 +149,7 @@ func (r *Rates) pulse(namespace string) *pulse {
 	}
 	minutes := r.lastHour(namespace, now.Unix()/60)
 	var mostStarts, mostEnds int64 = 1, 1
-	worst := time.Second // a chart of milliseconds would look like trouble
+	worst := time.Second // otherwise a chart of milliseconds would look alarming
 	var late time.Duration
 	for _, m := range minutes {
 		ends := m.completed + m.failed + m.other
@@ -172,7 +172,7 @@ func (r *Rates) pulse(namespace string) *pulse {
 	return p
 }
 
-// lastHour copies the minutes of a namespace up to one of them, the oldest first.
+// lastHour copies the 60 minutes of a namespace up to the given one, oldest first.
 func (r *Rates) lastHour(namespace string, number int64) (list [rateMinutes]minute) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,7 +189,8 @@ func (r *Rates) lastHour(namespace string, number int64) (list [rateMinutes]minu
 	return list
 }
 
-// strokes appends a minute to a chart; shares are of the highest one. What is there is never too low to be seen.
+// strokes appends a minute to a chart; shares are relative to the highest minute. Nonzero values have a minimum
+// height.
 func strokes(list []stroke, minute int, share, bad float64) []stroke {
 	if share == 0 {
 		return list
@@ -201,7 +202,7 @@ func strokes(list []stroke, minute int, share, bad float64) []stroke {
 // BadY is where the bad part of a stroke begins.
 func (s stroke) BadY() float64 { return chartHeight - s.BadH }
 
-// Each writes how many there are of something in a minute.
+// Each formats a count of the pulse as an average per minute.
 func (p *pulse) Each(n int64) string {
 	x := float64(n) / float64(p.Minutes)
 	switch {
@@ -215,13 +216,13 @@ func (p *pulse) Each(n int64) string {
 	return fmt.Sprintf("%.1f a minute", x)
 }
 
-// MeanText and WorstText write how late wakes were.
+// MeanText formats how late wakes were on average.
 func (p *pulse) MeanText() string { return humane(p.Mean) }
 
-// WorstText writes how late the latest wake was.
+// WorstText formats how late the latest wake was.
 func (p *pulse) WorstText() string { return humane(p.Worst) }
 
-// OverdueText writes for how long the oldest wake has been due, empty if that is no time to speak of.
+// OverdueText formats how long the oldest due wake has been due, empty up to lateAfter.
 func (p *pulse) OverdueText() string {
 	if p.Overdue <= lateAfter {
 		return ""

@@ -25,12 +25,12 @@ import (
 //go:embed templates/*.html static/*
 var files embed.FS
 
-// views are the templates of all pages, each with the frame around it.
+// views has the templates of all pages, each within the frame.
 var views = func() map[string]*template.Template {
 	frame := template.New("frame").Funcs(template.FuncMap{"join": strings.Join})
 	template.Must(frame.ParseFS(files, "templates/frame.html"))
 	all := map[string]*template.Template{}
-	names, _ := fs.Glob(files, "templates/*.html") // the pattern is one
+	names, _ := fs.Glob(files, "templates/*.html") // the pattern is valid
 	for _, file := range names {
 		name := strings.TrimSuffix(strings.TrimPrefix(file, "templates/"), ".html")
 		all[name] = template.Must(template.Must(frame.Clone()).ParseFS(files, file))
@@ -38,7 +38,7 @@ var views = func() map[string]*template.Template {
 	return all
 }()
 
-// asset is a file that browsers load.
+// asset is a static file.
 type asset struct {
 	body []byte
 	kind string
@@ -60,7 +60,7 @@ var assets = func() map[string]asset {
 	return all
 }()
 
-// static answers with a file of the page.
+// static answers with a static file.
 func (v *visit) static() error {
 	a, ok := assets[v.r.PathValue("file")]
 	if !ok {
@@ -69,7 +69,7 @@ func (v *visit) static() error {
 	h := v.w.Header()
 	h.Set("Content-Type", a.kind)
 	h.Set("ETag", a.tag)
-	h.Set("Cache-Control", "no-cache") // a browser asks each time whether it has this one
+	h.Set("Cache-Control", "no-cache") // browsers revalidate it each time
 	if v.r.Header.Get("If-None-Match") == a.tag {
 		v.w.WriteHeader(http.StatusNotModified)
 		return nil
@@ -78,10 +78,10 @@ func (v *visit) static() error {
 	return ignore(err)
 }
 
-// ignore drops the error of an answer: the client is gone.
+// ignore drops the error of an answer, since the client is gone.
 func ignore(error) error { return nil }
 
-// screen is what a template sees: the visit with its helpers, and the data of the page.
+// screen is the data of a template: the visit with its helpers, and the data of the page.
 type screen struct {
 	*visit
 	View  string
@@ -89,7 +89,8 @@ type screen struct {
 	D     any
 }
 
-// write answers with a page. The page is made before anything is sent, so that an error of a template is no half page.
+// write answers with a page. The template is executed before anything is sent, so that a failed template sends no half
+// page.
 func (v *visit) write(status int, view, title string, data any) error {
 	var b bytes.Buffer
 	if err := views[view].ExecuteTemplate(&b, "frame.html", &screen{v, view, title, data}); err != nil {
@@ -104,8 +105,8 @@ func (v *visit) write(status int, view, title string, data any) error {
 	return ignore(err)
 }
 
-// Link returns the address of something in the namespace of the visit; parameters are pairs of name and value, and those without
-// a value are left out.
+// Link returns the address of a path in the namespace of the visit. parameters are pairs of name and value; pairs with
+// an empty value are omitted.
 func (v *visit) Link(path string, parameters ...any) string {
 	q := url.Values{}
 	if v.space != "" && v.space != "default" {
@@ -123,8 +124,8 @@ func (v *visit) Link(path string, parameters ...any) string {
 	return to
 }
 
-// plainText writes a text, a number or a boolean. It panics at anything else, which fails the template: a page must not show
-// how Go prints a structure, or where it is in memory.
+// plainText formats a text, a number or a boolean. It panics for other types, which fails the template: a page must
+// not show Go structures or pointers.
 func plainText(v any) string {
 	switch x := reflect.ValueOf(v); {
 	case x.Kind() == reflect.String, x.Kind() == reflect.Bool, x.CanInt(), x.CanUint():
@@ -133,7 +134,7 @@ func plainText(v any) string {
 	panic(fmt.Sprintf("a %T has no plain text", v))
 }
 
-// segment escapes a name as a part of a path. A path with a segment of dots would be another one.
+// segment escapes a name as a segment of a path, including segments of dots, which would change the path.
 func segment(name string) string {
 	if name == "." || name == ".." {
 		return strings.ReplaceAll(name, ".", "%2E")
@@ -141,7 +142,7 @@ func segment(name string) string {
 	return url.PathEscape(name)
 }
 
-// Run returns the address of a run, or of something of it.
+// Run returns the address of a run, or of a page below it.
 func (v *visit) Run(id string, rest ...any) string {
 	path := "/runs/" + segment(id)
 	if len(rest)%2 == 1 {
@@ -151,12 +152,12 @@ func (v *visit) Run(id string, rest ...any) string {
 	return v.Link(path, rest...)
 }
 
-// Workflow returns the address of a workflow, or of something of it.
+// Workflow returns the address of a workflow, or of a page below it.
 func (v *visit) Workflow(name string, rest ...string) string {
 	return v.Link("/workflows/" + segment(name) + strings.Join(rest, ""))
 }
 
-// Schedule returns the address of a schedule, or of something of it.
+// Schedule returns the address of a schedule, or of a page below it.
 func (v *visit) Schedule(id string, rest ...string) string {
 	return v.Link("/schedules/" + segment(id) + strings.Join(rest, ""))
 }
@@ -166,25 +167,25 @@ func (v *visit) Home(namespace string) string {
 	return v.p.o.prefix + "/?" + url.Values{"namespace": {namespace}}.Encode()
 }
 
-// Segment escapes a name as a part of a path.
+// Segment escapes a name as a segment of a path.
 func (v *visit) Segment(name string) string { return segment(name) }
 
-// With returns what a template sees that is given other data.
+// With returns the screen with other data.
 func (s *screen) With(data any) *screen { return &screen{s.visit, s.View, s.Title, data} }
 
 // Sum adds two numbers.
 func (v *visit) Sum(a, b int) int { return a + b }
 
-// Next returns the number behind i.
+// Next returns i+1.
 func (v *visit) Next(i int) int { return i + 1 }
 
-// Sinces returns the times within which runs may have been created, for a filter.
+// Sinces returns the choices of the filter by age.
 func (v *visit) Sinces() []string { return []string{"1h", "24h", "7d", "30d"} }
 
-// Ms returns the instant of Unix milliseconds.
+// Ms converts Unix milliseconds to an instant.
 func (v *visit) Ms(ms int64) time.Time { return abi.TimeOf(ms) }
 
-// Since shows for how long something has been going on.
+// Since shows the time since an instant.
 func (v *visit) Since(ms int64) template.HTML {
 	text := humane(max(v.now.Sub(abi.TimeOf(ms)), 0))
 	return template.HTML(fmt.Sprintf(`<time data-since="%d">%s</time>`, ms, text)) //nolint:gosec // digits and our words
@@ -193,12 +194,12 @@ func (v *visit) Since(ms int64) template.HTML {
 // Static returns the address of a file of the page.
 func (v *visit) Static(name string) string { return v.p.o.prefix + "/static/" + name }
 
-// Can reports whether the visitor may do what needs a scope.
+// Can reports whether the visitor has a scope.
 func (v *visit) Can(scope string) bool {
 	return v.caller.Name != "" && v.caller.Allows(host.Scope(scope), v.space)
 }
 
-// Who returns who is logged in, empty if nobody is, or there is no login.
+// Who returns the logged-in user, empty without a session.
 func (v *visit) Who() string {
 	if v.session == "" {
 		return ""
@@ -209,7 +210,7 @@ func (v *visit) Who() string {
 	return v.caller.Name
 }
 
-// Space returns the namespace if it is not the default one.
+// Space returns the namespace, empty for the default one.
 func (v *visit) Space() string {
 	if v.space == "default" {
 		return ""
@@ -217,7 +218,7 @@ func (v *visit) Space() string {
 	return v.space
 }
 
-// Spaces returns the names of the namespaces that the visitor may look at, if there are several.
+// Spaces returns the names of the namespaces that the visitor may see, if there are several.
 func (v *visit) Spaces() (names []string) {
 	if v.ns == nil || v.caller.Namespace != "" {
 		return nil
@@ -235,10 +236,10 @@ func (v *visit) Spaces() (names []string) {
 // Now returns the server's time in Unix milliseconds.
 func (v *visit) Now() int64 { return v.now.UnixMilli() }
 
-// Ago shows a past instant as an age, Until a future one as a time to come; a script goes on to count.
+// Ago shows the age of an instant. A script keeps it current.
 func (v *visit) Ago(t time.Time) template.HTML { return v.moment(t, "ago") }
 
-// Until shows when something is due.
+// Until shows the time left until an instant. A script keeps it current.
 func (v *visit) Until(t time.Time) template.HTML { return v.moment(t, "until") }
 
 func (v *visit) moment(t time.Time, mode string) template.HTML {
@@ -268,7 +269,7 @@ func (v *visit) At(t time.Time) template.HTML {
 		t.UTC().Format("2006-01-02T15:04:05.000Z"), t.UnixMilli(), t.UTC().Format("2006-01-02 15:04:05 UTC")))
 }
 
-// humane writes a time with its two greatest units: 3d 4h, 12.3s, 850ms.
+// humane formats a duration with its two greatest units: 3d 4h, 12.3s, 850ms.
 func humane(d time.Duration) string {
 	day := 24 * time.Hour
 	two := func(n time.Duration, unit string, rest time.Duration, small string) string {
@@ -294,7 +295,7 @@ func humane(d time.Duration) string {
 	return fmt.Sprintf("%dms", d/time.Millisecond)
 }
 
-// count writes a number with a thousands separator.
+// Count formats a number with thousands separators.
 func (v *visit) Count(n any) string {
 	s := plainText(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -303,7 +304,7 @@ func (v *visit) Count(n any) string {
 	return s
 }
 
-// Plural writes a number and what it counts.
+// Plural formats a number with its noun.
 func (v *visit) Plural(n any, one, many string) string { return plural(n, one, many) }
 
 func plural(n any, one, many string) string {
@@ -324,12 +325,12 @@ func line(text string, n int) string {
 	return strings.TrimSpace(string([]rune(text)[:n-1])) + "…"
 }
 
-// maxShown bounds what a page shows of one payload; the whole of it can be downloaded.
+// maxShown bounds the displayed part of a payload; the whole of it can be downloaded.
 const maxShown = 64 << 10
 
-// payload is what somebody handed over, as a page shows it.
+// payload is a payload as a page shows it.
 type payload struct {
-	Label string // what it is of
+	Label string // what it belongs to
 	Part  string // its name in addresses
 	Text  string // JSON with indents, text, or base64
 	Kind  string // JSON, text or bytes
@@ -338,7 +339,7 @@ type payload struct {
 	Seq   uint64 // the entry that holds it
 }
 
-// show returns a payload for people, nil if there is none.
+// show returns a payload for people, nil if it is empty.
 func show(label, part string, b []byte) *payload {
 	if len(b) == 0 {
 		return nil
@@ -346,7 +347,7 @@ func show(label, part string, b []byte) *payload {
 	p := &payload{Label: label, Part: part, Size: len(b), Kind: "JSON"}
 	var out bytes.Buffer
 	switch {
-	case len(b) <= 4*maxShown && json.Indent(&out, b, "", "  ") == nil: // that of a large one would be cut at once
+	case len(b) <= 4*maxShown && json.Indent(&out, b, "", "  ") == nil: // the JSON of a larger payload would be cut anyway
 		p.Text = out.String()
 	case utf8.Valid(b) && !bytes.ContainsRune(b, 0):
 		p.Kind, p.Text = "text", string(b)
@@ -360,7 +361,7 @@ func show(label, part string, b []byte) *payload {
 	return p
 }
 
-// SizeText writes a number of bytes.
+// SizeText formats the size.
 func (p *payload) SizeText() string { return size(int64(p.Size)) }
 
 func size(n int64) string {
@@ -377,7 +378,7 @@ func size(n int64) string {
 	return plural(n, "byte", "bytes")
 }
 
-// timeOf returns an instant, the zero one for 0.
+// timeOf converts Unix milliseconds to an instant, 0 to the zero time.
 func timeOf(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

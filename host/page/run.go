@@ -13,24 +13,25 @@ import (
 )
 
 const (
-	// pageRows is how many rows of a timeline are shown at once: what a person reads, and a browser lays out at once.
+	// pageRows is how many rows of a timeline are shown at once: as many as a person reads, and a browser lays out
+	// quickly.
 	pageRows = 100
 	// pageEntries is how many entries of a journal, lines of a log or chunks of output are shown at once.
 	pageEntries = 200
-	// tailLines is how many lines of the log stand beside a failure.
+	// tailLines is how many lines of the log are shown with a failure.
 	tailLines = 8
-	// fewestSleeps is how many sleeps in a row become one line.
+	// fewestSleeps is how many consecutive sleeps are merged into one row.
 	fewestSleeps = 3
 )
 
-// frame is what all pages of one run have: its head and its tabs.
+// frame is the common part of all pages of one run: its head and its tabs.
 type frame struct {
 	Run  host.Run
 	Tab  string
 	Done string // what the visitor has just done
-	// Iteration is the one that is shown, and Iterations is how many there are.
+	// Iteration is the shown iteration, Iterations the number of iterations.
 	Iteration, Iterations uint32
-	Drawn                 bool // it is of a definition, whose graph can be drawn
+	Drawn                 bool // it is a run of a definition, whose graph can be drawn
 	Attributes            []pair
 	Memo                  *payload
 }
@@ -76,10 +77,10 @@ func compare(a, b string) int {
 // Newest reports whether the newest iteration is shown.
 func (f *frame) Newest() bool { return f.Iteration+1 == f.Iterations }
 
-// Before returns the iteration before the one that is shown.
+// Before returns the iteration before the shown one.
 func (f *frame) Before() string { return strconv.Itoa(int(f.Iteration) - 1) }
 
-// At returns the parameters by which a link stays in the iteration that is shown.
+// At returns the parameters that keep a link in the shown iteration.
 func (f *frame) At() string {
 	if f.Newest() {
 		return ""
@@ -97,7 +98,7 @@ type runData struct {
 	Ticks   []tick
 	Bands   []bar
 	Knots   string // of the axis
-	NowX    string // where now is; empty if the run has ended
+	NowX    string // place of the present; empty for an ended run
 	Rows    int
 	Input   *payload
 	Result  *payload
@@ -111,7 +112,7 @@ type shownRow struct {
 	Bars []bar
 }
 
-// part is a part of a long timeline, which is shown or folded.
+// part is a part of a long timeline, shown or folded.
 type part struct {
 	From, To int // numbers of its rows, from 1
 	Shown    bool
@@ -152,12 +153,12 @@ func (v *visit) run() error {
 	return v.write(http.StatusOK, "run", f.Run.ID, d)
 }
 
-// lay chooses the rows that are shown, and places them on the axis.
+// lay selects the rows to show, and places them on the axis.
 func (d *runData) lay(v *visit, t *timeline) {
 	rows := foldSleeps(t.Rows)
 	d.Rows = len(rows)
-	parts := max(1, (len(rows)+pageRows/2-1)/pageRows) // the last one has half as many to half as many again
-	wanted := parts - 1                                // where it stands
+	parts := max(1, (len(rows)+pageRows/2-1)/pageRows) // the last part has 0.5 to 1.5 times as many rows
+	wanted := parts - 1                                // the last one
 	if n, err := strconv.Atoi(v.r.URL.Query().Get("part")); err == nil && n >= 1 && n <= parts {
 		wanted = n - 1
 	} else if i := slices.IndexFunc(rows, func(r *row) bool { return r.State == open }); i >= 0 && d.Newest() {
@@ -188,7 +189,7 @@ func (d *runData) lay(v *visit, t *timeline) {
 		now = max(v.now.UnixMilli(), t.Last)
 	}
 	first, last := t.First, t.Last
-	if parts > 1 && len(chosen) > 0 { // a long timeline has an axis of its own for each part
+	if parts > 1 && len(chosen) > 0 { // each part of a long timeline has its own axis
 		first, last = chosen[0].Start, 0
 		for _, r := range chosen {
 			first, last = min(first, r.Start), max(last, r.End, r.Start)
@@ -210,7 +211,7 @@ func (d *runData) lay(v *visit, t *timeline) {
 	}
 }
 
-// foldSleeps makes one row of sleeps in a row that have ended.
+// foldSleeps merges consecutive sleeps that have ended into one row.
 func foldSleeps(rows []*row) (list []*row) {
 	quiet := func(r *row) bool { return r.Kind == "sleep" && r.State == done }
 	for i := 0; i < len(rows); {
@@ -283,12 +284,12 @@ type listData struct {
 	Chunks  []chunk
 	From    uint64
 	Total   uint64
-	Earlier string // from where the page before begins; empty on the first
+	Earlier string // start of the previous page; empty on the first
 	Later   string
 	Topic   string
 }
 
-// bounds finds what is shown of something long: from where, or its end.
+// bounds sets the range of a long list to show: from a given position, or the end.
 func (v *visit) bounds(d *listData, total uint64) {
 	d.Total = total
 	if total > pageEntries {
@@ -313,7 +314,7 @@ func (v *visit) journal() error {
 	}
 	d := &listData{frame: f}
 	total := f.Run.Entries
-	if !f.Newest() { // whose length nobody has counted
+	if !f.Newest() { // the lengths of older iterations are not stored
 		total = 0
 		for _, err := range v.ns.JournalOf(v.r.Context(), f.Run.ID, f.Iteration, 0) {
 			if err != nil {
@@ -365,7 +366,7 @@ type chunk struct {
 	*payload
 }
 
-// output shows what a run has handed out.
+// output shows the output of a run.
 func (v *visit) output() error {
 	f, err := v.runFrame("output")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// pageSchedules is how many schedules are listed at once.
+	// pageSchedules is the number of schedules on a page.
 	pageSchedules = 100
 	// shownInstants is how many next instants of a schedule are shown.
 	shownInstants = 10
@@ -18,7 +18,7 @@ const (
 // schedulesData is the list of schedules.
 type schedulesData struct {
 	Schedules []host.Schedule
-	Next      string // the id behind which there are more
+	Next      string // the id after which the next page begins, empty on the last page
 }
 
 // schedules lists the schedules.
@@ -66,7 +66,7 @@ func (v *visit) schedule() error {
 	return v.write(http.StatusOK, "schedule", "Schedule "+id, d)
 }
 
-// confirmSchedule says what an action on a schedule will do.
+// confirmSchedule shows what an action on a schedule will do.
 func (v *visit) confirmSchedule() error { return v.confirmationOfSchedule(http.StatusOK, "") }
 
 func (v *visit) confirmationOfSchedule(status int, problem string) error {
@@ -91,11 +91,11 @@ func (v *visit) confirmationOfSchedule(status int, problem string) error {
 	return v.write(status, "confirm", a.Label+" "+id, d)
 }
 
-// scheduleActions does the actions on a schedule, and returns where to go on.
+// scheduleActions performs the actions on a schedule, and returns the address to go on to.
 var scheduleActions = map[string]func(v *visit, id string) (string, error){
 	"trigger": func(v *visit, id string) (string, error) {
 		r, err := v.ns.TriggerSchedule(v.r.Context(), id, "")
-		if r.ID == "" { // it waits for the end of another one
+		if r.ID == "" { // it waits for the end of another run
 			return v.Schedule(id), err
 		}
 		return v.Run(r.ID), err
@@ -110,7 +110,7 @@ var scheduleActions = map[string]func(v *visit, id string) (string, error){
 	},
 }
 
-// actSchedule does what was confirmed.
+// actSchedule performs a confirmed action.
 func (v *visit) actSchedule() error {
 	name := v.r.PathValue("action")
 	do := scheduleActions[name]
@@ -132,7 +132,7 @@ func (v *visit) actSchedule() error {
 	return nil
 }
 
-// limitsData is what holds runs and steps back.
+// limitsData has the limits and windows that hold back runs and steps.
 type limitsData struct {
 	Limits   []host.LimitsInfo
 	Handlers []host.HandlerLimitsInfo
@@ -154,7 +154,7 @@ func (v *visit) limits() error {
 	q, err := v.ns.Quota(ctx)
 	errs[5] = err
 	for _, err := range errs {
-		if err != nil && statusOf(err) != http.StatusNotFound { // a namespace that nothing was uploaded to
+		if err != nil && statusOf(err) != http.StatusNotFound { // nothing was uploaded to the namespace
 			return err
 		}
 	}

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// sessionIdle is how long after its last request a session ends: a working day.
+	// sessionIdle is how long a session lasts after its last request: a working day.
 	sessionIdle = 12 * time.Hour
-	// maxSessions bounds the sessions that are remembered, at some hundred bytes each; the one that was used longest ago goes.
+	// maxSessions bounds the sessions, at some hundred bytes each; a new session evicts the least recently used one.
 	maxSessions = 1000
-	// maxTokenText bounds what is looked at as a token: one of the host has 47 characters.
+	// maxTokenText bounds the text of a token: tokens of the host have 47 characters.
 	maxTokenText = 1024
 	cookieName   = "wfhost_session"
 )
 
-// sessions are those who have logged in. They are in memory: after a restart people log in again, as the local token is another
-// one then. A session holds the text of its token, which is asked for again with each request, so that it ends as soon as the
-// token is revoked.
+// sessions holds the logins. They are in memory: after a restart people log in again, since the local token changes
+// then. A session holds the text of its token, which is checked with each request, so that revoking the token ends the
+// session.
 type sessions struct {
 	clock host.Clock
 
-	mu sync.Mutex // guards by; nothing is called while it is held
+	mu sync.Mutex // guards by; no calls out while it is held
 	by map[string]*session
 }
 
@@ -42,7 +42,7 @@ type session struct {
 
 func newSessions(c host.Clock) *sessions { return &sessions{clock: c, by: map[string]*session{}} }
 
-// begin makes a session of a token and returns its id.
+// begin creates a session for a token and returns its id.
 func (s *sessions) begin(token string) string {
 	id, now := rand.Text(), s.clock.Now()
 	s.mu.Lock()
@@ -62,7 +62,7 @@ func (s *sessions) begin(token string) string {
 	return id
 }
 
-// token returns the token of a session that has not ended.
+// token returns the token of a live session.
 func (s *sessions) token(id string) (string, bool) {
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -83,7 +83,7 @@ func (s *sessions) end(id string) {
 	delete(s.by, id)
 }
 
-// who returns who makes a request, with the id of the session if there is a login.
+// who returns the caller of a request, and the id of the session if there is a login.
 func (p *Page) who(r *http.Request) (Caller, string, error) {
 	if p.o.people != nil {
 		c, err := p.o.people(r)
@@ -98,14 +98,15 @@ func (p *Page) who(r *http.Request) (Caller, string, error) {
 		return Caller{}, "", ErrUnknown
 	}
 	c, err := p.o.tokens(r, text)
-	if errors.Is(err, host.ErrUnauthorized) { // it was revoked, or has expired
+	if errors.Is(err, host.ErrUnauthorized) { // revoked or expired
 		p.sessions.end(cookie.Value)
 		return Caller{}, "", ErrUnknown
 	}
 	return c, cookie.Value, err
 }
 
-// checkOrigin refuses a POST that another page has made, or of which nobody says who has: every browser says one of these.
+// checkOrigin refuses a POST from another origin, or without headers that tell its origin: every browser sends one of
+// them.
 func checkOrigin(r *http.Request) error {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
 	u, err := url.Parse(origin)
@@ -117,8 +118,8 @@ func checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// Token returns the token that the forms of the visit carry: it is of the session, or of the caller where there is no login, so
-// that no other page can make a form that is accepted.
+// Token returns the token for the forms of the visit. It is derived from the session, or from the caller without a
+// login, so that no other site can make a form that is accepted.
 func (v *visit) Token() string {
 	mac := hmac.New(sha256.New, v.p.key)
 	mac.Write([]byte(v.session + "\x00" + v.caller.Name + "\x00" + v.caller.ID))
@@ -133,8 +134,8 @@ func (v *visit) checkToken(text string) error {
 	return nil
 }
 
-// toLogin sends somebody to the login. A link from another site comes without the cookie, which is for requests of the page
-// alone: then the page asks once more by itself.
+// toLogin redirects to the login. A request from a link on another site comes without the cookie, which is
+// SameSite=Strict: then the page reloads itself once.
 func (v *visit) toLogin() {
 	if v.r.Header.Get("Sec-Fetch-Site") == "cross-site" {
 		v.w.Header().Set("Refresh", "0; url="+v.p.o.prefix+v.r.URL.RequestURI())
@@ -148,7 +149,7 @@ func (v *visit) toLogin() {
 	v.redirect(to)
 }
 
-// loginData is what the login shows.
+// loginData is the data of the login page.
 type loginData struct{ Next, Problem string }
 
 func (v *visit) login() error {
@@ -159,7 +160,7 @@ func (v *visit) login() error {
 	return v.write(http.StatusOK, "login", "Log in", loginData{Next: v.r.URL.Query().Get("next")})
 }
 
-// enter begins a session.
+// enter logs in.
 func (v *visit) enter() error {
 	if v.p.o.people != nil {
 		return say(http.StatusNotFound, "There is no login here.")
@@ -190,7 +191,7 @@ func (v *visit) enter() error {
 	return nil
 }
 
-// leave ends the session.
+// leave logs out.
 func (v *visit) leave() error {
 	c, session, err := v.p.who(v.r)
 	if err == nil && session != "" {
@@ -205,8 +206,8 @@ func (v *visit) leave() error {
 	return nil
 }
 
-// cookie sets the cookie of a session. It holds nothing but the session's id, is for this page alone, is not shown to scripts,
-// and goes when the browser is closed.
+// cookie sets the cookie of a session. It holds only the session's id, is sent only to this page, is hidden from
+// scripts, and lasts until the browser is closed.
 func (v *visit) cookie(id string, maxAge int) {
 	http.SetCookie(v.w, &http.Cookie{Name: cookieName, Value: id, Path: v.p.o.prefix + "/", MaxAge: maxAge, HttpOnly: true,
 		Secure: v.r.TLS != nil || v.p.o.secure, SameSite: http.SameSiteStrictMode})

@@ -11,74 +11,74 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// state is what came of something that a run did.
+// state is the state of a row.
 type state string
 
 const (
-	open     state = "open"     // it goes on
-	done     state = "done"     // it came to its end
-	failed   state = "failed"   // for good
+	open     state = "open"     // in progress
+	done     state = "done"     // ended
+	failed   state = "failed"   // permanently
 	expired  state = "expired"  // a wait ended by its time-out
-	lost     state = "lost"     // the workflow took it back: a timer that lost, a step that was cancelled
-	undone   state = "undone"   // a retry has voided it
-	happened state = "happened" // it has no duration
+	lost     state = "lost"     // the workflow withdrew it: a timer that lost, a step that was cancelled
+	undone   state = "undone"   // voided by a retry
+	happened state = "happened" // has no duration
 )
 
 // try is one attempt of a step.
 type try struct {
 	N          uint32
 	Seq        uint64
-	Start, End int64 // in Unix milliseconds; End is 0 while it goes on
+	Start, End int64 // in Unix milliseconds; End is 0 while it is in progress
 	Error      string
-	Next       int64 // when the next one begins
+	Next       int64 // start of the next attempt
 }
 
-// row is one thing that a run does: a step, a sleep, a wait, a child, or something that happened to it.
+// row is one item of a timeline: a step, a sleep, a wait, a child, or an event of the run.
 type row struct {
 	Seq        uint64 // of its entry
-	EndSeq     uint64 // of the entry with which it ended; 0 while it goes on
+	EndSeq     uint64 // of the entry that ended it; 0 while it is in progress
 	Kind       string // step, body, sleep, signal, child, hook, send, or the kind of an entry
 	Name       string
 	Target     string // handler, workflow, run
 	Child      string // id of the child
 	State      state
-	Start, End int64 // End is 0 while it goes on
-	Due        int64 // until when it sleeps or waits; 0 = not bounded
+	Start, End int64 // End is 0 while it is in progress
+	Due        int64 // end of the sleep or wait; 0 = unbounded
 	Tries      []try
-	Most       int    // attempts that the step may have; 0 = any number
-	Error      string // the sentence with which it failed
+	Most       int    // maximum number of attempts; 0 = unlimited
+	Error      string // message of the failure
 	Note       string
-	Count      int    // how many things of one kind the row stands for; 0 and 1 are one
+	Count      int    // number of merged items; 0 and 1 are one
 	Code       string // code and kind of the failure
 	handle     int64
-	base       int  // how many of the attempts were made before the newest retry of the run
-	step       bool // something is done, so that its time is shown at its length
+	base       int  // number of attempts before the newest retry of the run
+	step       bool // its time is work, and is shown at its length
 }
 
-// timeline is what a run has done, as rows in the order in which they began.
+// timeline is the history of a run as rows, in the order of their beginnings.
 type timeline struct {
 	Rows    []*row
 	Entries int
-	First   int64 // the instants of the first and the last entry
+	First   int64 // times of the first and the last entry
 	Last    int64
-	End     *store.Entry // that with which the iteration ended, if it has
+	End     *store.Entry // the entry that ended the iteration, if it has ended
 	Input   []byte
 	Emitted int
 
-	Deadline int64 // until when the run has to have ended; 0 = none
+	Deadline int64 // deadline of the run; 0 = none
 
 	by      map[int64]*row     // by handle
-	ends    map[store.Seq]*row // by the entry with which they ended
+	ends    map[store.Seq]*row // by the entries that ended them
 	signals map[store.Seq]*row // accepted signals
 }
 
-// started is what is read of the options of entry 0.
+// started has the options of entry 0 that a timeline needs.
 type started struct {
 	At       int64 `json:"at"`
 	Deadline int64 `json:"deadline"`
 }
 
-// timelineOf reads a journal. It keeps no payloads, so that long journals cost little.
+// timelineOf reads a journal. It keeps no payloads, so that long journals take little memory.
 func timelineOf(entries iter.Seq2[host.Entry, error]) (*timeline, error) {
 	t := &timeline{by: map[int64]*row{}, ends: map[store.Seq]*row{}, signals: map[store.Seq]*row{}}
 	for e, err := range entries {
@@ -90,11 +90,11 @@ func timelineOf(entries iter.Seq2[host.Entry, error]) (*timeline, error) {
 	return t, nil
 }
 
-// calls are the names of what the guest begins.
+// calls maps the calls of guests to kinds of rows.
 var calls = map[store.Kind]string{store.KindSleep: "sleep", store.KindStep: "step", store.KindBody: "step",
 	store.KindSignalWait: "signal", store.KindChild: "child", store.KindHook: "hook", store.KindSignalSend: "send"}
 
-// marks are what happens to a run, and takes no time.
+// marks maps the events of a run that have no duration.
 var marks = map[store.Kind]string{store.KindPaused: "paused", store.KindUnpaused: "unpaused", store.KindRetried: "retried",
 	store.KindMigrated: "migrated", store.KindMoved: "moved", store.KindAdopted: "adopted", store.KindCancel: "cancel",
 	store.KindContinue: "continued", store.KindCompleted: "completed", store.KindFailed: "failed",
@@ -114,7 +114,7 @@ func (t *timeline) add(e *host.Entry) {
 	switch e.Kind {
 	case store.KindStarted:
 		var o started
-		_ = json.Unmarshal(e.Options, &o) // what is not there is zero
+		_ = json.Unmarshal(e.Options, &o) // missing fields are zero
 		t.Input, t.Deadline = e.Input, o.Deadline
 	case store.KindEmit:
 		t.Emitted++
@@ -128,7 +128,7 @@ func (t *timeline) add(e *host.Entry) {
 	case store.KindAttemptStarted, store.KindAttemptFailed:
 		t.attempt(e)
 	case store.KindWithdraw:
-		if r := t.by[e.Handle]; r != nil && r.State == open && e.Code == 0 { // withdrawn: nothing comes of it any more
+		if r := t.by[e.Handle]; r != nil && r.State == open && e.Code == 0 { // withdrawn: it has no outcome
 			t.close(r, e, lost)
 		}
 	case store.KindRetried:
@@ -139,7 +139,7 @@ func (t *timeline) add(e *host.Entry) {
 	}
 }
 
-// call adds what the guest has begun.
+// call adds a call of the guest.
 func (t *timeline) call(e *host.Entry, kind string) {
 	r := &row{Seq: uint64(e.Seq), Kind: kind, Name: e.Name, Target: e.Target, State: open, Start: e.UnixMs, handle: e.Handle,
 		step: e.Kind == store.KindStep || e.Kind == store.KindBody}
@@ -166,7 +166,7 @@ func (t *timeline) call(e *host.Entry, kind string) {
 	t.Rows = append(t.Rows, r)
 }
 
-// clock adds a sleep of the guest's own clock, of which the journal has the end. Those in a row are one row.
+// clock adds a sleep of the guest's own clock, for which the journal has only the end. Consecutive ones are one row.
 func (t *timeline) clock(e *host.Entry, before int64) {
 	if n := len(t.Rows); n > 0 && t.Rows[n-1].Kind == "clock" {
 		r := t.Rows[n-1]
@@ -177,14 +177,14 @@ func (t *timeline) clock(e *host.Entry, before int64) {
 		End: e.UnixMs})
 }
 
-// attempt adds an attempt of a step that has begun, or failed.
+// attempt adds the start or the failure of an attempt.
 func (t *timeline) attempt(e *host.Entry) {
 	r := t.by[e.Handle]
 	if r == nil {
 		return
 	}
 	if n := len(r.Tries); n > 0 && r.Tries[n-1].N == e.Attempt && r.Tries[n-1].End == 0 {
-		r.Tries = r.Tries[:n-1] // its beginning
+		r.Tries = r.Tries[:n-1] // its start
 	}
 	x := try{N: e.Attempt, Seq: uint64(e.Seq), Start: e.StartUnixMs}
 	if x.Start == 0 {
@@ -199,7 +199,7 @@ func (t *timeline) attempt(e *host.Entry) {
 	r.Tries = append(r.Tries, x)
 }
 
-// outcome adds what came of something.
+// outcome adds the outcome of a call, or an event of the run.
 func (t *timeline) outcome(e *host.Entry) {
 	if _, ok := marks[e.Kind]; ok {
 		t.mark(e)
@@ -235,11 +235,11 @@ func (t *timeline) outcome(e *host.Entry) {
 	}
 }
 
-// last adds the attempt with which a step has ended.
+// last adds the attempt that ended a step.
 func (t *timeline) last(r *row, e *host.Entry) {
 	x := try{N: e.Attempt, Seq: uint64(e.Seq), Start: e.StartUnixMs, End: e.UnixMs}
 	if n := len(r.Tries); n > 0 {
-		if p := r.Tries[n-1]; p.N == e.Attempt { // it was recorded when it began, or failed
+		if p := r.Tries[n-1]; p.N == e.Attempt { // its start or failure was recorded
 			if p.End != 0 {
 				return
 			}
@@ -262,13 +262,13 @@ func (t *timeline) close(r *row, e *host.Entry, s state) {
 	t.ends[e.Seq] = r
 }
 
-// mark adds what has happened to the run.
+// mark adds an event of the run.
 func (t *timeline) mark(e *host.Entry) {
 	r := &row{Seq: uint64(e.Seq), EndSeq: uint64(e.Seq), Kind: "run", Name: marks[e.Kind], State: happened, Start: e.UnixMs,
 		End: e.UnixMs}
 	switch e.Kind {
 	case store.KindFailed:
-		r.State = failed // why is said at the head of the page
+		r.State = failed // the head of the page tells why
 	case store.KindMigrated:
 		var o struct{ From, To uint32 }
 		if json.Unmarshal(e.Options, &o) == nil && o.To != 0 {
@@ -283,7 +283,7 @@ func (t *timeline) mark(e *host.Entry) {
 	t.Rows = append(t.Rows, r)
 }
 
-// retry takes back what a retry has voided: what was called is undone, and what had failed goes on.
+// retry applies a retry: calls that it has voided are undone, and voided failures are open again.
 func (t *timeline) retry(e *host.Entry) {
 	gone := voidedBy(e)
 	for _, r := range t.Rows {
@@ -320,7 +320,7 @@ func codeOf(b []byte) string {
 	return e.Code
 }
 
-// pending returns what the run waits for, steps first, and last the updates that it takes.
+// pending returns what the run waits for, steps first, and updates that it accepts last.
 func (t *timeline) pending() (list []*row) {
 	for _, kind := range []string{"step", "signal", "child", "send", "hook", "sleep", "update"} {
 		for _, r := range t.Rows {
@@ -332,7 +332,7 @@ func (t *timeline) pending() (list []*row) {
 	return list
 }
 
-// update returns the name of the update of a row that waits for one, empty for others.
+// update returns the name of the update that a row waits for, empty for other rows.
 func (r *row) update() string {
 	if name, ok := strings.CutPrefix(r.Name, abi.UpdatePrefix); ok && r.Kind == "signal" {
 		return name
@@ -348,7 +348,7 @@ func (r *row) Label() string {
 	return r.Name
 }
 
-// Duration writes how long a row took; empty for what has none.
+// Duration formats the duration of a row; empty without one.
 func (r *row) Duration() string {
 	if r.State == happened || r.Kind == "run" || r.End == 0 || r.End < r.Start {
 		return ""
@@ -366,7 +366,7 @@ func (r *row) Failures() (n int) {
 	return n
 }
 
-// LastError returns the error of the newest attempt that has failed.
+// LastError returns the error of the newest failed attempt.
 func (r *row) LastError() string {
 	for i := len(r.Tries) - 1; i >= 0; i-- {
 		if r.Tries[i].Error != "" {

@@ -14,31 +14,31 @@ import (
 
 // verdict says what a run waits for, or why it failed.
 type verdict struct {
-	Tone     string // bad, wait, good or calm: its colour
+	Tone     string // its colour: bad, wait, good or calm
 	Headline string
-	Message  string // what the workflow, or the host, said
+	Message  string // the message of the workflow or the host
 	Facts    []string
 	Waits    []wait
-	More     int // waits that are not listed
+	More     int // number of waits that are not listed
 	Log      []logLine
 	Child    string // the child whose failure is the run's
 }
 
-// wait is one thing that a run waits for.
+// wait is a call that a run waits for.
 type wait struct {
 	Text  string
-	Until time.Time // zero if it is not bounded
+	Until time.Time // zero if unbounded
 	Since time.Time
 	Seq   uint64
-	Run   string // the run that is waited for
-	Child string // status of the child that is waited for, and why it has that
+	Run   string // the awaited run
+	Child string // status of the awaited child, with its reason
 	Error string // of the newest attempt
 }
 
-// maxWaits is how many things that a run waits for are listed at its head; all are in the timeline.
+// maxWaits is how many waits are listed at the head of the page; the timeline has all.
 const maxWaits = 6
 
-// judge finds the verdict of a run.
+// judge returns the verdict on a run.
 func judge(r *host.Run, t *timeline, now time.Time) *verdict {
 	v := &verdict{Tone: "calm"}
 	switch r.Status {
@@ -64,7 +64,7 @@ func judge(r *host.Run, t *timeline, now time.Time) *verdict {
 	return v
 }
 
-// failure says why a run has failed: the step, its attempts, and what it said.
+// failure describes why a run has failed: the step, its attempts, and its message.
 func (v *verdict) failure(r *host.Run, t *timeline) {
 	v.Tone, v.Message = "bad", r.Error
 	v.Headline = "Failed after " + humane(r.Ended.Sub(r.Created)) + "."
@@ -102,10 +102,10 @@ func (v *verdict) failure(r *host.Run, t *timeline) {
 	v.Headline += "."
 }
 
-// live says what a run that has not ended waits for.
+// live describes what a live run waits for.
 func (v *verdict) live(r *host.Run, t *timeline, now time.Time) {
 	v.Tone = "wait"
-	waits := 0      // beside those for updates, which are open all the time
+	waits := 0      // except those for updates, which are always open
 	listed := false // the reason of the run is the text of a wait
 	for _, p := range t.pending() {
 		if p.update() == "" {
@@ -160,7 +160,7 @@ func (v *verdict) live(r *host.Run, t *timeline, now time.Time) {
 	}
 }
 
-// follow says of children that a run waits for where they stand: the answer to what it waits for is often theirs.
+// follow adds the statuses of the children that a run waits for, which often answer why it waits.
 func (v *visit) follow(d *verdict) {
 	for i := range d.Waits {
 		w := &d.Waits[i]
@@ -168,7 +168,7 @@ func (v *visit) follow(d *verdict) {
 			continue
 		}
 		r, err := v.ns.Get(v.r.Context(), w.Run)
-		if err != nil { // it is not there yet, or no more
+		if err != nil { // not created yet, or deleted
 			continue
 		}
 		w.Child = r.Status.String()
@@ -222,8 +222,8 @@ func waitOf(r *row, now time.Time) wait {
 	return w
 }
 
-// heldBack says why no attempt of a step is being made, and what to do about it, by the reason of its run; "" if the reason
-// is about another step, or none.
+// heldBack returns why no attempt of a step is made, and what to do about it, from the reason of its run; "" if the
+// reason is about another step, or there is none.
 func heldBack(step, target, reason string) (text, do string) {
 	handler, _ := strings.CutPrefix(target, abi.HandlerPrefix)
 	switch {
@@ -241,7 +241,7 @@ func heldBack(step, target, reason string) (text, do string) {
 	return "", ""
 }
 
-// reason says in one line why a run of a list stands where it does.
+// reason explains the status of a run in a list in one line.
 func reason(r *host.Run) string {
 	switch {
 	case r.Error != "":
@@ -254,12 +254,13 @@ func reason(r *host.Run) string {
 	return ""
 }
 
-// whats are the words with which the host begins the reason of a run that waits, and what they mean.
+// whats maps the first words of a waiting run's reason to sentences.
 var whats = map[string]string{"signal_wait": "waits for the signal %q", "step": "waits for the step %q",
 	"body": "waits for the step %q", "child": "waits for its child %q", "hook": "claims the token of its hook %q",
 	"signal_send": "sends a signal to %q", "update": "takes the update %q"}
 
-// why writes the reason of a status for people. Most are sentences already; what a run waits for is a kind and a name.
+// why formats the reason of a status for people. Most reasons are sentences already; for a waiting run it is a kind
+// and a name.
 func why(reason string) string {
 	kind, name, ok := strings.Cut(reason, " ")
 	if form := whats[kind]; ok && form != "" && !strings.HasPrefix(name, `"`) {
@@ -291,13 +292,13 @@ func logLineOf(l *host.LogLine) logLine {
 	return logLine{l.Index, abi.TimeOf(l.UnixMs), levels[min(max(int(l.Level), 0), len(levels)-1)], l.Step, l.Attempt, l.Text}
 }
 
-// logLength finds how many lines a log has: their indexes have no gaps.
+// logLength finds the number of lines of a log by binary search: their indexes have no gaps.
 func (v *visit) logLength(id string) (uint64, error) {
 	is := func(index uint64) (bool, error) {
 		lines, err := v.ns.Logs(v.r.Context(), id, index, 1)
 		return len(lines) > 0, err
 	}
-	low, high := uint64(0), uint64(1) // below low there are lines
+	low, high := uint64(0), uint64(1) // lines below low exist
 	for {
 		ok, err := is(high - 1)
 		if err != nil {
@@ -336,6 +337,6 @@ func (v *visit) tail(id string, n uint64) (list []logLine, err error) {
 	return list, err
 }
 
-// statuses that a list may be filtered by, in the order in which people look at them.
+// shownStatuses are the statuses in the filter of a list, in the order in which people look at them.
 var shownStatuses = []store.Status{host.Stuck, host.Failed, host.Running, host.Waiting, host.Sleeping, host.Queued, host.Paused,
 	host.Completed, host.Cancelled, host.Terminated}

@@ -15,26 +15,27 @@ import (
 )
 
 const (
-	// checkTime bounds a check or a migration from the page, which answers at its end: what takes longer is for the command line.
+	// checkTime bounds a check or a migration from the page, which answers at its end. Longer ones need the command
+	// line.
 	checkTime = time.Minute
-	// maxReports is how many runs that do not fit are listed.
+	// maxReports is how many misfits are listed.
 	maxReports = 200
 )
 
-// reportData is the page that says what a check or a migration has found.
+// reportData is the page with the results of a check or a migration.
 type reportData struct {
 	Workflow string
 	To       uint32
-	From     string // only runs of this version; empty for all others
+	From     string // only runs of this version; empty for all other versions
 	Migrated bool   // it was a migration
 	Sum      host.CheckSummary
-	Misfits  []host.RunCheck // that diverge, or were not checked
-	Noted    []host.RunCheck // compatible ones with notes
+	Misfits  []host.RunCheck // runs that diverge, or were not checked
+	Noted    []host.RunCheck // compatible runs with notes
 	Cut      bool            // some are not listed
-	Total    int64           // runs there are, if the time was over before all were looked at; else 0
+	Total    int64           // number of runs if the time was over before all were checked, else 0
 }
 
-// versionOf reads which version of which workflow an address names.
+// versionOf returns the version that the path names.
 func (v *visit) versionOf() (host.Version, error) {
 	name, text := v.r.PathValue("workflow"), v.r.PathValue("version")
 	n, err := strconv.ParseUint(text, 10, 32)
@@ -44,7 +45,7 @@ func (v *visit) versionOf() (host.Version, error) {
 	return v.ns.Workflow(v.r.Context(), name, uint32(n))
 }
 
-// confirmVersion says what a check of a version, or a migration to it, will do.
+// confirmVersion shows what a check of a version, or a migration to it, will do.
 func (v *visit) confirmVersion() error { return v.confirmationOfVersion(http.StatusOK, "") }
 
 func (v *visit) confirmationOfVersion(status int, problem string) error {
@@ -79,7 +80,7 @@ func (v *visit) confirmationOfVersion(status int, problem string) error {
 	return v.write(status, "confirm", a.Label+" "+to.Workflow, d)
 }
 
-// actVersion checks the runs of other versions against a version, or migrates them to it, and shows the reports.
+// actVersion checks the runs of other versions against a version, or migrates them to it, and shows the results.
 func (v *visit) actVersion() error {
 	name := v.r.PathValue("action")
 	if name != "check" && name != "migrate" {
@@ -113,21 +114,21 @@ func (v *visit) actVersion() error {
 }
 
 const (
-	// maxVersionChecks is how many versions, the newest ones, a stuck run is checked against, and versionCheckTime for how long.
+	// maxVersionChecks is how many of the newest versions a stuck run is checked against, within versionCheckTime.
 	maxVersionChecks = 10
 	versionCheckTime = 10 * time.Second
 )
 
-// versionCheck says whether a version does what the journal of a stuck run records.
+// versionCheck tells whether the code of a version fits the journal of a stuck run.
 type versionCheck struct {
 	Number  uint32
 	Created time.Time
 	Fits    bool
-	Why     string // it does not, or is not known to
+	Why     string // why it does not fit, or was not checked
 }
 
-// fits replays a stuck run against the versions of its workflow, and returns what was found, the newest version first, and the
-// version under which the run is best retried: the newest that fits, 0 if there is none.
+// fits replays a stuck run against the versions of its workflow, newest first. best is the newest version that fits,
+// for a retry; 0 if there is none.
 func (v *visit) fits(r *host.Run) (list []versionCheck, best uint32) {
 	ctx, cancel := context.WithTimeout(v.r.Context(), versionCheckTime)
 	defer cancel()
@@ -159,11 +160,11 @@ func (v *visit) fits(r *host.Run) (list []versionCheck, best uint32) {
 	return list, best
 }
 
-// report collects the reports, until the time is over.
+// report collects the reports until checkTime is over.
 func (v *visit) report(d *reportData, opts host.MigrateOptions) error {
 	ctx, cancel := context.WithTimeout(v.r.Context(), checkTime)
 	defer cancel()
-	var mu sync.Mutex // guards d: reports come from one goroutine at a time, and progress may come beside them
+	var mu sync.Mutex // guards d: reports are sequential, but progress may come concurrently
 	total := int64(0)
 	opts.Progress = func(_, n int64) {
 		mu.Lock()

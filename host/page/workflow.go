@@ -16,12 +16,12 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// workflowLine is a workflow in the list of them.
+// workflowLine is a workflow in the list.
 type workflowLine struct {
 	Name   string
 	Latest host.Version
 	Count  int
-	Runs   []counted // those that have not ended, and the failed ones
+	Runs   []counted // live and failed runs
 	Live   int64
 }
 
@@ -64,14 +64,14 @@ func (v *visit) workflows() error {
 // workflowData is the page of a workflow.
 type workflowData struct {
 	Name     string
-	Versions []host.Version // the newest first
+	Versions []host.Version // newest first
 	Counts   []counted
 	Schemas  []*payload
 	Limits   *host.LimitsInfo
 	Uploaded bool
 }
 
-// Elsewhere returns how many live runs have another version.
+// Elsewhere returns the number of live runs of other versions.
 func (d *workflowData) Elsewhere(x host.Version) (n int) {
 	for _, other := range d.Versions {
 		if other.Number != x.Number {
@@ -125,12 +125,12 @@ func (v *visit) workflow() error {
 // startData is the form of a start.
 type startData struct {
 	Workflow string
-	Fields   []field // of the input; none if its schema says nothing that a form could ask for
+	Fields   []field // of the input; none if its schema has no fields for a form
 	Raw      string  // the input as JSON
-	AsJSON   bool    // it is shown as such
+	AsJSON   bool    // show the input as JSON
 	ID, In   string
 	Attrs    string
-	Key      string // makes the start the same one if it is sent twice
+	Key      string // idempotency key: sending the form twice starts one run
 	Problem  string
 	Faults   []pair
 }
@@ -153,7 +153,7 @@ func (v *visit) showStart(status int, d *startData) error {
 	return v.write(status, "start", "Start "+d.Workflow, d)
 }
 
-// start starts a run and shows it. A start that cannot be is the form again, with what is wrong.
+// start starts a run and shows it. If it fails, it shows the form again with the error.
 func (v *visit) start() error {
 	d := &startData{Workflow: v.r.PathValue("workflow"), Raw: v.form.Get("input"), AsJSON: v.form.Get("as") == "json",
 		ID: strings.TrimSpace(v.form.Get("id")), In: strings.TrimSpace(v.form.Get("in")), Attrs: v.form.Get("attributes")}
@@ -204,7 +204,7 @@ func (v *visit) start() error {
 	return v.showStart(status, d)
 }
 
-// startOptions reads what a form says of a start beside its input.
+// startOptions reads the options of a start from the form.
 func startOptions(d *startData) (opts []host.StartOption, err error) {
 	if d.ID != "" {
 		opts = append(opts, host.WithRunID(d.ID))
@@ -233,7 +233,7 @@ func startOptions(d *startData) (opts []host.StartOption, err error) {
 	return opts, nil
 }
 
-// uploadData is the form of an upload, and what came of one.
+// uploadData is the form of an upload, and its result.
 type uploadData struct {
 	Workflow string
 	Steps    string
@@ -244,10 +244,10 @@ type uploadData struct {
 	Versions []uploaded
 }
 
-// uploaded is a version that an upload has made, or found, with what it says of itself.
+// uploaded is a version that an upload has created, or found, with its description.
 type uploaded struct {
 	host.Version
-	Typed     bool // it has a schema of its input
+	Typed     bool // its input has a schema
 	Elsewhere int  // live runs of other versions
 }
 
@@ -256,15 +256,15 @@ func (v *visit) uploadForm() error {
 }
 
 const (
-	// uploadTime is how long the body of an upload may take: 32 MiB at 64 KiB a second.
+	// uploadTime is how long the body of an upload may take: 32 MiB at 64 KiB per second.
 	uploadTime = 9 * time.Minute
 	// maxField bounds a field of the upload's form.
 	maxField = 16 << 10
 )
 
-// upload makes versions of the workflows of a module, and shows which, or why the module was refused.
+// upload creates versions of the workflows of a module, and shows them, or why the module was refused.
 func (v *visit) upload() error {
-	// A file takes longer than other bodies. Where there is no connection, as in tests, there is no deadline.
+	// A file takes longer than other bodies. Without a connection, as in tests, there is no deadline.
 	_ = http.NewResponseController(v.w).SetReadDeadline(clock.System().Now().Add(uploadTime))
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, abi.MaxModuleBytes+maxForm)
 	d := &uploadData{}
@@ -304,7 +304,7 @@ func (v *visit) upload() error {
 	return v.write(status, "upload", "Upload", d)
 }
 
-// uploadAll uploads a module, and collects what is said of its versions.
+// uploadAll uploads a module, and collects the descriptions of its versions.
 func (v *visit) uploadAll(d *uploadData, wasm []byte, opts []host.UploadOption) error {
 	versions, err := v.ns.UploadAll(v.r.Context(), d.Workflow, wasm, opts...)
 	for _, made := range versions {
@@ -329,7 +329,8 @@ func (v *visit) uploadAll(d *uploadData, wasm []byte, opts []host.UploadOption) 
 	return err
 }
 
-// readUpload reads the form. Its token comes before the file, so that a form of another page is refused before it is read.
+// readUpload reads the form. The token comes before the file, so that a form of another site is refused before its
+// file is read.
 func (v *visit) readUpload(d *uploadData) (wasm []byte, err error) {
 	parts, err := v.r.MultipartReader()
 	if err != nil {
@@ -380,7 +381,7 @@ func (v *visit) readUpload(d *uploadData) (wasm []byte, err error) {
 	}
 }
 
-// number reads a number of a query, 0 if there is none.
+// number reads a number of a query, 0 if it is missing or invalid.
 func number(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {
