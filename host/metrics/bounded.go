@@ -9,20 +9,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Bounds of labels. A caller that may upload can make any number of names, and each of them is some series that
-// Prometheus keeps for weeks: a host has some ten thousand at most. Names come first that are seen first.
+// Bounds of labels. A caller that may upload can create any number of names, and Prometheus keeps the series of each
+// for weeks. With these bounds a host has at most some ten thousand series. The first names seen get series.
 const (
-	// MaxNamespaces is how many namespaces have series of their own, of which most are counts by status.
+	// MaxNamespaces is the number of namespaces with series of their own, most of which are counts by status.
 	MaxNamespaces = 100
-	// MaxWorkflows is how many workflows have, those of all namespaces together.
+	// MaxWorkflows is the number of workflows with series of their own, in all namespaces together.
 	MaxWorkflows = 400
-	// MaxWorkflowsOfNamespace is how many workflows of one namespace have, so that none takes the room of the others.
+	// MaxWorkflowsOfNamespace is the number of workflows of one namespace with series of their own, so that no
+	// namespace uses up the room of the rest.
 	MaxWorkflowsOfNamespace = 100
-	// MaxHandlers is how many handlers of steps have.
+	// MaxHandlers is the number of handlers of steps with series of their own.
 	MaxHandlers = 100
 )
 
-// Labels that stand for no name. Those of bodies and step functions cannot be that of a handler, the others may.
+// Labels that stand for no name. No handler can have the label of bodies or of step functions, but one may be named
+// "other".
 const (
 	other = "other"  // names beyond the bounds
 	body  = "(body)" // steps that a workflow performs itself
@@ -30,30 +32,30 @@ const (
 
 type workflow struct{ namespace, name string }
 
-// ofNamespace is what is measured of a namespace.
+// ofNamespace has the series of a namespace.
 type ofNamespace struct {
 	label string
 	wakes prometheus.Counter
 }
 
-// ofWorkflow is what is measured of a workflow. Each has all of its series from the beginning, so that a rate sees the
-// first one.
+// ofWorkflow has the series of a workflow. All of them exist from the beginning, so that a rate includes the first
+// increment.
 type ofWorkflow struct {
 	starts, stuck  prometheus.Counter
 	deletes        prometheus.Counter
 	ends           map[host.Status]prometheus.Counter
-	fresh, replays prometheus.Counter // activations of new runs, and of those with a journal
+	fresh, replays prometheus.Counter // activations of new runs, and of runs with a journal
 	thawed         prometheus.Counter // activations that continued from memory
 	replayed, fuel prometheus.Counter
 }
 
-// ofHandler is what is measured of a handler.
+// ofHandler has the series of a handler.
 type ofHandler struct {
 	completed, failed prometheus.Counter
 	seconds           prometheus.Observer
 }
 
-// byName makes the series whose labels are names of users.
+// byName creates the series whose labels are names of users.
 func (m *Metrics) byName() {
 	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)
@@ -86,7 +88,7 @@ func (m *Metrics) byName() {
 		}
 		return n
 	})
-	of := map[string]int{} // workflows of a namespace; guarded by the lock of m.workflows
+	of := map[string]int{} // workflows per namespace; guarded by the lock of m.workflows
 	m.workflows.admits = func(w workflow) bool {
 		ok := of[w.namespace] < MaxWorkflowsOfNamespace
 		if ok {
@@ -105,7 +107,7 @@ func (m *Metrics) byName() {
 	})
 }
 
-// namespace returns what is measured of a namespace, by its name as events have it.
+// namespace returns the series of a namespace, by its name in events.
 func (m *Metrics) namespace(name string) *ofNamespace {
 	if name == "" {
 		name = store.DefaultNamespace
@@ -113,7 +115,7 @@ func (m *Metrics) namespace(name string) *ofNamespace {
 	return m.namespaces.get(name)
 }
 
-// workflow returns what is measured of a workflow.
+// workflow returns the series of a workflow.
 func (m *Metrics) workflow(namespace, name string) *ofWorkflow {
 	if namespace == "" {
 		namespace = store.DefaultNamespace
@@ -128,7 +130,7 @@ func (m *Metrics) workflow(namespace, name string) *ofWorkflow {
 	return m.workflows.get(w)
 }
 
-// handler returns what is measured of a handler; the empty name is that of bodies.
+// handler returns the series of a handler; the empty name stands for bodies.
 func (m *Metrics) handler(name string) *ofHandler {
 	if name == "" {
 		name = body
@@ -136,23 +138,23 @@ func (m *Metrics) handler(name string) *ofHandler {
 	return m.handlers.get(name)
 }
 
-// bounded makes values for the first names that it is asked for, and one for all others.
+// bounded makes one value for each of the first names, and one for all other names together.
 type bounded[K comparable, V any] struct {
 	most   int
 	make   func(K) V
 	admits func(K) bool // nil: all; called with the lock held
 
-	mu     sync.RWMutex // guards the field below; make and admits are called with it held, and call nothing that locks
-	values map[K]V      // the one of all others included
+	mu     sync.RWMutex // guards the field below; make and admits are called while it is held, and must not lock
+	values map[K]V      // including the value of all other names
 	others K
 }
 
-// newBounded returns values for so many names, and one for the others.
+// newBounded returns a bounded with at most most values beside the one for other names.
 func newBounded[K comparable, V any](most int, others K, make func(K) V) *bounded[K, V] {
 	return &bounded[K, V]{most: most, make: make, values: map[K]V{}, others: others}
 }
 
-// known returns the value of a name that has one.
+// known returns the value of a name if it has one.
 func (b *bounded[K, V]) known(k K) (V, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -160,14 +162,14 @@ func (b *bounded[K, V]) known(k K) (V, bool) {
 	return v, ok
 }
 
-// get returns the value of a name, that of all others if there are too many.
+// get returns the value of a name, or that of other names once the bound is reached.
 func (b *bounded[K, V]) get(k K) V {
 	if v, ok := b.known(k); ok {
 		return v
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if v, ok := b.values[k]; ok { // made meanwhile
+	if v, ok := b.values[k]; ok { // another goroutine has made it
 		return v
 	}
 	if k != b.others && (b.full() || b.admits != nil && !b.admits(k)) {
@@ -178,7 +180,7 @@ func (b *bounded[K, V]) get(k K) V {
 	return v
 }
 
-// full reports whether there are as many names as may be, beside that of all others.
+// full reports whether the bound is reached, not counting the value of other names.
 func (b *bounded[K, V]) full() bool {
 	n := len(b.values)
 	if _, ok := b.values[b.others]; ok {

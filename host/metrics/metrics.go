@@ -1,13 +1,13 @@
-// Package metrics measures a host for Prometheus. It listens to the host's events, and asks the host for the rest when it is
-// scraped:
+// Package metrics measures a host for Prometheus. It listens to the host's events, and reads the rest from the host
+// when it is scraped:
 //
 //	m, err := metrics.New(metrics.Options{})
 //	h, err := host.Open(ctx, host.Config{Events: m.Events()})
 //	m.Watch(h)
 //	http.Handle("/metrics", m.Handler())
 //
-// Labels are bounded: no series has the id of a run, and names beyond MaxNamespaces, MaxWorkflows and MaxHandlers share
-// the label "other". docs/operate/metrics.md lists the series.
+// Labels are bounded: no series has the id of a run, and names beyond MaxNamespaces, MaxWorkflows and MaxHandlers
+// share the label "other". docs/operate/metrics.md lists the series.
 package metrics
 
 import (
@@ -25,11 +25,13 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Options says what is measured where. The zero value is usable.
+// Options are the options of New. The zero value is usable.
 type Options struct {
-	// Registry takes the series. Default: one of its own, which also has those of the process and of Go's runtime.
+	// Registry takes the series. Default: a new registry, which also has the series of the process and of Go's
+	// runtime.
 	Registry *prometheus.Registry
-	// Version is the version of the program, for wfhost_build_info. Default: what the Go toolchain wrote into it.
+	// Version is the version of the program, for wfhost_build_info. Default: the version that the Go toolchain wrote
+	// into it.
 	Version string
 }
 
@@ -59,18 +61,19 @@ type Metrics struct {
 
 // Bounds of the buckets of histograms, in seconds, runs and bytes.
 var (
-	// latenessBounds begin with the millisecond in which deadlines are counted.
+	// latenessBounds begin at a millisecond, the resolution of deadlines.
 	latenessBounds = []float64{.001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}
-	// activationBounds begin with a guest that continues from memory, and end with the longest that one may compute.
+	// activationBounds range from a guest that continues from memory to the longest computation that is allowed.
 	activationBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	attemptBounds    = []float64{.0001, .001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 300, 3600}
-	// commitBounds begin with the fsync of a good disk, and end with one that is about to fail.
+	// commitBounds range from the fsync of a good disk to that of a failing disk.
 	commitBounds      = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 	commitRunsBounds  = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
 	commitBytesBounds = prometheus.ExponentialBuckets(256, 4, 9) // to 16 MiB: a batch has 4 MiB, and one run more
 )
 
-// New returns metrics of a host that is still to be opened. An error says that the registry has a series of the same name.
+// New returns metrics for a host that is not open yet. It returns an error if the registry has a series of the same
+// name.
 func New(o Options) (*Metrics, error) {
 	m := &Metrics{registry: o.Registry}
 	if m.registry == nil {
@@ -97,7 +100,7 @@ func New(o Options) (*Metrics, error) {
 	return m, nil
 }
 
-// measure makes the series that have no names of users as labels.
+// measure creates the series without names of users in their labels.
 func (m *Metrics) measure() {
 	m.lateness = m.histogram("wake_lateness_seconds", "Time from the deadline of a run until it was woken, in whole milliseconds.",
 		latenessBounds)
@@ -140,22 +143,24 @@ func (m *Metrics) gauge(name, help string, labels prometheus.Labels) prometheus.
 	return g
 }
 
-// Watch has the host asked at each scrape. Until it is called, and for what the host cannot say, series are missing.
+// Watch sets the host to read at each scrape. Series of the host are missing before Watch, and when the host cannot be
+// read.
 func (m *Metrics) Watch(h *host.Host) { m.host.Store(h) }
 
-// Registry returns the registry that has the series, to which an embedder may add its own.
+// Registry returns the registry of the series. An embedder may add its own series.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
-// maxScrapes bounds the scrapes in progress at a time: a Prometheus, its twin, and somebody who looks.
+// maxScrapes bounds concurrent scrapes: two Prometheus servers, and people.
 const maxScrapes = 4
 
-// Handler returns what answers scrapes, with 503 if there are too many at a time. It asks for no credentials.
+// Handler returns the handler of scrapes. It answers 503 to more than four concurrent scrapes, and asks for no
+// credentials.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true})
 }
 
-// Events returns the events that measure, for host.Config.Events; an embedder that has its own joins them with
-// host.JoinEvents. They take about a microsecond, and allocate nothing but for names that they have not seen.
+// Events returns the measuring events for host.Config.Events; host.JoinEvents combines them with an embedder's own.
+// They take about a microsecond, and allocate only for new names.
 func (m *Metrics) Events() host.Events {
 	return host.Events{
 		RunStarted: func(r host.Run) { m.workflow(r.Namespace, r.Workflow).starts.Inc() },

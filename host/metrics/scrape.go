@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// scrape asks the host for what its events do not say, whenever Prometheus asks. That takes some microseconds, and as long as
-// there are namespaces, however many runs there are.
+// scrape reads from the host what events do not tell, at each scrape. The time depends on the number of namespaces,
+// and not on that of runs; the rest takes some microseconds.
 type scrape struct {
 	m     *Metrics
 	runs  *prometheus.Desc
@@ -22,7 +22,7 @@ type scrape struct {
 	disk  []series[host.DiskState]
 }
 
-// series is a number that is read from something.
+// series is a number that is read from a T.
 type series[T any] struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -37,7 +37,7 @@ func counterOf[T any](name, help string, of func(T) float64) series[T] {
 	return series[T]{prometheus.NewDesc(prefix+name, help, nil, nil), prometheus.CounterValue, of}
 }
 
-// send sends the series of what was read.
+// send sends the series of a value.
 func send[T any](ch chan<- prometheus.Metric, list []series[T], from T) {
 	for _, s := range list {
 		ch <- prometheus.MustNewConstMetric(s.desc, s.kind, s.of(from))
@@ -110,7 +110,7 @@ func (s *scrape) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// countPatience is how long a scrape waits for the counts of runs, which are in memory.
+// countPatience bounds how long a scrape waits for the counts of runs, which are in memory.
 const countPatience = 5 * time.Second
 
 // Collect implements prometheus.Collector.
@@ -139,7 +139,8 @@ func (s *scrape) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// count sends the number of runs by status, of each namespace that has a label of its own, and of the others together.
+// count sends the numbers of runs by status: per namespace with a label of its own, and for all other namespaces
+// together.
 func (s *scrape) count(ch chan<- prometheus.Metric, h *host.Host) error {
 	ctx, cancel := context.WithTimeout(context.Background(), countPatience)
 	defer cancel()
@@ -148,7 +149,7 @@ func (s *scrape) count(ch chan<- prometheus.Metric, h *host.Host) error {
 		return err
 	}
 	sums := map[string]host.RunCounts{}
-	for _, name := range slices.Sorted(maps.Keys(all)) { // so that those who have a label are the same after each start
+	for _, name := range slices.Sorted(maps.Keys(all)) { // sorted, so that the same namespaces get labels after each start
 		label := s.m.namespace(name).label
 		if sums[label] == nil {
 			sums[label] = host.RunCounts{}
