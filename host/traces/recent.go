@@ -9,8 +9,9 @@ import (
 	"github.com/wfhost/wfhost/host/internal/lru"
 )
 
-// recentRuns is of how many runs the newest activation is remembered, for the link of the next: a few megabytes. The next
-// activation of another run, or of any after a restart of the host, has no link; it is below the run's start all the same.
+// recentRuns is the number of runs whose newest activation is remembered, for the link of the next one: a few
+// megabytes. For other runs, and after a restart of the host, the next activation has no link, but is still below the
+// run's start.
 const recentRuns = 16_384
 
 // recent remembers the newest activations.
@@ -30,7 +31,7 @@ func newRecent() recent {
 	return recent{runs: map[trace.SpanID]*lru.Place[last]{}, list: lru.List[last]{Limit: recentRuns}}
 }
 
-// set remembers an activation of the run that has a span.
+// set stores the newest activation of the run with a span.
 func (r *recent) set(run trace.SpanID, span trace.SpanContext) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,10 +45,10 @@ func (r *recent) set(run trace.SpanID, span trace.SpanContext) {
 	}
 }
 
-// get returns the newest activation of a run; one that is not valid if there is none.
+// get returns the newest activation of a run, an invalid one if there is none.
 func (r *recent) get(run trace.SpanID) trace.SpanContext { return r.find(run, false) }
 
-// take is get, and forgets the activation.
+// take is get, and removes the activation.
 func (r *recent) take(run trace.SpanID) trace.SpanContext { return r.find(run, true) }
 
 func (r *recent) find(run trace.SpanID, forget bool) (span trace.SpanContext) {
@@ -65,8 +66,8 @@ func (r *recent) find(run trace.SpanID, forget bool) (span trace.SpanContext) {
 	return span
 }
 
-// randomID returns the id of a span that is told once.
+// randomID returns the id of a span that is exported once.
 func randomID() (id trace.SpanID) {
-	_, _ = rand.Read(id[:]) // it does not fail
+	_, _ = rand.Read(id[:]) // never fails
 	return id
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Attributes. Names of users, ids and errors stand in values alone.
+// Attributes. Names of users, ids and errors are only in values.
 const (
 	keyNamespace = attribute.Key("wfhost.namespace") // not in the default namespace
 	keyRun       = attribute.Key("wfhost.run.id")
@@ -31,7 +31,7 @@ const (
 	keyIdempot   = attribute.Key("wfhost.step.idempotency_key")
 )
 
-// of returns the attributes that all spans have.
+// of returns the attributes of all spans.
 func of(namespace, run, workflow string, version uint32, more ...attribute.KeyValue) []attribute.KeyValue {
 	all := append([]attribute.KeyValue{keyRun.String(run), keyWorkflow.String(workflow), keyVersion.Int64(int64(version))}, more...)
 	if namespace != "" {
@@ -56,7 +56,8 @@ func (t *Traces) started(r host.Run) {
 		attributes: attributes})
 }
 
-// ended tells of the end of a run. The id is a hash of the run's and when it ended, as a failed run that is retried ends again.
+// ended exports the end of a run. The span's id is a hash of the run's id and the time of the end, because a failed
+// run that is retried ends again.
 func (t *Traces) ended(r host.Run, lived time.Duration) {
 	at := r.Trace()
 	if !t.records(at) {
@@ -72,7 +73,7 @@ func (t *Traces) ended(r host.Run, lived time.Duration) {
 	t.tell(s)
 }
 
-// stuck tells that a run needs a person.
+// stuck exports that a run needs a person.
 func (t *Traces) stuck(r host.Run) {
 	at := r.Trace()
 	if !t.records(at) {

@@ -1,4 +1,4 @@
-// Package traces tells OpenTelemetry what a host does. It listens to the host's events:
+// Package traces exports what a host does to OpenTelemetry. It listens to the host's events:
 //
 //	exporter, err := otlptracehttp.New(ctx) // of go.opentelemetry.io/otel/exporters/otlp/otlptrace, or any other
 //	t, err := traces.New(traces.Options{Exporter: exporter})
@@ -6,13 +6,14 @@
 //	...
 //	err = t.Close(ctx) // after h.Close
 //
-// Each run is a trace, or belongs to that of its caller (host.WithTraceParent). No span is open while a run sleeps: the
-// run itself is a span without a length, its start, and everything else stands below that. Each activation is a span,
-// with a link to the one before; so is each attempt of a step, whose id its handler is told in the header traceparent,
-// and the run's end. The start of a child is below that of its parent. docs/operate/traces.md lists spans and
+// Each run is a trace, or belongs to its caller's trace (host.WithTraceParent). No span is open while a run sleeps:
+// the run itself is a span without a duration, its start, and the parent of all others. Each activation is a span with
+// a link to the previous one. Each attempt of a step is a span, whose id the handler gets in the header traceparent,
+// and so is the run's end. The start of a child is below its parent's start. docs/operate/traces.md lists spans and
 // attributes.
 //
-// All ids but those of activations are computed from what is durable, so that a trace continues after a restart of the host.
+// All ids except those of activations are derived from durable data, so that a trace continues after a restart of the
+// host.
 package traces
 
 import (
@@ -31,34 +32,34 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// QueueSpans is how many spans wait for the exporter, some tens of megabytes. Those beyond it are lost: no run waits for a
-// collector.
+// QueueSpans is how many spans may wait for the exporter, some tens of megabytes. Further spans are dropped: no run
+// waits for a collector.
 const QueueSpans = 16_384
 
 // scope is the name of the instrumentation.
 const scope = "github.com/wfhost/wfhost/host"
 
-// Options says where traces go.
+// Options are the options of New.
 type Options struct {
 	// Exporter takes the spans. It is required.
 	Exporter sdktrace.SpanExporter
-	// Resource describes the program. Default: what the environment says (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES),
-	// with the service "wfhost" if that does not name one.
+	// Resource describes the program. Default: the environment (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES), with the
+	// service "wfhost" if it names none.
 	Resource *resource.Resource
-	// Ratio is the part of all traces that is recorded, chosen by the trace's id, from above 0 to 1. Default: 1. Traces whose
-	// callers say that nobody records them are not, either.
+	// Ratio is the share of all traces that is recorded, chosen by the trace's id, above 0 and at most 1. Default: 1.
+	// Traces that their callers do not sample are never recorded.
 	Ratio float64
 }
 
-// Traces tells of one host. It is safe for concurrent use.
+// Traces exports the traces of one host. It is safe for concurrent use.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
-	least    uint64 // traces are recorded whose ids end with at least this
+	least    uint64 // the minimum end of the ids of recorded traces
 	recent   recent
 }
 
-// New returns traces of a host that is still to be opened. An error says which option cannot be.
+// New returns traces for a host that is not open yet. It returns an error for an invalid option.
 func New(o Options) (*Traces, error) {
 	switch {
 	case o.Exporter == nil:
@@ -82,33 +83,33 @@ func New(o Options) (*Traces, error) {
 	return t, nil
 }
 
-// Close exports what waits, until ctx is done, and closes the exporter. It is called when the host is closed.
+// Close exports the queued spans, until ctx is done, and closes the exporter. Call it after the host is closed.
 func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
-// Events returns what the host is to call: see host.Config.Events and host.JoinEvents.
+// Events returns the events for the host: see host.Config.Events and host.JoinEvents.
 func (t *Traces) Events() host.Events {
 	return host.Events{RunStarted: t.started, RunEnded: t.ended, RunStuck: t.stuck, Activation: t.activation,
 		AttemptEnded: t.attempt}
 }
 
-// records reports whether a trace is recorded. The end of its id decides, 7 bytes that are to be random (W3C Trace Context,
-// level 2), so that others who record a part choose the same traces.
+// records reports whether a trace is recorded. The last 7 bytes of its id decide, which must be random (W3C Trace
+// Context, level 2), so that other programs that record a share choose the same traces.
 func (t *Traces) records(of host.Trace) bool {
 	return of.Sampled && binary.BigEndian.Uint64(of.ID[8:])&(math.MaxUint64>>8) >= t.least
 }
 
-// span is what there is to tell.
+// span is a span to export.
 type span struct {
 	name       string
-	of         host.Trace // its id, and that of the span above it
+	of         host.Trace // its id, and its parent's
 	kind       trace.SpanKind
 	from, to   time.Time
-	link       trace.SpanContext // what came before; none if it is not valid
-	failure    string            // empty: there is none
+	link       trace.SpanContext // the previous span; none if invalid
+	failure    string            // empty without a failure
 	attributes []attribute.KeyValue
 }
 
-// tell exports a span, and returns what others may link to.
+// tell exports a span, and returns its context for links.
 func (t *Traces) tell(s *span) trace.SpanContext {
 	ctx := context.WithValue(context.Background(), idKey{}, &s.of)
 	if s.of.Parent != [8]byte{} {
@@ -127,7 +128,7 @@ func (t *Traces) tell(s *span) trace.SpanContext {
 	return x.SpanContext()
 }
 
-// below returns a span below that of a run.
+// below returns the id of a span below a run's.
 func below(run host.Trace, id trace.SpanID) host.Trace {
 	run.Parent, run.Span = run.Span, id
 	return run
@@ -135,16 +136,16 @@ func below(run host.Trace, id trace.SpanID) host.Trace {
 
 type idKey struct{}
 
-// given generates the ids that it is given.
+// given is an id generator that returns the ids in the context.
 type given struct{}
 
-// NewIDs returns the ids of a span that has none above it.
+// NewIDs returns the ids of a span without a parent.
 func (given) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	of, _ := ctx.Value(idKey{}).(*host.Trace)
 	return of.ID, of.Span
 }
 
-// NewSpanID returns the id of any other span.
+// NewSpanID returns the id of a span with a parent.
 func (given) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	of, _ := ctx.Value(idKey{}).(*host.Trace)
 	return of.Span
