@@ -1,6 +1,6 @@
-// Package httpstep is the handler host/http, which ships with the host: a step that is one HTTP request, for
-// workflows in languages without bodies and for those who prefer a handler. What may be requested is said by the
-// grants of the workflow's version.
+// Package httpstep is the handler host/http, which ships with the host: a step that is one HTTP request, for workflows
+// in languages without bodies and for authors who prefer a handler. The grants of the workflow's version limit the
+// requests.
 package httpstep
 
 import (
@@ -24,14 +24,14 @@ type Request struct {
 	Method  string              `json:"method,omitempty"` // default GET
 	URL     string              `json:"url"`
 	Headers map[string][]string `json:"headers,omitempty"`
-	// Body is sent as it is if it is a JSON string, else as the JSON that it is.
+	// Body is sent verbatim if it is a JSON string, else as JSON.
 	Body      json.RawMessage `json:"body,omitempty"`
 	TimeoutMs int64           `json:"timeout_ms,omitempty"`
-	// Redirect says what becomes of redirects: follow (default; at most 20, none with a secret), manual returns the redirect itself,
-	// error fails the request.
+	// Redirect says how to treat redirects: follow (default; at most 20, none with a secret), manual returns the
+	// redirect itself, error fails the request.
 	Redirect string `json:"redirect,omitempty"`
-	// Accept lists statuses that are results. Default: those below 400. Of the others, 408, 425, 429 and those of 500
-	// and more are retried, after what Retry-After says; the rest fails the step at once.
+	// Accept lists the statuses that are results. Default: statuses below 400. Other statuses fail the step at once,
+	// except 408, 425, 429 and statuses from 500, which are retried after the time in Retry-After.
 	Accept []int `json:"accept,omitempty"`
 }
 
@@ -39,15 +39,15 @@ type Request struct {
 type Response struct {
 	Status  int                 `json:"status"`
 	Headers map[string][]string `json:"headers,omitempty"`
-	// Redirected is whether redirects were followed, and URL is where they led to. It is empty if there were none.
+	// Redirected tells whether redirects were followed, and URL where they led. URL is empty without redirects.
 	Redirected bool   `json:"redirected,omitempty"`
 	URL        string `json:"url,omitempty"`
-	// Body is JSON where the response is, else a JSON string.
+	// Body is JSON if the response is, else a JSON string.
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
-// Register registers the handler. The idempotency key of the step is sent in the header Idempotency-Key unless the
-// request has one.
+// Register registers the handler. It sends the idempotency key of the step in the header Idempotency-Key unless the
+// request has that header.
 func Register(h *host.Host) {
 	host.HandleStep(h, Name, func(ctx context.Context, r Request) (Response, error) { return do(ctx, h, r) })
 }
@@ -88,10 +88,10 @@ func do(ctx context.Context, h *host.Host, r Request) (Response, error) {
 	return out, verdict(r, out)
 }
 
-// maxRetryAfter bounds what is believed of a Retry-After, in seconds: a year.
+// maxRetryAfter is the maximum Retry-After in seconds: a year.
 const maxRetryAfter = 365 * 24 * 3600
 
-// verdict says whether a response is a result.
+// verdict returns an error unless a response is a result.
 func verdict(r Request, res Response) error {
 	ok := res.Status < http.StatusBadRequest
 	for _, s := range r.Accept {

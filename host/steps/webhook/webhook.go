@@ -1,6 +1,5 @@
-// Package webhook has steps performed by services that are called: a handler whose attempts are posted to a URL, signed
-// as Standard Webhooks has it, so that the service can tell who calls. For services that cannot be called there is
-// package worker.
+// Package webhook posts the attempts of a handler to the URL of a service. The requests are signed as in Standard
+// Webhooks, so that the service can verify the caller. Services that cannot be called use package worker.
 package webhook
 
 import (
@@ -28,30 +27,32 @@ import (
 
 // Limits.
 const (
-	// MinSecretBytes is the shortest secret: Standard Webhooks asks for 24 bytes, which nobody guesses.
+	// MinSecretBytes is the minimum length of a secret: Standard Webhooks asks for 24 bytes.
 	MinSecretBytes = 24
-	// maxSecrets bounds the secrets that are valid at a time: the new one and the old one, and two for mistakes.
+	// maxSecrets bounds the number of valid secrets: the new and the old one, and two for mistakes.
 	maxSecrets = 4
 	// maxHeaderBytes bounds the head of an answer.
 	maxHeaderBytes = 64 << 10
-	// maxProblemBytes bounds what is read of an answer that is no result, and maxDetail what of it is recorded.
+	// maxProblemBytes bounds how much of a failed answer is read, and maxDetail how much of it is recorded.
 	maxProblemBytes, maxDetail = 64 << 10, 1000
-	// maxRetryAfter bounds what is believed of a Retry-After: a year.
+	// maxRetryAfter is the maximum Retry-After: a year.
 	maxRetryAfter = 365 * 24 * time.Hour
-	// idleConnections are kept to the service; as many calls of one handler are in flight at a time.
+	// idleConnections is the number of connections to the service that are kept open; as many calls of one handler are
+	// in flight at a time.
 	idleConnections = 64
 )
 
-// Config says where attempts are posted.
+// Config configures where attempts are posted.
 type Config struct {
-	// URL is https, or http for services on this machine or network that the operator trusts. It may name a loopback or private
-	// address.
+	// URL is https, or http for services on this machine or on a network that the operator trusts. It may name a
+	// loopback or private address.
 	URL string
-	// Secrets returns the secrets with which requests are signed, each as text: whsec_ and base64, or at least MinSecretBytes.
-	// There is one signature for each, so that a service accepts the new one and the old one while a secret is changed. It is
-	// called for each attempt.
+	// Secrets returns the secrets that sign requests, each as text: whsec_ and base64, or at least MinSecretBytes.
+	// Each request has one signature per secret, so that a service can accept the new and the old secret during a
+	// change. It is called for each attempt.
 	Secrets func() ([]string, error)
-	// Client makes the requests. Default: one that verifies certificates, follows no redirects, and uses no proxy.
+	// Client makes the requests. Default: a client that verifies certificates, follows no redirects, and uses no
+	// proxy.
 	Client *http.Client
 }
 
@@ -59,24 +60,24 @@ type Config struct {
 type Attempt struct {
 	Type           string    `json:"type"` // wfhost.attempt
 	Handler        string    `json:"handler"`
-	Namespace      string    `json:"namespace"` // empty: the default one
+	Namespace      string    `json:"namespace"` // empty: the default namespace
 	Run            string    `json:"run"`
 	Workflow       string    `json:"workflow"`
 	Version        uint32    `json:"version"`
 	Step           string    `json:"step"`
 	Attempt        int       `json:"attempt"`  // from 1
-	Attempts       int       `json:"attempts"` // at most; 0 = no limit
+	Attempts       int       `json:"attempts"` // maximum; 0 = unlimited
 	AtMostOnce     bool      `json:"at_most_once"`
 	IdempotencyKey string    `json:"idempotency_key"` // the same for all attempts of the step
-	Deadline       time.Time `json:"deadline"`        // when the answer is not waited for any more
+	Deadline       time.Time `json:"deadline"`        // the host does not wait for the answer after it
 	TraceParent    string    `json:"traceparent"`
-	// Input is there if it is JSON, else InputBase64 is, if there is any.
+	// Input is present if it is JSON; otherwise InputBase64 is, unless the input is empty.
 	Input       json.RawMessage `json:"input,omitempty"`
 	InputBase64 []byte          `json:"input_base64,omitempty"`
 }
 
-// Register registers a handler whose attempts are posted. It makes no request; ErrInvalid for a URL that cannot be called,
-// and for secrets that cannot be read or are too short.
+// Register registers a handler whose attempts are posted. It makes no request. It returns ErrInvalid for a URL that
+// cannot be called, and for secrets that cannot be read or are too short.
 func Register(h *host.Host, name string, c Config) error {
 	if err := abi.CheckHandler(abi.HandlerPrefix + name); err != nil || name == "" {
 		return fmt.Errorf("%w: the name of the handler %.300q: %w", host.ErrInvalid, name, errors.Join(err, errEmpty(name)))
@@ -99,11 +100,11 @@ func Register(h *host.Host, name string, c Config) error {
 	return nil
 }
 
-// checkURL returns what is wrong with a URL. It shows no password.
+// checkURL returns an error for an invalid URL. The error shows no password.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil: // its text has the URL, of which nobody knows where a password stands
+	case err != nil: // its text has the URL, and a password may be anywhere in it
 		return errors.New("what it is called by is no URL such as https://pay.internal/charge")
 	case u.User != nil:
 		return fmt.Errorf("it is called by a URL without a user, got %.300q: a service verifies the signature", u.Redacted())
@@ -126,7 +127,7 @@ func errEmpty(name string) error {
 	return nil
 }
 
-// service is a handler that is called.
+// service is a handler that posts its attempts.
 type service struct {
 	name, url string
 	secrets   func() ([]string, error)
@@ -167,7 +168,7 @@ func sign(keys [][]byte, id, timestamp string, body []byte) string {
 	var all []string
 	for _, key := range keys {
 		m := hmac.New(sha256.New, key)
-		_, _ = fmt.Fprintf(m, "%s.%s.", id, timestamp) // a hash takes everything
+		_, _ = fmt.Fprintf(m, "%s.%s.", id, timestamp) // writes to a hash do not fail
 		_, _ = m.Write(body)
 		all = append(all, "v1,"+base64.StdEncoding.EncodeToString(m.Sum(nil)))
 	}
@@ -205,7 +206,7 @@ func (s *service) perform(ctx context.Context, input []byte) ([]byte, error) {
 		r.Header.Set(name, value)
 	}
 	if info.AtMostOnce {
-		r.GetBody = nil // without which the transport does not send it again when a connection breaks
+		r.GetBody = nil // otherwise the transport would resend it when a connection breaks
 	}
 	res, err := s.client.Do(r)
 	if err != nil {
@@ -221,8 +222,8 @@ func (s *service) perform(ctx context.Context, input []byte) ([]byte, error) {
 	return nil, s.refusal(res)
 }
 
-// broken returns the error of a request that was not answered. If the step may be made at most once, it is retried only
-// if nothing was sent.
+// broken returns the error of a request without an answer. A step that may be made at most once is retried only if
+// nothing was sent.
 func (s *service) broken(info *host.Step, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok { // without its URL, which may hold a secret: the error goes into the journal
 		err = e.Err
@@ -238,7 +239,7 @@ func (s *service) unknown(err error) error {
 	return host.Fatal(fmt.Errorf("handler %q may be called once, and nobody knows what became of it: %w", s.name, err))
 }
 
-// deadline returns the end of an attempt, the last instant of RFC 3339 at most.
+// deadline returns the end of an attempt, at most the last instant of RFC 3339.
 func deadline(now time.Time, timeout time.Duration) time.Time {
 	at := now.Add(timeout).UTC()
 	if last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC); at.After(last) {
@@ -247,7 +248,7 @@ func deadline(now time.Time, timeout time.Duration) time.Time {
 	return at
 }
 
-// result reads the result of an attempt: JSON, or nothing.
+// result reads the result of an attempt: JSON, or empty.
 func (s *service) result(info *host.Step, res *http.Response) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(res.Body, abi.MaxPayloadBytes+1))
 	switch {
@@ -261,7 +262,7 @@ func (s *service) result(info *host.Step, res *http.Response) ([]byte, error) {
 	return b, nil
 }
 
-// refusal returns the error of an answer that is no result.
+// refusal returns the error of an answer that is not a result.
 func (s *service) refusal(res *http.Response) error {
 	var p struct {
 		Detail  string `json:"detail"`
@@ -269,7 +270,7 @@ func (s *service) refusal(res *http.Response) error {
 		Message string `json:"message"`
 		Fatal   *bool  `json:"fatal"`
 	}
-	b, _ := io.ReadAll(io.LimitReader(res.Body, maxProblemBytes)) // what was read is shown
+	b, _ := io.ReadAll(io.LimitReader(res.Body, maxProblemBytes)) // a partial answer is shown, too
 	text := ""
 	if kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err == nil && strings.HasSuffix(kind, "json") &&
 		json.Unmarshal(b, &p) == nil {
@@ -280,7 +281,7 @@ func (s *service) refusal(res *http.Response) error {
 		}
 	}
 	if text == "" {
-		text = strings.TrimSpace(string(b)) // http.Error of a service in Go ends it with a line break
+		text = strings.TrimSpace(string(b)) // http.Error in Go appends a line break
 	}
 	err := fmt.Errorf("handler %q answered %d: %s", s.name, res.StatusCode,
 		strings.ToValidUTF8(text[:min(len(text), maxDetail)], "\uFFFD"))
@@ -298,7 +299,7 @@ func (s *service) refusal(res *http.Response) error {
 	return err
 }
 
-// retryAfter reads a Retry-After: seconds, or a date.
+// retryAfter parses a Retry-After: seconds, or a date.
 func retryAfter(text string, now time.Time) (time.Duration, bool) {
 	if s, err := strconv.ParseInt(text, 10, 64); err == nil && s >= 0 {
 		return time.Duration(min(s, int64(maxRetryAfter/time.Second))) * time.Second, true
