@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// Call is a call that a workflow has made, and what came of it: what a journal and an environment for tests in memory both know.
+// Call is a call of a workflow with its outcome, in the form that both a journal and an in-memory test environment
+// have.
 type Call struct {
 	Run       string `json:"run"`
 	Iteration int    `json:"iteration"`
@@ -20,17 +21,17 @@ type Call struct {
 	Target    string `json:"target"`
 	Input     string `json:"input"`
 	Refused   bool   `json:"refused"`
-	AtMs      int64  `json:"at"` // since the run has started
+	AtMs      int64  `json:"at"` // since the run's start
 	EndedMs   int64  `json:"ended"`
 	Attempts  int    `json:"attempts"`
-	Code      string `json:"code"` // empty if it waits still
+	Code      string `json:"code"` // empty while it waits
 	Message   string `json:"message"`
 	Result    string `json:"result"`
 	Child     string `json:"runId"` // the id of a child
 }
 
-// Settled returns the calls of the first run of a list, and those of its children whose end it was told: of others it is up to
-// the machine how far they have come. Those of a run come before those of its children.
+// Settled returns the calls of the first run of a list, and of its children whose end it was told. How far its other
+// children have come depends on the machine. The calls of a run come before those of its children.
 func Settled(calls []Call) (list []Call) {
 	if len(calls) == 0 {
 		return nil
@@ -56,10 +57,10 @@ func Settled(calls []Call) (list []Call) {
 	return list
 }
 
-// ids are run ids in the error of a child, which the host makes of the number of its call.
+// ids matches the run id in the error of a child, which the host derives from the number of the child's call.
 var ids = regexp.MustCompile(`\(run [^)]*\)`)
 
-// String writes a call in a line.
+// String formats a call as one line.
 func (c Call) String() string {
 	text := fmt.Sprintf("iteration %d +%d %s %q", c.Iteration, c.AtMs, c.Kind, c.Name)
 	if c.Target != "" {
@@ -86,7 +87,7 @@ func (c Call) String() string {
 	return text
 }
 
-// Lines writes calls, one in a line.
+// Lines formats calls, one per line.
 func Lines(calls []Call) string {
 	var b strings.Builder
 	for _, c := range calls {
@@ -95,7 +96,7 @@ func Lines(calls []Call) string {
 	return b.String()
 }
 
-// Sort sorts the calls of an iteration that were made at one instant by their names and kinds.
+// Sort sorts the calls of an iteration at the same instant by name and kind.
 func Sort(calls []Call) {
 	together := func(a, b *Call) bool { return a.Run == b.Run && a.Iteration == b.Iteration && a.AtMs == b.AtMs }
 	for i := 0; i < len(calls); {
@@ -110,8 +111,8 @@ func Sort(calls []Call) {
 	}
 }
 
-// Calls returns the calls of the runs that a journal tells of, as Outcome.Journal and Story.Journal do: those of a run before
-// those of its children.
+// Calls returns the calls of the runs in a journal in the form of Outcome.Journal and Story.Journal. The calls of a
+// run come before those of its children.
 func Calls(journal string) (list []Call, err error) {
 	var r reader
 	for line := range strings.Lines(journal) {
@@ -122,7 +123,7 @@ func Calls(journal string) (list []Call, err error) {
 	return r.calls, nil
 }
 
-// callKinds are the kinds of lines that become a Call.
+// callKinds has the kinds of lines that become a Call.
 var callKinds = []string{"sleep", "step", "body", "signal_wait", "signal_send", "hook", "child", "emit", "set_attribute",
 	"version", "cancel_policy", "continue_as_new", "update_reply"}
 
@@ -130,11 +131,11 @@ var callKinds = []string{"sleep", "step", "body", "signal_wait", "signal_send", 
 type reader struct {
 	run       string
 	iteration int
-	began     int64 // when the iteration began, since the run has started
+	began     int64 // start of the iteration, since the run's start
 	newest    int64
 	calls     []Call
-	handles   map[string]int  // where their calls are in calls, by handle
-	signals   map[string]*row // that came, by their numbers
+	handles   map[string]int  // indexes of their calls in calls, by handle
+	signals   map[string]*row // received signals by their numbers
 }
 
 // row is a line of a journal.
@@ -175,7 +176,7 @@ func (r *reader) read(text string) error {
 	return nil
 }
 
-// of returns the call of a line's handle.
+// of returns the call with a line's handle.
 func (r *reader) of(l *row) *Call { return &r.calls[r.handles[l.fields["handle"]]] }
 
 func (r *reader) call(l *row) {
@@ -205,7 +206,7 @@ func (r *reader) call(l *row) {
 	r.calls = append(r.calls, c)
 }
 
-// outcome reads how a call ended that has a handle.
+// outcome reads the outcome of a call with a handle.
 func (r *reader) outcome(l *row) error {
 	c, data := r.of(l), l.fields["data"]
 	c.Code, c.EndedMs, c.Result = "OK", r.began+l.at, data
@@ -239,7 +240,7 @@ func messageOf(data string) string {
 	return e.Message
 }
 
-// parseLine reads what line has written.
+// parseLine parses a line that line has formatted.
 func parseLine(text string) (*row, error) {
 	l := &row{fields: map[string]string{}}
 	if _, err := fmt.Sscanf(text, "%s +%d %s", &l.number, &l.at, &l.kind); err != nil {

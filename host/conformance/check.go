@@ -9,45 +9,45 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Options are those of Check.
+// Options are the options of Check.
 type Options struct {
-	// Only are the names of the stories that are run; nil is all that the module can run.
+	// Only has the names of the stories to run; nil runs all stories that the module has.
 	Only []string
-	// Dir is a folder for compiled modules; empty compiles the module in each call, into memory.
+	// Dir is a folder for compiled modules; empty compiles the module in memory in each call.
 	Dir string
 }
 
-// Outcome says what came of one story.
+// Outcome is the result of one story.
 type Outcome struct {
 	Story string `json:"story"`
 	// Skipped says why the story was not run; empty if it was.
 	Skipped string `json:"skipped,omitempty"`
-	// Faults are what is wrong, in sentences; none if the module conforms.
+	// Faults are the errors found, in sentences; none if the module conforms.
 	Faults []string `json:"faults,omitempty"`
-	// Journal is what the module has written.
+	// Journal is the journal that the module has produced.
 	Journal string `json:"-"`
 }
 
-// Report says what came of all stories.
+// Report has the results of all stories.
 type Report struct {
 	Outcomes []Outcome `json:"stories"`
 	Passed   int       `json:"passed"`
 	Failed   int       `json:"failed"`
 	Skipped  int       `json:"skipped"`
-	// Points is how often the memory of a workflow was compared, where it waited, with that of another instance at the same
+	// Points is how often the memory of a waiting workflow was compared with that of another instance at the same
 	// point of the same journal.
 	Points int `json:"memories_compared"`
 }
 
-// ways are the ways in which each story is run: with instances that are kept where that is possible, and with a new instance for
-// each wait, which replays the journal up to there.
+// ways are the modes in which each story runs: with instances that are kept if possible, and with a new instance after
+// each wait, which replays the journal.
 var ways = []struct {
 	name     string
 	replayed bool
 }{{"kept instances", false}, {"a replay before each step", true}}
 
-// Check runs the stories against a module. An error means that nothing can be said: the module is refused, or a name in
-// Options.Only is no story.
+// Check runs the stories against a module. It returns an error if the check is impossible: the module is refused, or
+// Options.Only names no story.
 func Check(ctx context.Context, wasm []byte, o Options) (*Report, error) {
 	stories, err := Stories()
 	if err != nil {
@@ -97,7 +97,7 @@ func Check(ctx context.Context, wasm []byte, o Options) (*Report, error) {
 	return report, nil
 }
 
-// judge adds what comes of the rules, which count as one story.
+// judge adds the results of the rules, which count as one story.
 func (t *theatre) judge(ctx context.Context, only []string, way string, outcomes map[string]*Outcome) error {
 	if len(only) > 0 && !slices.Contains(only, RulesWorkflow) {
 		return nil
@@ -137,7 +137,7 @@ func (r *Report) add(stories []Story, outcomes map[string]*Outcome) {
 	}
 }
 
-// known refuses names that are no stories.
+// known returns an error for names of unknown stories.
 func known(stories []Story, names []string) error {
 	for _, name := range names {
 		if all := append(namesOf(stories), RulesWorkflow); !slices.Contains(all, name) {
@@ -154,7 +154,7 @@ func namesOf(stories []Story) (list []string) {
 	return list
 }
 
-// difference says where two journals differ first.
+// difference describes the first difference of two journals.
 func difference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range max(len(w), len(g)) {

@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// happen has an event happen to the run of a story, and says what is wrong with the answer.
+// happen applies an event to the run of a story, and returns an error if the answer is wrong.
 func (t *theatre) happen(ctx context.Context, s *Story, e *Event) error {
 	switch {
 	case e.Signal != "":
@@ -34,7 +34,7 @@ func (t *theatre) happen(ctx context.Context, s *Story, e *Event) error {
 	return errors.New("the story says nothing that happens")
 }
 
-// judge compares an answer with what the story wants.
+// judge compares an answer with the story's.
 func (e *Event) judge(what string, got json.RawMessage, err error) error {
 	switch {
 	case e.Error != "" && err == nil:
@@ -51,29 +51,29 @@ func (e *Event) judge(what string, got json.RawMessage, err error) error {
 	return nil
 }
 
-// iteration is one of a run: its memory begins anew.
+// iteration identifies an iteration of a run. Each iteration starts with new memory.
 type iteration struct {
 	run string
 	n   uint32
 }
 
-// point is where a workflow has waited: after so many deliveries.
+// point identifies a wait of a workflow by the number of deliveries before it.
 type point struct {
 	iteration
 
 	deliveries uint64
 }
 
-// memories keeps the hash of each iteration's memory wherever it waits.
+// memories keeps the hash of each iteration's memory at each wait.
 type memories struct {
-	off    bool       // nothing is hashed: what is measured is the host
-	mu     sync.Mutex // guards what follows
+	off    bool       // nothing is hashed, for benchmarks of the host
+	mu     sync.Mutex // guards the fields below
 	hashes map[point][32]byte
-	again  int // how often a point was seen before
+	again  int // how often a point was seen again
 	differ map[iteration][]uint64
 }
 
-// see is called where a workflow waits.
+// see is called whenever a workflow waits.
 func (m *memories) see(w host.WaitInfo) {
 	if m.off {
 		return
@@ -95,14 +95,14 @@ func (m *memories) see(w host.WaitInfo) {
 	}
 }
 
-// points returns how many hashes were compared.
+// points returns the number of compared hashes.
 func (m *memories) points() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.again
 }
 
-// differences returns after how many deliveries the memory of an iteration was not always the same.
+// differences returns the numbers of deliveries after which the memory of an iteration differed.
 func (m *memories) differences(of iteration) []uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

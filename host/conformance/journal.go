@@ -13,11 +13,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// madeToken stands for the tokens of hooks that a host has made, which are different in each run.
+// madeToken replaces the tokens of hooks that a host has made, which differ in each run.
 const madeToken = "(made by the host)"
 
-// text writes a journal with one line for each entry. What may differ between SDKs without a workflow that notices it is left out
-// or made the same; docs/conformance.md lists it.
+// text formats a journal with one line per entry. It omits or normalizes what may differ between SDKs without any
+// effect on a workflow; docs/conformance.md lists it.
 func text(entries []store.Entry) string {
 	var b strings.Builder
 	began := int64(0)
@@ -30,8 +30,8 @@ func text(entries []store.Entry) string {
 	return b.String()
 }
 
-// sorted puts the outcomes of attempts that ended at the same instant in the order of their handles: which of them comes first
-// is up to the machine.
+// sorted sorts the outcomes of attempts that ended at the same instant by their handles, since their order depends on
+// the machine.
 func sorted(entries []store.Entry) []store.Entry {
 	list := slices.Clone(entries)
 	for i := 0; i < len(list); i++ {
@@ -47,13 +47,13 @@ func sorted(entries []store.Entry) []store.Entry {
 	return list
 }
 
-// outcome reports whether entries of a kind record how an attempt has begun or ended.
+// outcome reports whether entries of a kind record the beginning or the end of an attempt.
 func outcome(k store.Kind) bool {
 	return slices.Contains([]store.Kind{store.KindAttemptStarted, store.KindAttemptFailed, store.KindStepResult,
 		store.KindStepFailure}, k)
 }
 
-// line writes an entry. Instants are milliseconds since the run's start.
+// line formats an entry. Instants are milliseconds since the run's start.
 func line(e *store.Entry, began int64) string {
 	parts := []string{fmt.Sprintf("+%-8d %-15s", e.UnixMs-began, e.Kind)}
 	add := func(name string, v any) { parts = append(parts, fmt.Sprintf("%s=%v", name, v)) }
@@ -96,7 +96,7 @@ func line(e *store.Entry, began int64) string {
 	return strings.TrimRight(strings.Join(parts, " "), " ")
 }
 
-// quoted writes bytes as JSON text does, and other ones in hexadecimal.
+// quoted formats UTF-8 as a JSON string, and other bytes in hexadecimal.
 func quoted(b []byte) string {
 	if !utf8.Valid(b) {
 		return fmt.Sprintf("hex:%x", b)
@@ -104,10 +104,10 @@ func quoted(b []byte) string {
 	return fmt.Sprintf("%q", b)
 }
 
-// optionsOf writes what the options of a call mean, whatever their text is.
+// optionsOf formats the meaning of a call's options, whatever their text.
 func optionsOf(e *store.Entry) string {
 	switch e.Kind {
-	case store.KindStarted: // versions, instants and what the host notes
+	case store.KindStarted: // versions, instants and the host's notes
 		return ""
 	case store.KindStep, store.KindBody:
 		if o, err := abi.ParseStepOptions(e.Options); err == nil {
@@ -134,7 +134,7 @@ func optionsOf(e *store.Entry) string {
 	return string(b)
 }
 
-// changedOptions writes the options of a step that are not the default.
+// changedOptions formats the options of a step that differ from the default.
 func changedOptions(o abi.StepOptions) string {
 	var all, usual map[string]json.RawMessage
 	if json.Unmarshal(o.JSON(), &all) != nil {
@@ -156,7 +156,7 @@ func changedOptions(o abi.StepOptions) string {
 	return string(b)
 }
 
-// dataOf writes what an entry holds. Of errors it is the part that has a meaning in each language.
+// dataOf formats the data of an entry. Of errors it has only the parts that are the same in all languages.
 func dataOf(e *store.Entry) string {
 	switch {
 	case len(e.Data) == 0:
@@ -170,7 +170,8 @@ func dataOf(e *store.Entry) string {
 	return quoted(e.Data)
 }
 
-// errorText writes an error without its type and its details, which are the language's: the name of a type, a stack.
+// errorText formats an error without its type and its details, which depend on the language: the name of a type, a
+// stack.
 func errorText(b []byte) string {
 	var fields map[string]any
 	if json.Unmarshal(b, &fields) != nil {

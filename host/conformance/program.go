@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Program returns a random program: a run of the workflow of the rules, with what happens to it. It has no result and no journal.
-// The same seed makes the same program.
+// Program returns a random program: a run of the workflow of the rules, with its events. It has no expected result and
+// no journal. The same seed gives the same program.
 func Program(seed uint64) Story {
 	d := &drawing{state: seed, run: fmt.Sprint("program-", seed)}
 	s := Story{Name: d.run, Workflow: RulesWorkflow}
@@ -26,7 +26,7 @@ func Program(seed uint64) Story {
 		s.Do = append(s.Do, e)
 	}
 	slices.SortStableFunc(s.Do, func(a, b Event) int {
-		x, _ := a.after() // it was made of a duration
+		x, _ := a.after() // the text was made of a duration
 		y, _ := b.after()
 		return int(x - y)
 	})
@@ -34,17 +34,17 @@ func Program(seed uint64) Story {
 	return s
 }
 
-// drawing draws a program.
+// drawing generates a program.
 type drawing struct {
 	state  uint64
 	run    string
-	n      int64 // of names and lengths
-	within bool  // what is drawn is part of a within
+	n      int64 // of names and durations
+	within bool  // the calls are part of a within
 }
 
 type object = map[string]any
 
-// below returns a number from 0 to n-1: of SplitMix64.
+// below returns a random number from 0 to n-1 (SplitMix64).
 func (d *drawing) below(n uint64) uint64 {
 	d.state += 0x9e3779b97f4a7c15
 	z := d.state
@@ -53,8 +53,8 @@ func (d *drawing) below(n uint64) uint64 {
 	return (z ^ z>>31) % n
 }
 
-// ms returns a length that no other call has: what comes from different calls never comes at the same instant, where one order is
-// as good as another.
+// ms returns a duration that no other call has, so that outcomes of different calls never come at the same instant, at
+// which any order would be right.
 func (d *drawing) ms() int64 {
 	d.n++
 	return int64(d.below(1000)+1)<<10 + d.n
@@ -77,7 +77,7 @@ func (d *drawing) program(depth int) json.RawMessage {
 	for range 1 + d.below(8) {
 		calls = append(calls, d.call(depth))
 	}
-	if depth < 2 && d.below(8) == 0 { // and whatever the workflow does with the error, nothing follows
+	if depth < 2 && d.below(8) == 0 { // then nothing follows, whatever the workflow does with the error
 		at := d.below(uint64(len(calls)))
 		calls = slices.Insert(calls, int(at), d.continues(depth))
 	}
@@ -86,12 +86,12 @@ func (d *drawing) program(depth int) json.RawMessage {
 	}
 	b, err := json.Marshal(object{"calls": calls, "messages": true})
 	if err != nil {
-		panic(err) // it is of texts and numbers
+		panic(err) // it has only texts and numbers
 	}
 	return b
 }
 
-// continues draws the end of an iteration, with the next one.
+// continues draws the end of an iteration, with the next iteration.
 func (d *drawing) continues(depth int) object {
 	return object{"call": "continue_as_new", "payload": d.program(depth + 1)}
 }
@@ -103,13 +103,13 @@ func (d *drawing) sequence(depth int, draw func(int) object) (calls []object) {
 	return calls
 }
 
-// call draws a call, and what is in it if it is of several.
+// call draws a call, with the calls in it if it is composite.
 func (d *drawing) call(depth int) object {
 	switch n := d.below(20); {
 	case n < 2 && depth < 2:
 		branches := [][]object{d.sequence(depth+1, d.alone), d.sequence(depth+1, d.alone)}
-		if d.below(8) == 0 && !d.within { // at an instant at which nothing else happens: the branches of a within all end at one
-			branches[1] = append(branches[1], d.sleeps(), d.continues(depth))
+		if d.below(8) == 0 && !d.within { // the branches of a within all end at the same instant
+			branches[1] = append(branches[1], d.sleeps(), d.continues(depth)) // at an instant without any other event
 		}
 		return object{"call": "together", "branches": branches}
 	case n < 4 && depth < 2:
@@ -128,7 +128,7 @@ func (d *drawing) call(depth int) object {
 	return d.ends(depth)
 }
 
-// alone draws a call that has nothing in common with others, so that it may be made beside them.
+// alone draws a call that is independent of other calls, so that it may run concurrently with them.
 func (d *drawing) alone(depth int) object {
 	if d.below(3) == 0 {
 		return d.sleeps()
@@ -154,7 +154,7 @@ func (d *drawing) waits(depth int) object {
 	return d.performs(depth)
 }
 
-// performs draws a step or child.
+// performs draws a step or a child.
 func (d *drawing) performs(depth int) object {
 	switch d.below(4) {
 	case 0:
@@ -182,13 +182,13 @@ func (d *drawing) performs(depth int) object {
 
 func (d *drawing) backoff() string { return []string{"fixed", "linear", "exponential"}[d.below(3)] }
 
-// elapsed bounds attempts that are not bounded otherwise.
+// elapsed returns a bound for attempts without another bound.
 func (d *drawing) elapsed() string { return fmt.Sprint(d.below(30)+1, "m") }
 
 // ends draws a call that does not wait for time.
 func (d *drawing) ends(depth int) object {
 	n := d.below(9)
-	if depth > 0 && n >= 3 && n <= 5 { // which runs beside each other would do to the same run
+	if depth > 0 && n >= 3 && n <= 5 { // concurrent ones would change the same run
 		n = 8
 	}
 	switch n {
@@ -234,7 +234,7 @@ func (d *drawing) refused() object {
 	return object{"call": "hook", "name": "s1", "to": "short"}
 }
 
-// Told is what has come of a story.
+// Told is the result of a story.
 type Told struct {
 	Status  string
 	Result  string
@@ -242,8 +242,8 @@ type Told struct {
 	Calls   []Call
 }
 
-// Tell runs stories of a module in a host and returns what has come of each. Answers to what happens to them are not
-// compared. dir is a folder for compiled modules.
+// Tell runs stories of a module in a host and returns the result of each. It does not compare the answers to events.
+// dir is a folder for compiled modules.
 func Tell(ctx context.Context, wasm []byte, dir string, stories []Story) (told []Told, err error) {
 	t, err := open(ctx, wasm, false, &memories{off: true}, dir)
 	if err != nil {
@@ -300,7 +300,7 @@ func (t *theatre) told(ctx context.Context, s *Story) (told Told, err error) {
 	return told, err
 }
 
-// Difference says in what the environment of tests differs that has told the same story; empty if in nothing.
+// Difference describes how the result of the same story in a test environment differs; empty if it does not.
 func (t *Told) Difference(env *Told) string {
 	text := func(t *Told) string {
 		calls := Settled(t.Calls)

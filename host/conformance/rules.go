@@ -15,16 +15,16 @@ import (
 //go:embed rules.json
 var rulesFile []byte
 
-// RulesWorkflow is the workflow that makes the calls of rules, and under this name they are one of the stories.
+// RulesWorkflow is the workflow that makes the calls of rules. Under this name the rules are one of the stories.
 const RulesWorkflow = "rules"
 
-// Rule says what a host answers to some calls of a workflow. rules.json has the rules and says what their fields mean.
+// Rule has the host's answers to some calls of a workflow. rules.json has the rules and explains their fields.
 type Rule struct {
 	Name  string          `json:"name"`
-	In    string          `json:"in,omitempty"` // where the calls are made; empty is the workflow
+	In    string          `json:"in,omitempty"` // where the calls are made; empty: in the workflow
 	Calls json.RawMessage `json:"calls"`
 	Want  []string        `json:"want"` // the outcome of each call
-	// Repeats says that names are used again, which some SDKs number.
+	// Repeats says that the calls repeat names, which some SDKs number.
 	Repeats bool `json:"repeats,omitempty"`
 }
 
@@ -53,7 +53,7 @@ func (r *Rule) Input() []byte {
 	return b
 }
 
-// obey runs the rules and returns those that are broken, in sentences.
+// obey runs the rules and returns the violations, in sentences.
 func (t *theatre) obey(ctx context.Context) (faults []string, err error) {
 	rules, err := Rules()
 	if err != nil {
@@ -71,8 +71,8 @@ func (t *theatre) obey(ctx context.Context) (faults []string, err error) {
 	return faults, nil
 }
 
-// Broken compares outcomes with those that the rule wants, and returns the differences in sentences. An empty outcome is that
-// of a call which the SDK does not have.
+// Broken compares outcomes with the rule's, and returns the differences in sentences. The outcome of a call that the
+// SDK does not have is empty.
 func (r *Rule) Broken(got []string) (faults []string) {
 	var calls []json.RawMessage
 	if err := json.Unmarshal(r.Calls, &calls); err != nil {

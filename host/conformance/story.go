@@ -1,5 +1,5 @@
-// Package conformance checks SDKs: it runs the story workflows of docs/conformance.md, as far as a module holds them, in a host
-// in memory with a virtual clock, and compares the journals with those of the reference, which the stories in Go have written.
+// Package conformance checks SDKs. It runs the story workflows of docs/conformance.md that a module has, in a host in
+// memory with a virtual clock, and compares the journals with the reference, which the stories in Go have written.
 //
 //	report, err := conformance.Check(ctx, wasm, conformance.Options{})
 package conformance
@@ -21,39 +21,39 @@ import (
 //go:embed stories
 var files embed.FS
 
-// Where the stories are, and how the names of their files end.
+// The folder of the stories, and the suffixes of their files.
 const (
 	storyDir      = "stories"
 	storySuffix   = ".json"
 	journalSuffix = ".journal"
 )
 
-// Story is one run of a story workflow: how it is started, what happens to it, and what must come of it.
+// Story is one run of a story workflow: its start, its events, and its expected result.
 type Story struct {
-	// Name is the story's, and the id of its run.
+	// Name is the name of the story, and the id of its run.
 	Name string `json:"-"`
-	// Workflow is the story workflow that is run.
+	// Workflow is the story workflow to run.
 	Workflow string `json:"workflow"`
 	// Needs lists other workflows of the module that the run starts.
 	Needs []string `json:"needs,omitempty"`
-	// Input is the run's input. Text is the input where that is no JSON.
+	// Input is the run's input. Text is an input that is not JSON.
 	Input json.RawMessage `json:"input,omitempty"`
 	Text  string          `json:"text,omitempty"`
-	// Do is what happens to the run, in order.
+	// Do has the events of the run, in order.
 	Do []Event `json:"do,omitempty"`
-	// Status is how the run ends. Result is its result as JSON, and ResultText where that is no JSON.
+	// Status is the run's final status. Result is its result as JSON, ResultText a result that is not JSON.
 	Status     string          `json:"status"`
 	Result     json.RawMessage `json:"result,omitempty"`
 	ResultText string          `json:"result_text,omitempty"`
-	// Journal is the reference: that of each iteration, and of each child.
+	// Journal is the reference journal of all iterations and children.
 	Journal string `json:"-"`
 }
 
-// Event is something that happens to a run.
+// Event is an event of a run.
 type Event struct {
-	// At is when, in duration text, after the run's start. "end" is after the run's end.
+	// At is the time after the run's start, as duration text, or "end" for after the run's end.
 	At string `json:"at"`
-	// One of these says what happens.
+	// Exactly one of these is set.
 	Signal  string `json:"signal,omitempty"`  // a signal of this name, with Data
 	Deliver string `json:"deliver,omitempty"` // a delivery to the hook of this token, with Data
 	Cancel  bool   `json:"cancel,omitempty"`
@@ -61,15 +61,15 @@ type Event struct {
 	Update  string `json:"update,omitempty"` // an update of this name, with Data
 	// Data is the payload.
 	Data json.RawMessage `json:"data,omitempty"`
-	// Want is the answer to a query or update. Error is a part of the error in its place.
+	// Want is the expected answer to a query or an update. Error is a part of the expected error instead.
 	Want  json.RawMessage `json:"want,omitempty"`
 	Error string          `json:"error,omitempty"`
 }
 
-// atEnd is the time of events that happen after the run's end.
+// atEnd is the time of events after the run's end.
 const atEnd = "end"
 
-// after returns when the event happens.
+// after returns the time of the event.
 func (e *Event) after() (time.Duration, error) {
 	ms, err := abi.ParseDuration(e.At)
 	return time.Duration(ms) * time.Millisecond, err
@@ -130,7 +130,7 @@ func (s *Story) runnable(workflows []string) bool {
 	return true
 }
 
-// input returns the bytes with which the run is started.
+// input returns the input of the run.
 func (s *Story) input() []byte {
 	if s.Text != "" {
 		return []byte(s.Text)
@@ -138,7 +138,7 @@ func (s *Story) input() []byte {
 	return compact(s.Input)
 }
 
-// Output returns the bytes that the run's result must have; none if the story does not say.
+// Output returns the expected result of the run; none if the story has none.
 func (s *Story) Output() []byte {
 	if s.ResultText != "" {
 		return []byte(s.ResultText)

@@ -15,13 +15,13 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// epoch is when the virtual clock starts.
+// epoch is the start time of the virtual clock.
 var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 
-// restTime bounds, by the machine's clock, how long a host may take to come to rest.
+// restTime bounds how long a host may take to come to rest, by the machine's clock.
 const restTime = 3 * time.Minute
 
-// theatre is a host in which stories are told, one after the other.
+// theatre is a host in which stories run one after the other.
 type theatre struct {
 	*host.Host
 	clock     *clock.Fake
@@ -31,7 +31,7 @@ type theatre struct {
 	done      chan error
 }
 
-// open starts a host with a module. If replayed is set, the host keeps nothing of a guest that waits.
+// open starts a host with a module. If replayed is set, the host keeps nothing of a waiting guest.
 func open(ctx context.Context, wasm []byte, replayed bool, m *memories, dir string) (t *theatre, err error) {
 	t = &theatre{clock: clock.NewFake(epoch), memories: m, done: make(chan error, 1)}
 	data := memstore.New()
@@ -67,7 +67,7 @@ func (t *theatre) close() error {
 	return errors.Join(<-t.done, t.Host.Close())
 }
 
-// tell runs a story and returns its journal and what is wrong.
+// tell runs a story and returns its journal and the faults.
 func (t *theatre) tell(ctx context.Context, s *Story) (journal string, faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	began := t.clock.Now()
@@ -118,8 +118,8 @@ func (t *theatre) tell(ctx context.Context, s *Story) (journal string, faults []
 	return journal, append(faults, t.again(ctx, played)...)
 }
 
-// again replays each run of a story once more, in its newest iteration, and says what is wrong with that and with the memory of
-// all iterations.
+// again replays each run of a story once more, in its newest iteration, and returns faults of the replay and of the
+// memory of all iterations.
 func (t *theatre) again(ctx context.Context, played []iteration) (faults []string) {
 	for i, at := range played {
 		if next := i + 1; next == len(played) || played[next].run != at.run {
@@ -135,7 +135,7 @@ func (t *theatre) again(ctx context.Context, played []iteration) (faults []strin
 	return faults
 }
 
-// compact returns JSON without white space, and other bytes as they are.
+// compact returns JSON without white space, and other bytes unchanged.
 func compact(b []byte) []byte {
 	var out bytes.Buffer
 	if json.Compact(&out, b) != nil {
@@ -160,7 +160,8 @@ func errText(err error) string {
 	return "(" + err.Error() + ")"
 }
 
-// journals writes the journals of all iterations of a run, and of the children that it has started. These are what was played.
+// journals formats the journals of all iterations of a run, and of the children that it has started. It returns these
+// iterations as played.
 func (t *theatre) journals(ctx context.Context, id string) (journal string, played []iteration, err error) {
 	r, err := t.Get(ctx, id)
 	if err != nil {
@@ -185,7 +186,7 @@ func (t *theatre) journals(ctx context.Context, id string) (journal string, play
 	}
 	for _, child := range children {
 		switch kid, err := t.Get(ctx, child); {
-		case errors.Is(err, host.ErrNotFound), err == nil && kid.Parent != id: // it was not started: its id was taken, for one
+		case errors.Is(err, host.ErrNotFound), err == nil && kid.Parent != id: // not started: its id was taken, for example
 			continue
 		}
 		more, also, err := t.journals(ctx, child)
@@ -244,7 +245,7 @@ func (t *theatre) settle(ctx context.Context) (next time.Time, ok bool, err erro
 		if !ok || next.After(t.clock.Now()) {
 			return next, ok, nil
 		}
-		moment := clock.System().NewTimer(100 * time.Microsecond) // until the host sees that something is due
+		moment := clock.System().NewTimer(100 * time.Microsecond) // until the host notices what is due
 		select {
 		case <-moment.C():
 		case <-ctx.Done():
