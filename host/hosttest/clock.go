@@ -8,14 +8,15 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// Clock is a clock that stands still until it is moved, for host.Config.Clock.
+// Clock is a clock that stands still until a test moves it, for host.Config.Clock.
 type Clock = clock.Fake
 
 // NewClock returns a clock that stands at start.
 func NewClock(start time.Time) *Clock { return clock.NewFake(start) }
 
-// Advance moves the clock of a host forward by d, from deadline to deadline, and lets all happen at each of them, sweeps of
-// retentions included. The host must run: it may be that of a server, over a store on disk. A Host has its own Advance.
+// Advance moves the clock of a host forward by d, from deadline to deadline, and waits at each until all is done,
+// sweeps of retentions included. The host must be running; it may belong to a server, with a store on disk. A Host has
+// its own Advance.
 func Advance(ctx context.Context, h *host.Host, c *Clock, d time.Duration) error {
 	end := c.Now().Add(d)
 	for {
@@ -49,7 +50,7 @@ func rest(ctx context.Context, h *host.Host, c *Clock) (next time.Time, ok bool,
 	}
 }
 
-// breathe waits a moment, in which a timer that is due may fire.
+// breathe waits a moment in which due timers may fire.
 func breathe(ctx context.Context) error {
 	t := clock.System().NewTimer(100 * time.Microsecond)
 	defer t.Stop()

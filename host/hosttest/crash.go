@@ -12,10 +12,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// errKilled is what a killed host's store answers.
+// errKilled is the error of a killed host's store.
 var errKilled = fmt.Errorf("%w: the test killed the host", store.ErrFailed)
 
-// crashStore passes everything on to a store until the host is killed, or until its crash point.
+// crashStore forwards to a store until the host is killed, or until its crash point.
 type crashStore struct {
 	open func() store.Store
 
@@ -227,7 +227,7 @@ func (c *crashStore) CountOf(ctx context.Context, ns store.NamespaceID, workflow
 	return s.CountOf(ctx, ns, workflow, version)
 }
 
-// Measure implements store.Measured, for stores that do.
+// Measure implements store.Measured if the store does.
 func (c *crashStore) Measure() (store.Measures, error) {
 	c.mu.Lock()
 	s, ok := c.s.(store.Measured)
@@ -238,14 +238,14 @@ func (c *crashStore) Measure() (store.Measures, error) {
 	return s.Measure()
 }
 
-// Absent implements store.Remembering, for stores that do.
+// Absent implements store.Remembering if the store does.
 func (c *crashStore) Absent(run store.RunKey) bool {
 	s, err := c.inner()
 	below, ok := s.(store.Remembering)
 	return err == nil && ok && below.Absent(run)
 }
 
-// Reclaim implements store.Reclaiming, for stores that do.
+// Reclaim implements store.Reclaiming if the store does.
 func (c *crashStore) Reclaim(ctx context.Context) error {
 	inner, err := c.inner()
 	if s, ok := inner.(store.Reclaiming); ok {
@@ -254,7 +254,7 @@ func (c *crashStore) Reclaim(ctx context.Context) error {
 	return err
 }
 
-// Disk implements store.OnDisk, for stores on disk.
+// Disk implements store.OnDisk if the store does.
 func (c *crashStore) Disk() (store.Disk, error) {
 	c.mu.Lock()
 	s, ok := c.s.(store.OnDisk)
@@ -292,7 +292,7 @@ func (p *crashPartition) Discard(ctx context.Context, seqs []store.CommandSeq, a
 	return p.c.commit(func() error { return p.Partition.Discard(ctx, seqs, answers) })
 }
 
-// Commits returns the number of commits that the host has made since New, those of a crash included.
+// Commits returns the number of commits since New, including those of a crash.
 func (h *Host) Commits() int {
 	h.crash.mu.Lock()
 	defer h.crash.mu.Unlock()

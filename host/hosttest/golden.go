@@ -14,10 +14,11 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// Golden replays the recorded runs of a folder, its files that end with host.ArchiveSuffix, against a module, each in a subtest
-// named after its file. A run that the module does not fit fails the test with the entry at which it diverges, what the journal
-// has there, and what the workflow did: such a change of the code would leave the runs that are alive stuck. What may
-// differ is what `wfhost check` allows; what is worth knowing is logged. A folder without any such file fails the test, too.
+// Golden replays the recorded runs in a folder, its files with the suffix host.ArchiveSuffix, against a module, each
+// in a subtest named after its file. A run that does not fit the module fails the test with the entry at which it
+// diverges, the journal's entry, and what the workflow did: such a change of the code would leave live runs stuck. The
+// allowed differences are those of `wfhost check`; notes are logged. A folder without any such file fails the test,
+// too.
 //
 // Host.Record writes these files, and so does `wfhost export RUN --without-module`.
 func Golden(t *testing.T, dir string, wasm []byte) {
@@ -30,7 +31,7 @@ func Golden(t *testing.T, dir string, wasm []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = h.Close() }) // it has written nothing
+	t.Cleanup(func() { _ = h.Close() }) // nothing was written
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), host.ArchiveSuffix), func(t *testing.T) {
 			notes, err := replayed(t.Context(), h, path, wasm)
@@ -63,7 +64,7 @@ func recordings(dir string) ([]string, error) {
 	return paths, nil
 }
 
-// replayed replays the run of a file, and returns why it does not fit, or what is worth knowing.
+// replayed replays the run in a file. It returns notes, or an error if the run does not fit.
 func replayed(ctx context.Context, h *host.Host, path string, wasm []byte) (notes []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -84,9 +85,9 @@ func replayed(ctx context.Context, h *host.Host, path string, wasm []byte) (note
 	return r.Notes, nil
 }
 
-// Record exports a run of the host without its module into a folder, as a file that is named after the run, and replaces one that
-// is there. A test calls it when its author asks for that, for example with a flag -update; Golden replays the file in all later
-// tests. A run that waits is worth as much as one that has ended.
+// Record exports a run of the host without its module to a file in a folder. The file is named after the run, and is
+// replaced if it exists. A test calls it on demand, for example with a flag -update; Golden replays the file in all
+// later tests. Waiting runs are as useful as ended ones.
 func (h *Host) Record(dir, id string) {
 	h.t.Helper()
 	var b bytes.Buffer

@@ -1,5 +1,5 @@
-// Package hosttest runs workflows in tests: a host in memory whose clock moves when the test says so, that can
-// be restarted and killed.
+// Package hosttest runs workflows in tests: a host in memory with a clock that the test moves. The host can be
+// restarted and killed.
 //
 //	h := hosttest.New(t)
 //	h.Upload(ctx, "drip", hosttest.Build(t, "./testdata/drip"))
@@ -26,7 +26,7 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// Epoch is the time at which the clock of a test host starts, unless the test says otherwise.
+// Epoch is the start time of a test host's clock, unless WithStart sets another.
 var Epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 
 // Host is a host under test.
@@ -39,7 +39,7 @@ type Host struct {
 	cfg      host.Config
 	register []func(*host.Host)
 	kept     []func(*host.Host) // handlers that the test has registered on the host, for the next one
-	ours     int                // handlers of the host that register and kept have registered
+	ours     int                // number of handlers that register and kept have registered
 	crash    *crashStore
 	stop     context.CancelFunc
 	done     chan error
@@ -52,34 +52,34 @@ type Option func(*Host)
 // WithConfig changes the configuration of the host.
 func WithConfig(f func(*host.Config)) Option { return func(h *Host) { f(&h.cfg) } }
 
-// WithHandlers registers handlers at every start of the host, before it runs. Those that a test registers later are registered
-// again after a crash, too.
+// WithHandlers registers handlers at every start of the host, before it runs. Handlers that a test registers later are
+// registered again after a crash, too.
 func WithHandlers(f func(*host.Host)) Option {
 	return func(h *Host) { h.register = append(h.register, f) }
 }
 
-// WithStart sets the time at which the clock starts.
+// WithStart sets the start time of the clock.
 func WithStart(start time.Time) Option { return func(h *Host) { h.Clock = clock.NewFake(start) } }
 
-// WithStore uses a store other than one in memory: open is called at every start.
+// WithStore replaces the store in memory. open is called at every start.
 func WithStore(open func() store.Store) Option {
 	return func(h *Host) { h.crash.open = open }
 }
 
-// bounded is whether a host of this process bounds the files in cacheDir. One is enough: a host looks at every file when it
-// is opened, and go test keeps a line in memory for each look.
+// bounded is set once a host of this process bounds the files in cacheDir. One is enough: a host stats every file when
+// it opens, and go test keeps a line in memory for each stat.
 var bounded atomic.Bool
 
-// New returns a running host with an empty store in memory and a fake clock. It is closed at the test's end.
+// New returns a running host with an empty store in memory and a fake clock. The end of the test closes it.
 func New(t testing.TB, opts ...Option) *Host {
 	t.Helper()
 	h := &Host{t: t, Clock: clock.NewFake(Epoch), Data: memstore.New(), crash: &crashStore{}, patience: usualPatience}
 	h.Data.NowMs = func() int64 { return h.Clock.Now().UnixMilli() }
 	h.crash.open = func() store.Store { return h.Data.Open() }
 	h.cfg.Dir = cacheDir(t)
-	h.cfg.StartLinger = time.Minute // the number of commits does not depend on how fast the machine is
-	h.cfg.SweepEvery = -1           // runs are deleted when the test says so, or sets it
-	h.cfg.Drain = -1                // a test that wants attempts to be waited for says so
+	h.cfg.StartLinger = time.Minute // the number of commits does not depend on the speed of the machine
+	h.cfg.SweepEvery = -1           // tests sweep explicitly, or set it
+	h.cfg.Drain = -1                // tests that wait for attempts set it
 	for _, o := range opts {
 		o(h)
 	}
@@ -113,7 +113,7 @@ func (h *Host) start() {
 	go func() { h.done <- hh.Run(ctx) }()
 }
 
-// Stop stops the host as a signal would: what is in flight comes to rest first.
+// Stop stops the host as a signal would: work in flight comes to rest first.
 func (h *Host) Stop() {
 	if h.Host == nil {
 		return
@@ -122,28 +122,28 @@ func (h *Host) Stop() {
 	if err := <-h.done; err != nil && !errors.Is(err, host.ErrClosed) && !h.crash.crashed() {
 		h.t.Errorf("run: %v", err)
 	}
-	_ = h.Close()       // a crashed store says so
+	_ = h.Close()       // a crashed store returns an error
 	_ = h.crash.Close() // likewise
 	h.letGo()
 }
 
-// letGo forgets a host that is closed, but for its handlers.
+// letGo drops a closed host, but keeps its handlers.
 func (h *Host) letGo() {
 	h.kept = h.Handlers()[h.ours:]
 	h.Host = nil
 }
 
-// Kill stops the host as a kill -9 would: no commit is made from now on.
+// Kill stops the host as kill -9 would: no further commit is made.
 func (h *Host) Kill() {
 	h.crash.kill()
 	h.stop()
 	_ = h.Close() // the store is dead
 	<-h.done
-	_ = h.crash.Close() // nothing has reached it since it died
+	_ = h.crash.Close() // nothing has reached it since the kill
 	h.letGo()
 }
 
-// Reopen stops the host, or what is left of it, and starts it again over the same data. Time does not pass.
+// Reopen stops the host if it is running and starts it again over the same data. Time does not pass.
 func (h *Host) Reopen() {
 	h.t.Helper()
 	h.Stop()
@@ -157,8 +157,8 @@ func (h *Host) Crash() {
 	h.start()
 }
 
-// CrashAt kills the host at its n-th commit from now on (from 0): before it is made, so that it is lost, or after
-// it, so that its acknowledgement is lost. Revive with Reopen.
+// CrashAt kills the host at its n-th commit from now on (from 0): before the commit, so that it is lost, or after it,
+// so that its acknowledgement is lost. Reopen revives the host.
 func (h *Host) CrashAt(n int, after bool) { h.crash.arm(n, after) }
 
 // Crashed reports whether the crash of CrashAt has happened.
@@ -183,7 +183,7 @@ func (h *Host) Settle() (next time.Time, ok bool) {
 	}
 }
 
-// Advance moves the clock forward by d, from deadline to deadline, and lets everything happen at each of them.
+// Advance moves the clock forward by d, from deadline to deadline, and waits at each until all is done.
 func (h *Host) Advance(d time.Duration) {
 	h.t.Helper()
 	end := h.Clock.Now().Add(d)
@@ -222,7 +222,7 @@ func (h *Host) Finish(id string) host.Run {
 // Dir returns the folder in which the host keeps compiled modules.
 func (h *Host) Dir() string { return h.cfg.Dir }
 
-// builds keeps what this process has compiled.
+// builds caches the compiled workflows of this process.
 var builds sync.Map
 
 type build struct {
@@ -245,7 +245,7 @@ func compile(t testing.TB, dir string, flags ...string) []byte {
 		t.Fatal(err)
 	}
 	v, _ := builds.LoadOrStore(abs+"\x00"+filepath.Join(flags...), &build{})
-	b := v.(*build) //nolint:forcetypeassert // it holds nothing else
+	b := v.(*build) //nolint:forcetypeassert // the only type in the map
 	b.once.Do(func() {
 		tmp, err := os.MkdirTemp("", "wfhost-build-")
 		if err != nil {
@@ -269,8 +269,8 @@ func compile(t testing.TB, dir string, flags ...string) []byte {
 	return b.wasm
 }
 
-// cacheDir is where compiled modules are kept between the tests of one process and the next: it is private to
-// the user, named after this program, and holds only what its own engine made.
+// cacheDir returns the folder for compiled modules, which test processes share: it is private to the user, named after
+// this program, and holds only files of its own engine.
 func cacheDir(t testing.TB) string {
 	base, err := os.UserCacheDir()
 	if err != nil {

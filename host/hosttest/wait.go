@@ -9,12 +9,12 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// usualPatience is how long, by the machine's clock, Wait waits for a run while nothing happens in the host and nobody moves its
-// clock.
+// usualPatience is how long, by the machine's clock, Wait waits for a run while nothing happens in the host and its
+// clock stands still.
 const usualPatience = 30 * time.Second
 
-// Wait is host.Host.Wait, but it does not wait for ever: it returns an error if the host has crashed, or if nothing happens in
-// it, and its clock stands still, for half a minute. So does ResultRaw, and with it host.Result.
+// Wait is host.Host.Wait with an end: it returns an error if the host has crashed, or if nothing happens in it and its
+// clock stands still for half a minute. So does ResultRaw, and with it host.Result.
 func (h *Host) Wait(ctx context.Context, id string) (host.Run, error) {
 	h.t.Helper()
 	of := h.Host
@@ -44,7 +44,7 @@ func crashed(id string) error {
 	return fmt.Errorf("wait for run %s: %w: it has crashed, and Reopen starts it again", id, host.ErrClosed)
 }
 
-// watch gives a wait for a run up when nothing has happened for too long.
+// watch cancels a wait for a run when nothing has happened for too long.
 func (h *Host) watch(ctx context.Context, of *host.Host, id string, giveUp context.CancelCauseFunc) {
 	var last string
 	for still := 0; still < 100; still++ {
