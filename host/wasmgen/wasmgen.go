@@ -1,6 +1,6 @@
-// Package wasmgen writes small WebAssembly modules instruction by instruction: for tests, where a compiled guest would
-// not do what a test wants to see, and for measurements of the host with a guest that costs next to nothing. The
-// binary format is that of https://webassembly.github.io/spec/core/binary.
+// Package wasmgen writes small WebAssembly modules instruction by instruction: for tests that need what a compiled
+// guest would not do, and for benchmarks of the host with a guest that costs next to nothing. The binary format is
+// specified at https://webassembly.github.io/spec/core/binary.
 package wasmgen
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// DataAt is the address of the first text of a module; below it, memory is free for the code.
+// DataAt is the address of the first text of a module; the memory below it is free for the code.
 const DataAt = 4096
 
-// Module collects what a module is made of. Its code is written by the methods, for one entry point after another.
+// Module collects the parts of a module. The methods append code, for one entry point after another.
 type Module struct {
 	imports []string
 	exports map[string][]byte
@@ -25,16 +25,16 @@ type Module struct {
 	Pages int
 }
 
-// New gives an empty module whose functions have so many locals of type i64.
+// New returns an empty module whose functions have a number of locals of type i64.
 func New(locals int) *Module { return &Module{exports: map[string][]byte{}, locals: locals} }
 
-// Op appends instructions as they are.
+// Op appends instructions verbatim.
 func (m *Module) Op(b ...byte) *Module {
 	m.code = append(m.code, b...)
 	return m
 }
 
-// I32 and I64 push a constant.
+// I32 pushes a constant.
 func (m *Module) I32(v int32) *Module { return m.Op(0x41).Op(signed(int64(v))...) }
 
 // I64 pushes a constant.
@@ -53,8 +53,8 @@ const (
 	envPrefix  = "env:"
 )
 
-// Call calls a function of the host, or with the prefix "wasi:" one of WASI, with "env:" one of AssemblyScript's env; its import
-// is added where it is missing.
+// Call calls a function of the host, or with the prefix "wasi:" of WASI, with "env:" of AssemblyScript's env. It adds
+// the import if it is missing.
 func (m *Module) Call(name string) *Module {
 	i := slices.Index(m.imports, name)
 	if i < 0 {
@@ -64,7 +64,7 @@ func (m *Module) Call(name string) *Module {
 	return m.Op(0x10).Op(unsigned(i)...)
 }
 
-// Set pops into a local, Get pushes it.
+// Set pops into a local.
 func (m *Module) Set(local byte) *Module { return m.Op(0x21, local) }
 
 // Get pushes a local.
@@ -76,7 +76,7 @@ func (m *Module) Drop() *Module { return m.Op(0x1a) }
 // Store64 pops an i64 to an address: the address must have been pushed before the value.
 func (m *Module) Store64() *Module { return m.Op(0x37, 3, 0) }
 
-// Store8 pops an i32 to an address, as a byte; Load8 pops an address and pushes the byte there as an i64.
+// Store8 pops an i32 to an address, as a byte: the address must have been pushed before the value.
 func (m *Module) Store8() *Module { return m.Op(0x3a, 0, 0) }
 
 // Load8 pops an address and pushes the byte there as an i64.
@@ -85,7 +85,7 @@ func (m *Module) Load8() *Module { return m.Op(0x31, 0, 0) }
 // Wrap pops an i64 and pushes it as an i32.
 func (m *Module) Wrap() *Module { return m.Op(0xa7) }
 
-// Add pops two i64 and pushes their sum. Sub, Mul, Div and Rem do likewise, the last two with unsigned numbers.
+// Add pops two i64 and pushes their sum. Sub, Mul, Div and Rem work alike; Div and Rem are unsigned.
 func (m *Module) Add() *Module { return m.Op(0x7c) }
 
 // Sub subtracts.
@@ -97,28 +97,28 @@ func (m *Module) Mul() *Module { return m.Op(0x7e) }
 // Div divides.
 func (m *Module) Div() *Module { return m.Op(0x80) }
 
-// Rem gives the remainder.
+// Rem pushes the remainder.
 func (m *Module) Rem() *Module { return m.Op(0x82) }
 
 // Count adds a number to a local.
 func (m *Module) Count(local byte, by int64) *Module { return m.Get(local).I64(by).Add().Set(local) }
 
-// IsZero and the others pop one i64 or two, as unsigned ones, and push an i32: 1 or 0.
+// IsZero pops an i64 and pushes an i32: 1 if it is zero, else 0.
 func (m *Module) IsZero() *Module { return m.Op(0x50) }
 
-// Less tells whether the lower one is less.
+// Less pops two i64 and pushes whether the lower one is less, unsigned.
 func (m *Module) Less() *Module { return m.Op(0x54) }
 
-// NotLess tells whether the lower one is not less.
+// NotLess pops two i64 and pushes whether the lower one is not less, unsigned.
 func (m *Module) NotLess() *Module { return m.Op(0x5a) }
 
 // While begins a loop that Break leaves and EndWhile repeats.
 func (m *Module) While() *Module { return m.Op(0x02, 0x40, 0x03, 0x40) }
 
-// Break leaves the loop if the popped i32 is not 0. It stands in no block within the loop.
+// Break leaves the loop if the popped i32 is not 0. It must not be in a block within the loop.
 func (m *Module) Break() *Module { return m.Op(0x0d, 1) }
 
-// EndWhile goes back to the loop's beginning.
+// EndWhile jumps to the loop's beginning.
 func (m *Module) EndWhile() *Module { return m.Op(0x0c, 0, 0x0b, 0x0b) }
 
 // IfZero64 begins instructions that are executed if the popped i64 is zero; End ends them.
@@ -139,7 +139,7 @@ func (m *Module) Export(name string) *Module {
 	return m
 }
 
-// Bytes gives the module.
+// Bytes returns the module.
 func (m *Module) Bytes() []byte {
 	names := slices.Sorted(maps.Keys(m.exports))
 	var types, imports, functions, exports, bodies [][]byte
@@ -189,7 +189,7 @@ func vector1(types []abi.Type) []byte {
 	return b
 }
 
-// unsigned gives a number in LEB128.
+// unsigned encodes a number in LEB128.
 func unsigned(n int) (b []byte) {
 	for ; n >= 0x80; n >>= 7 {
 		b = append(b, byte(n)|0x80)
@@ -197,7 +197,7 @@ func unsigned(n int) (b []byte) {
 	return append(b, byte(n))
 }
 
-// signed gives a number in signed LEB128.
+// signed encodes a number in signed LEB128.
 func signed(v int64) (b []byte) {
 	for v < -64 || v > 63 {
 		b = append(b, byte(v)|0x80)
