@@ -1,11 +1,12 @@
-// Package wasmtime links a second WebAssembly engine into a program, with which host.Verify can replay journals: Wasmtime, by
-// github.com/bytecodealliance/wasmtime-go. Import it for its side effect, and name it in host.VerifyOptions.Engines:
+// Package wasmtime links Wasmtime into a program, by github.com/bytecodealliance/wasmtime-go, as a second WebAssembly
+// engine with which host.Verify can replay journals. Import it for its side effect, and name it in
+// host.VerifyOptions.Engines:
 //
 //	import _ "github.com/wfhost/wfhost/host/wasmtime"
 //
-// It needs cgo and a C compiler, and is a module of its own: a program that does not import it has neither.
+// It needs cgo and a C compiler, and is a separate module, so that programs without it need neither.
 //
-// The engine replays, and no more: its instances cannot be forked, frozen or used again, and it keeps nothing on disk.
+// The engine only replays: its instances cannot be forked, frozen or reused, and it keeps nothing on disk.
 package wasmtime
 
 import (
@@ -28,13 +29,13 @@ const Name = "wasmtime"
 
 func init() { engine.Register(Name, newEngine) }
 
-// machine is the engine. Its fields do not change.
+// machine is the engine. It is immutable.
 type machine struct {
 	engine *wt.Engine
 	linker *wt.Linker
 }
 
-// newEngine makes an engine of the features that the host accepts.
+// newEngine returns an engine with the features that the host accepts.
 func newEngine(context.Context) (engine.Engine, error) {
 	cfg := wt.NewConfig()
 	cfg.SetMaxWasmStack(stackBytes())
@@ -52,11 +53,11 @@ func newEngine(context.Context) (engine.Engine, error) {
 	return m, m.link()
 }
 
-// The calls of a guest are on the stack of its thread, which is as large as RLIMIT_STACK was when the process began. A process
-// that runs over its end is killed, so a part is left to Go and to the host.
+// The calls of a guest use the stack of its thread, whose size is RLIMIT_STACK at the start of the process. An
+// overflow kills the process, so a part is left to Go and to the host.
 const (
 	mostStackBytes  = 64 << 20
-	leastStackBytes = 1 << 20 // half of what a thread gets where there is no limit
+	leastStackBytes = 1 << 20 // half the stack of a thread without a limit
 )
 
 func stackBytes() int {
@@ -67,7 +68,7 @@ func stackBytes() int {
 	return int(max(min(limit.Cur/4*3, mostStackBytes), leastStackBytes/2))
 }
 
-// link defines what guests import.
+// link defines the imports of guests.
 func (m *machine) link() error {
 	impl, err := calls.Functions()
 	if err != nil {
@@ -124,7 +125,7 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 // Forget does nothing: there is no cache.
 func (m *machine) Forget(context.Context, [32]byte) error { return nil }
 
-// Trim closes nothing: no instance is idle.
+// Trim closes nothing: there are no idle instances.
 func (m *machine) Trim(context.Context) (closed, left int) { return 0, 0 }
 
 func (m *machine) Close(context.Context) error {
@@ -133,10 +134,10 @@ func (m *machine) Close(context.Context) error {
 	return nil
 }
 
-// errHalted is the panic and the trap that end a guest which the host stops.
+// errHalted is the panic and the trap that end a guest when the host stops it.
 var errHalted = errors.New("the host has stopped the guest")
 
-// answer returns the import that a function answers.
+// answer returns the import that calls a function of the host.
 func answer(fn calls.Func, sig abi.Signature) func(*wt.Caller, []wt.Val) ([]wt.Val, *wt.Trap) {
 	return func(c *wt.Caller, args []wt.Val) (results []wt.Val, trap *wt.Trap) {
 		in := c.Data().(*instance)
@@ -166,7 +167,7 @@ func answer(fn calls.Func, sig abi.Signature) func(*wt.Caller, []wt.Val) ([]wt.V
 	}
 }
 
-// view is the memory of a guest that calls.
+// view is the memory of the calling guest.
 type view []byte
 
 func (v view) Size() uint32 { return uint32(len(v)) }
@@ -179,8 +180,8 @@ func (v view) Read(offset, n uint32) ([]byte, bool) {
 	return v[offset:end:end], true
 }
 
-// refuel grants the guest more fuel, or stops it. It is called with fuel left when the memory or a table could not
-// grow.
+// refuel grants the guest more fuel, or stops it. If fuel is left, it is called because the memory or a table could
+// not grow.
 func refuel(c *wt.Caller, _ []wt.Val) (_ []wt.Val, trap *wt.Trap) {
 	in := c.Data().(*instance)
 	defer in.halted(&trap)

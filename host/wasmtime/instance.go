@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
-// module is a compiled module. Its fields do not change.
+// module is a compiled module. It is immutable.
 type module struct {
 	machine   *machine
 	compiled  *wt.Module
@@ -27,7 +27,7 @@ type module struct {
 func (m *module) HasExport(name string) bool { return m.exports[name] }
 func (m *module) Bytes() int64               { return m.bytes }
 
-// instanceBytes is what an instance takes beside its memory, about: pages of Wasmtime's store.
+// instanceBytes is about what an instance takes beside its memory: pages of Wasmtime's store.
 const instanceBytes = 64 << 10
 
 func (m *module) Overhead() int64 { return instanceBytes + 8*int64(m.rewritten.Elements) }
@@ -37,7 +37,8 @@ func (m *module) Close(context.Context) error {
 	return nil
 }
 
-// Instantiate makes an instance and runs its start-up: data segments, the start function, and _initialize, as wazero's.
+// Instantiate creates an instance and runs its start-up: data segments, the start function, and _initialize, as with
+// wazero.
 func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	in := &instance{m: m, host: calls.NewStartHost(ctx)}
 	in.store = wt.NewStoreWithData(m.machine.engine, in)
@@ -50,13 +51,13 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	return in, nil
 }
 
-// instance is an instance in a store of its own. One goroutine uses it.
+// instance is an instance in its own store. It is for one goroutine.
 type instance struct {
 	m     *module
 	store *wt.Store
 	wasm  *wt.Instance
 
-	// Of the call that goes on.
+	// The state of the current call.
 	host   engine.Host
 	stop   error // why the host stopped the guest
 	denied bool  // memory or a table could not grow
@@ -99,13 +100,13 @@ func (in *instance) Halt(reason error) {
 	panic(errHalted)
 }
 
-// Freezes reports that no guest can be frozen here.
+// Freezes reports that guests cannot be frozen.
 func (in *instance) Freezes() bool { return false }
 
-// Freeze has nothing to give.
+// Freeze returns nothing.
 func (in *instance) Freeze() (engine.Frozen, bool) { return nil, false }
 
-// halted makes the panic of Halt a trap.
+// halted converts the panic of Halt to a trap.
 func (in *instance) halted(trap **wt.Trap) {
 	switch r := recover(); r {
 	case nil:
@@ -126,7 +127,7 @@ func (in *instance) Call(ctx context.Context, export string, h engine.Host) (int
 	exit := &engine.Exit{}
 	switch {
 	case err == nil:
-		code, _ := result.(int32) // 0 if there is none
+		code, _ := result.(int32) // 0 without a result
 		return code, nil
 	case in.stop == nil || !errors.As(in.stop, &exit):
 		return 0, in.explain(ctx, err, engine.TrapGuest)
@@ -136,7 +137,7 @@ func (in *instance) Call(ctx context.Context, export string, h engine.Host) (int
 	return int32(exit.Code), nil
 }
 
-// messages are what wazero calls the traps, so that a journal says the same whatever the engine.
+// messages has wazero's names of the traps, so that journals are the same with every engine.
 var messages = map[wt.TrapCode]string{
 	wt.StackOverflow: "stack overflow", wt.MemoryOutOfBounds: "out of bounds memory access",
 	wt.TableOutOfBounds: "invalid table access", wt.IndirectCallToNull: "invalid table access",
@@ -145,10 +146,10 @@ var messages = map[wt.TrapCode]string{
 	wt.UnreachableCodeReached: "unreachable",
 }
 
-// explain turns Wasmtime's error into the reason, as package engine/wazero does.
+// explain converts Wasmtime's error to the reason, as package engine/wazero does.
 func (in *instance) explain(ctx context.Context, err error, kind string) error {
 	exit := &engine.Exit{}
-	if errors.As(in.stop, &exit) { // within the start-up
+	if errors.As(in.stop, &exit) { // during start-up
 		return &engine.Trap{Message: in.say(exit.Error()), Kind: engine.TrapExit}
 	}
 	if in.stop != nil {
@@ -180,7 +181,7 @@ func (in *instance) explain(ctx context.Context, err error, kind string) error {
 	return t
 }
 
-// stack names the functions of a trap, the innermost first.
+// stack formats the functions of a trap, innermost first.
 func stack(t *wt.Trap) string {
 	var b strings.Builder
 	for _, f := range t.Frames() {
