@@ -1,4 +1,4 @@
-// Package cost tells tests how the cost of a call grows with how much there is of what it may look at.
+// Package cost measures in tests how the cost of a call grows with the amount of data that the call may read.
 package cost
 
 import (
@@ -9,30 +9,31 @@ import (
 	"testing"
 )
 
-// A Case is a call, and what there is more and more of.
+// A Case is a call with a kind of data, and the amounts of data to measure it with.
 type Case struct {
 	Call, Of string
-	Sizes    []int // ascending; the last one is the limit of what there may be
-	// Setup makes n things, and returns the call. The call may add some to them: it is made a few hundred times.
+	Sizes    []int // ascending; the last one is the maximum amount
+	// Setup makes n items of the data, and returns the call. The call may add a few: it is made a few hundred times.
 	Setup func(t testing.TB, n int) (call func())
-	// Calls is how often the call is made in a round; 0: 20.
+	// Calls is the number of calls per round; 0: 20.
 	Calls int
-	// Slow is how many microseconds more a call may take without being called slower. 0: 5.
+	// Slow is how many microseconds more than the allowed multiple a call may take; 0: 5.
 	Slow float64
 }
 
 const (
 	rounds = 8
-	// Most is how many times as much a call may cost at the limit as where there is little. A call that looks at all of many
-	// things costs hundreds of times as much, and figures of a busy machine differ by less than this.
+	// Most is the allowed ratio of a call's cost with the maximum amount to its cost with the least. A call that reads
+	// all data costs hundreds of times as much, and figures of a busy machine vary by less than this.
 	Most = 8
 )
 
-// usual is how many allocations and bytes a call may make without being called costly: what it adds grows its slices at times.
+// usual and usualBytes are the allocations and bytes that a call may always make: the data that it adds grows slices at
+// times.
 const usual, usualBytes = 8, 16 << 10
 
-// Table measures cases, logs them as a table of microseconds of CPU, allocations and bytes, and fails those that grow.
-// Allocations do not depend on the machine, nor on what else it does. Times are not compared with -short, as under the race
+// Table measures cases, logs them as a table of microseconds of CPU, allocations and bytes, and fails cases that grow.
+// Allocations depend neither on the machine nor on its load. Times are not compared with -short, as under the race
 // detector.
 func Table(t *testing.T, cases []Case) {
 	t.Helper()
@@ -66,8 +67,8 @@ func Table(t *testing.T, cases []Case) {
 // memory is what a call allocates.
 type memory struct{ allocations, bytes uint64 }
 
-// measure returns the microseconds of CPU that a call took on average of the fastest round, and what it allocated in the round
-// with the fewest allocations: the garbage collector and other work of the process count in the others, and slices that grow.
+// measure returns a call's microseconds of CPU on average in the fastest round, and its allocations in the round with
+// the fewest: the other rounds may include the garbage collector, other work of the process, and growing slices.
 func measure(t *testing.T, c Case, n int) (us float64, m memory) {
 	t.Helper()
 	call, calls := c.Setup(t, n), c.Calls
