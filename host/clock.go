@@ -32,10 +32,10 @@ type Clock interface {
 // The host stops every timer that it does not wait for.
 type ClockTimer = clock.Timer
 
-// Stepper is implemented by a Clock that can report that its wall clock was set: by hand, by a time server, or because the
-// machine was suspended. The host then looks at the deadlines of all sleepers anew. If a Clock is not a Stepper, or Steps
-// returns a nil channel, the host reads Now once per second while a run sleeps, and wakes runs at most a second late after
-// the clock was set forward.
+// Stepper is implemented by a Clock that can report that its wall clock was set: by hand, by a time server, or because
+// the machine was suspended. The host then checks the deadlines of all sleepers again. If a Clock is not a Stepper, or
+// Steps returns a nil channel, the host reads Now once per second while a run sleeps, and wakes runs at most a second
+// late after the clock was set forward.
 type Stepper interface {
 	// Steps returns a buffered channel that receives after the wall clock was set. Several steps may be reported as one. It is
 	// closed if steps can no longer be reported, and nil if they cannot be reported at all. A clock that is never set returns

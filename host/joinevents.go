@@ -1,7 +1,7 @@
 package host
 
-// JoinEvents returns Events that call the functions of all arguments in order: for example those of package metrics
-// and those of the embedder.
+// JoinEvents returns Events that call the functions of all arguments in order, such as the events of package metrics
+// and the embedder's own.
 func JoinEvents(all ...Events) (joined Events) {
 	for i := range all {
 		e := &all[i]

@@ -126,12 +126,12 @@ func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length
 	return 0, nil
 }
 
-// queryPatience is how long a query waits for a busy workflow to reach a wait, where it can be asked: several times
+// queryPatience is how long a query waits for a busy workflow to reach a wait, where it can be queried: several times
 // what a workflow may compute between two waits.
 const queryPatience = 10 * time.Second
 
-// ask asks a run. While the durable journal ends where the workflow cannot be asked and more entries are to follow,
-// it retries. st is the state of the run that was asked.
+// ask queries a run. While the durable journal ends where the workflow cannot be queried and more entries will follow,
+// it retries. st is the state of the run that answered.
 func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []byte) (_ []byte, st store.RunState, err error) {
 	changed, stop := s.h.rt.Watchers.Watch(key)
 	defer stop()

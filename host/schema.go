@@ -128,7 +128,7 @@ func fittingSignal(ctx context.Context, w *schema.Workflow, name string, payload
 func (s *scope) fittingTo(ctx context.Context, key store.RunKey, n run.Signal) error {
 	st, err := s.h.rt.Runs.State(ctx, key)
 	if err != nil {
-		return nil //nolint:nilerr // whoever gives the signal says it better
+		return nil //nolint:nilerr // the signal itself returns the error
 	}
 	w, err := s.schemasOf(ctx, st.Workflow, st.Module)
 	if err != nil {

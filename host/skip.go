@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// The pauses between two looks at a family of runs that waits for something other than time: the first one, and the
-// longest. Each is twice as long as the one before.
+// The first and the longest pause between two looks at a family of runs that waits for an event rather than for time.
+// Each pause is twice as long as the previous one.
 const (
 	firstLook = time.Millisecond
 	mostLook  = 500 * time.Millisecond

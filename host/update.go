@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// UpdateStatus is what has become of an update.
+// UpdateStatus is the status of an update.
 type UpdateStatus string
 
 // The statuses of updates. A refused update has none: it is not recorded.
