@@ -1,7 +1,7 @@
 /* The story workflows of docs/conformance.md in C. */
 #include "text.h"
 
-static Text in;  /* the input of the run, of the step function, or of the query that is being answered */
+static Text in;  /* the input of the run, of the step function, or of the query in progress */
 static Text out; /* the result */
 
 static Text info(const char *key) {
@@ -15,14 +15,14 @@ static int64_t attempt(void) {
 	return number(&n);
 }
 
-/* add_attempted adds what a step returns that has succeeded after some attempts. */
+/* add_attempted adds the result of a step that succeeded after some attempts. */
 static void add_attempted(Text *t) {
 	add(t, "\"ok after ");
 	add_number(t, attempt());
 	add(t, "\"");
 }
 
-/* item begins the next item of the list in out, and returns where it is added. */
+/* item begins the next item of the list in out, and returns out. */
 static Text *item(void) {
 	add(&out, out.n == 0 ? "[" : ",");
 	return &out;
@@ -42,15 +42,15 @@ static void item_text(const Text *t) {
 /* item_code adds the code of an answer. */
 static void item_code(int64_t answer) { item_quoted(wf_code_name(answer < 0 ? answer : WF_OK)); }
 
-/* item_or_code gets the result that a call has written into t, and adds it, or the code of its error. */
+/* item_or_code adds the result that a call has written into t, or the code of its error. */
 static void item_or_code(Text *t, int64_t answer) {
 	if (got(t, answer) < 0) item_code(answer);
 	else add_n(item(), t->s, t->n);
 }
 
-static const char *at = "start"; /* where the workflow queries is */
+static const char *at = "start"; /* where the workflow "queries" is */
 
-/* answer answers a query of the workflow queries, or decides on an update of the workflow updates. */
+/* answer answers a query of the workflow "queries", or accepts or refuses an update of the workflow "updates". */
 static _Noreturn void answer(void) {
 	Text query = info("query"), reply = {0};
 	got(&in, wf_input(in.s, sizeof in.s));
@@ -65,7 +65,7 @@ static _Noreturn void answer(void) {
 	wf_query_reply(1, reply.s, reply.n);
 }
 
-/* await waits for a handle and gets its result, or its error. It returns the answer of wf_result, or of what was refused. */
+/* await waits for a handle and reads its result, or its error. It returns the answer of wf_result, or of the refused call. */
 static int64_t await(wf_handle h, Text *t) {
 	if (h < 0) return got(t, h);
 	int64_t told = wf_await(&h, 1);
@@ -73,7 +73,7 @@ static int64_t await(wf_handle h, Text *t) {
 	return got(t, told < 0 ? told : wf_result(h, t->s, sizeof t->s));
 }
 
-/* end hands over the result in out. The run may have ended before, and be asked a query. */
+/* end returns the result in out to the host. If the run had ended before, this activation answers a query. */
 static int end(void) {
 	int64_t answered = wf_complete(out.s, out.n);
 	if (answered == -WF_QUERY) answer();
@@ -156,7 +156,7 @@ static int bodies(void) {
 	return end_list();
 }
 
-/* end_attempt ends a body: the first attempt by a failure, those after it by a result. */
+/* end_attempt ends a body: the first attempt with a failure, later ones with a result. */
 static _Noreturn void end_attempt(const char *failure) {
 	Text t = {0};
 	if (attempt() == 1) wf_step_end_s(1, failure);
@@ -177,7 +177,7 @@ static int retries(void) {
 	return end_list();
 }
 
-/* item_failure adds an object of these fields of an error, which stand in it as they are to be. */
+/* item_failure adds an object with these fields of an error, whose values are copied verbatim. */
 static void item_failure(const Text *error) {
 	static const char *const keys[] = {"code", "kind", "attempts", "message"};
 	for (int i = 0; i < 4; i++) {
@@ -260,7 +260,7 @@ static int cancels(void) {
 	wf_handle slumber = wf_sleep_start_s("long", 3600000);
 	int64_t slept = await(slumber, &v);
 	if (slept >= 0) return wf_complete_s("\"slept\"");
-	wf_cancel(slumber); /* the cancel has ended the wait, and not the sleep */
+	wf_cancel(slumber); /* the cancel has ended the wait, but not the sleep */
 	wf_step_do_s("clean up", "greet", "\"cleaner\"", v.s, sizeof v.s);
 	if (!is(&in, "\"ignore\"")) return wf_fail_s("{\"message\":\"cancelled\"}");
 	add(&out, "\"");
@@ -416,7 +416,7 @@ static int chance(void) {
 	return end_list();
 }
 
-/* The workflows, each with what the description says of it beside its name. */
+/* The workflows, each with the rest of its description. */
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -457,7 +457,7 @@ WF_EXPORT(workflow_step) int step(void) {
 		add_attempted(&out);
 		return end();
 	}
-	add(&failure, "{\"message\":\"attempt "); /* flaky and never */
+	add(&failure, "{\"message\":\"attempt "); /* of flaky and never */
 	add_number(&failure, n);
 	add(&failure, "\"}");
 	wf_fail(failure.s, failure.n);

@@ -1,7 +1,7 @@
-/* Texts, and the little JSON that the stories need. */
+/* Texts, and the minimal JSON that the stories need. */
 #include "../workflow.h"
 
-/* Text is a text that grows at its end, up to its room; what is over is cut off. */
+/* Text is a text that grows up to its capacity; the rest is cut off. */
 typedef struct {
 	uint32_t n;
 	char s[2048];
@@ -29,7 +29,7 @@ static void add_quoted(Text *t, const char *s) {
 	add(t, "\"");
 }
 
-/* add_inside adds a string of JSON without its quotes. */
+/* add_inside adds the contents of a JSON string without its quotes. */
 static void add_inside(Text *t, const Text *string) {
 	if (string->n >= 2) add_n(t, string->s + 1, string->n - 2);
 }
@@ -47,7 +47,7 @@ static int is(const Text *t, const char *s) {
 	return i == n && t->n == n;
 }
 
-/* field gets the value of a field of an object; nothing if there is none. */
+/* field returns the value of a field of an object; empty if there is none. */
 static Text field(const Text *object, const char *key) {
 	Text t = {0};
 	uint32_t n;
@@ -56,7 +56,7 @@ static Text field(const Text *object, const char *key) {
 	return t;
 }
 
-/* got notes how long the answer of a call is that was written into t. Of an error it gets the JSON. It returns the answer. */
+/* got sets the length of t, into which a call has written its answer. After an error it reads the JSON. It returns the answer. */
 static int64_t got(Text *t, int64_t answer) {
 	int64_t n = answer < 0 ? wf_last(t->s, sizeof t->s) : answer;
 	t->n = n < (int64_t)sizeof t->s ? (uint32_t)n : sizeof t->s;
