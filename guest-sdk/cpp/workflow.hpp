@@ -1,4 +1,4 @@
-// workflow.hpp: workflows for wfhost in C++20, as coroutines. One header, beside workflow.h, which has the calls themselves.
+// workflow.hpp: workflows for wfhost in C++20, as coroutines. One header; workflow.h beside it has the raw calls.
 //
 //   #include "workflow.hpp"
 //   using namespace std::chrono_literals;
@@ -13,7 +13,7 @@
 //   clang++ --target=wasm32-wasi -mexec-model=reactor -std=c++20 -O2 -fno-exceptions -fno-rtti -o welcome.wasm welcome.cpp
 //
 // Payloads are bytes, JSON by convention. There are no exceptions: each call resolves to an Outcome, which is a result or an
-// error. A Call that is destroyed before its outcome was taken is withdrawn.
+// error. Destroying a Call before its outcome was taken withdraws it.
 #ifndef WFHOST_WORKFLOW_HPP
 #define WFHOST_WORKFLOW_HPP
 
@@ -41,10 +41,10 @@ namespace wfhost {
 
 using Milliseconds = std::chrono::milliseconds;
 
-// Reading and writing the little JSON that the SDK itself needs. It is no JSON library.
+// Reading and writing the minimal JSON that the SDK itself needs. It is not a JSON library.
 namespace json {
 
-// quote returns a string of JSON.
+// quote encodes a text as a JSON string.
 inline std::string quote(std::string_view s) {
 	static constexpr char hex[] = "0123456789abcdef";
 	std::string out = "\"";
@@ -68,7 +68,7 @@ inline std::string quote(std::string_view s) {
 	return out + '"';
 }
 
-// skip returns the index behind the value that begins at i, and white space around it.
+// skip returns the index after the value that begins at i, and the white space around it.
 inline size_t skip(std::string_view s, size_t i) {
 	int depth = 0;
 	for (bool begun = false; i < s.size(); i++) {
@@ -113,7 +113,7 @@ inline std::string_view field(std::string_view object, std::string_view key) {
 	return {};
 }
 
-// append writes a code point as UTF-8.
+// append appends a code point as UTF-8.
 inline void append(std::string &out, uint32_t r) {
 	if (r < 0x80) {
 		out += static_cast<char>(r);
@@ -132,7 +132,7 @@ inline void append(std::string &out, uint32_t r) {
 	}
 }
 
-// text returns what a string of JSON says, and other JSON as it is.
+// text decodes a JSON string, and returns other JSON verbatim.
 inline std::string text(std::string_view value) {
 	value = trim(value);
 	if (value.size() < 2 || value.front() != '"') return std::string(value);
@@ -168,15 +168,15 @@ inline std::string text(std::string_view value) {
 	return out;
 }
 
-// number returns a whole number of JSON, 0 if it is none.
+// number decodes a JSON integer, 0 if it is not one.
 inline int64_t number(std::string_view value) { return std::strtoll(std::string(trim(value)).c_str(), nullptr, 10); }
 
 } // namespace json
 
-// code_name returns the name of a code, as error JSON has it.
+// code_name returns the name of a code in error JSON.
 inline const char *code_name(int code) { return wf_code_name(code); }
 
-// Failure is why a workflow, a step or a body fails.
+// Failure is the error of a workflow, a step or a body.
 struct Failure {
 	std::string message;
 	std::string type = {};           // the name of the error in your own code
@@ -192,7 +192,7 @@ struct Failure {
 	}
 };
 
-// Outcome is a result, or an error. data holds the bytes of the result, or the error as JSON.
+// Outcome is a result or an error. data has the bytes of the result, or the error as JSON.
 struct Outcome {
 	int code = WF_OK; // one of wf_code
 	std::string data;
@@ -205,10 +205,10 @@ struct Outcome {
 
 	bool ok() const { return code == WF_OK; }
 	explicit operator bool() const { return ok(); }
-	// text returns what a result that is a string of JSON says.
+	// text decodes a result that is a JSON string.
 	std::string text() const { return json::text(data); }
 	int64_t number() const { return json::number(data); }
-	// These belong to errors.
+	// For errors only.
 	const char *name() const { return code_name(code); }
 	std::string message() const { return json::text(json::field(data, "message")); }
 	std::string kind() const { return json::text(json::field(data, "kind")); }
@@ -219,7 +219,7 @@ namespace detail {
 
 inline uint32_t length(std::string_view s) { return static_cast<uint32_t>(s.size()); }
 
-// read calls a function that writes into a buffer, twice.
+// read calls a function that writes into a buffer twice: for the length, and for the data.
 template <class F> std::string read(F f) {
 	int64_t n = f(nullptr, 0);
 	std::string s(n > 0 ? static_cast<size_t>(n) : 0, '\0');
@@ -232,7 +232,7 @@ inline std::string last() { return read(wf_last); }
 
 inline Outcome outcome_of(int64_t n) { return Outcome(n < 0 ? static_cast<int>(-n) : WF_OK, n ? last() : std::string()); }
 
-// State is a call that was started.
+// State is the state of a started call.
 struct State {
 	wf_handle handle = 0;
 	bool done = false;
@@ -247,13 +247,13 @@ struct State {
 	}
 };
 
-// resume resumes a coroutine. It is not inlined into another one, where the compiler would make a tail call of it.
+// resume resumes a coroutine. It must not be inlined into another one, where the compiler would make it a tail call.
 __attribute__((noinline)) inline void resume(std::coroutine_handle<> h) { h.resume(); }
 
 using Query = std::function<Outcome(std::string)>;
 using Entry = std::function<Outcome(std::string)>;
 
-// Loop is the executor of the one run that an instance computes.
+// Loop is the executor of the instance's run.
 struct Loop {
 	std::map<wf_handle, std::shared_ptr<State>> open; // ordered by handle
 	std::vector<std::coroutine_handle<>> ready;
@@ -268,13 +268,13 @@ struct Loop {
 		for (auto w : s.waiters) wake(w);
 		s.waiters.clear();
 	}
-	// wake has a coroutine resumed, once.
+	// wake makes a coroutine ready, once.
 	void wake(std::coroutine_handle<> w) {
 		for (auto r : ready)
 			if (r == w) return;
 		ready.push_back(w);
 	}
-	// forget has a coroutine not resumed, although it was to be.
+	// forget makes a ready coroutine not ready.
 	void forget(std::coroutine_handle<> w) { std::erase(ready, w); }
 	void run_ready() {
 		while (!ready.empty()) {
@@ -283,7 +283,7 @@ struct Loop {
 			resume(w);
 		}
 	}
-	// cancel_open withdraws what the workflow waits for, when its run was asked to cancel.
+	// cancel_open withdraws the open calls of the workflow, when a cancel of its run was requested.
 	void cancel_open() {
 		cancelled = true;
 		std::vector<std::shared_ptr<State>> all;
@@ -302,7 +302,7 @@ struct Loop {
 			: Outcome(Failure{"the workflow has no " + std::string(validates ? "handler of update " : "query ") + std::string(update)});
 		wf_query_reply(!o.ok(), o.data.data(), length(o.data));
 	}
-	// wait waits for whatever comes first. It returns an error that ends the workflow.
+	// wait waits for the next outcome. It returns an error that ends the workflow.
 	std::optional<Outcome> wait() {
 		if (open.empty()) return Outcome(Failure{"deadlock: the workflow waits for nothing that could happen"});
 		wf_handle h = wf_await(nullptr, 0);
@@ -314,7 +314,7 @@ struct Loop {
 		if (h < 0) return Outcome(static_cast<int>(-h), last());
 		auto s = open.find(h);
 		if (s == open.end()) return {};
-		auto state = s->second; // which resolve takes out of open
+		auto state = s->second; // resolve removes it from open
 		resolve(*state, outcome_of(wf_result(h, nullptr, 0)));
 		return {};
 	}
@@ -325,7 +325,7 @@ inline Loop &loop() {
 	return l;
 }
 
-// Waiting is a coroutine that waits for calls. It stands in the coroutine's frame: when that is destroyed, nothing resumes it.
+// Waiting is a coroutine's wait for calls. It is in the coroutine's frame, so destroying the frame cancels the resumption.
 class Waiting {
 public:
 	Waiting() = default;
@@ -341,7 +341,7 @@ public:
 		call->waiters.push_back(who);
 		calls.push_back(call);
 	}
-	// end says that the coroutine goes on.
+	// end ends the wait, as the coroutine continues.
 	void end() {
 		for (auto &call : calls) std::erase(call->waiters, who);
 		calls.clear();
@@ -355,10 +355,10 @@ private:
 
 } // namespace detail
 
-// Call is something that was started: a sleep, a step, a wait for a signal, a child. co_await waits for its outcome.
+// Call is a started call: a sleep, a step, a wait for a signal, a child. co_await waits for its outcome.
 class [[nodiscard]] Call {
 public:
-	// The answer of a function of workflow.h that starts something.
+	// Takes the answer of a function of workflow.h that starts a call.
 	explicit Call(wf_handle answer) : state(std::make_shared<detail::State>()) {
 		state->handle = answer;
 		if (answer < 0) {
@@ -380,9 +380,9 @@ public:
 
 	wf_handle handle() const { return state->handle; }
 	bool done() const { return state->done; }
-	// outcome is that of a call that is done.
+	// outcome returns the outcome of a call that is done.
 	const Outcome &outcome() const { return state->outcome; }
-	// withdraw takes the call back, if it is not done: a signal stays for the next wait. A step that has begun goes on.
+	// withdraw withdraws the call unless it is done: a signal stays for the next wait. A step in progress continues.
 	void withdraw() {
 		if (!state || state->done) return;
 		state->waiters.clear();
@@ -391,10 +391,10 @@ public:
 		state->done = true;
 		state->outcome = Outcome(WF_CANCELLED, "{\"code\":\"CANCELLED\",\"message\":\"withdrawn\"}");
 	}
-	// detach has the call go on when this object is gone.
+	// detach lets the call continue after the destruction of this object.
 	void detach() { state.reset(); }
 
-	// Awaiter is what co_await waits for.
+	// Awaiter is the awaiter of co_await.
 	class Awaiter {
 	public:
 		explicit Awaiter(std::shared_ptr<detail::State> call) : call(std::move(call)) {}
@@ -420,8 +420,8 @@ private:
 	friend class First;
 };
 
-// Task is a coroutine. It begins when it is awaited, or started. One that is destroyed goes no further, and what it waits for is
-// withdrawn.
+// Task is a coroutine. It begins when it is awaited or started. Destroying it stops it, and withdraws the calls that it waits
+// for.
 template <class T> class [[nodiscard]] Task {
 public:
 	class Awaiter;
@@ -434,7 +434,7 @@ public:
 		std::suspend_always initial_suspend() noexcept { return {}; }
 		struct Final {
 			bool await_ready() noexcept { return false; }
-			// The loop resumes the waiter: handing over to it from here needs tail calls, which not all engines have.
+			// The loop resumes the waiter: resuming it from here needs tail calls, which not all engines have.
 			void await_suspend(std::coroutine_handle<promise_type> h) noexcept {
 				if (h.promise().waiter) h.promise().waiter->wake();
 			}
@@ -447,8 +447,8 @@ public:
 			if (waiter) waiter->leave();
 		}
 	};
-	// Awaiter is what co_await waits for. It stands in the frame of whoever waits: whichever of the two frames is destroyed first,
-	// the other does not go on with it.
+	// Awaiter is the awaiter of co_await. It is in the frame of the waiting coroutine. Whichever of the two frames is destroyed
+	// first, the other one does not use it any more.
 	class Awaiter {
 	public:
 		explicit Awaiter(std::coroutine_handle<promise_type> task) : task(task) {}
@@ -468,7 +468,7 @@ public:
 			return std::move(*task.promise().value);
 		}
 		void wake() { detail::loop().wake(who); }
-		// leave has the coroutine that waits not resumed.
+		// leave cancels the resumption of the waiting coroutine.
 		void leave() {
 			if (who) detail::loop().forget(who);
 			if (task && task.promise().waiter == this) task.promise().waiter = nullptr;
@@ -494,7 +494,7 @@ public:
 	}
 
 	bool done() const { return coroutine.done(); }
-	// start runs the coroutine to its first wait, beside what runs now. co_await on the task waits for its value.
+	// start runs the coroutine to its first wait, concurrently with the caller. co_await on the task waits for its value.
 	Task &start() & {
 		begin(coroutine);
 		return *this;
@@ -512,7 +512,7 @@ private:
 	std::coroutine_handle<promise_type> coroutine;
 };
 
-// Race waits for the first of some calls and withdraws the others, in order.
+// Race waits for the first of some calls and withdraws the rest, in order.
 template <class... C> class [[nodiscard]] Race {
 public:
 	explicit Race(C &...calls) : calls{&calls...} {}
@@ -521,7 +521,7 @@ public:
 		waiting.begin(h);
 		for (Call *c : calls) waiting.on(c->state);
 	}
-	// The index of the call that came first.
+	// Returns the index of the first call.
 	size_t await_resume() {
 		waiting.end();
 		size_t won = winner();
@@ -540,10 +540,10 @@ private:
 	detail::Waiting waiting;
 };
 
-// race returns what waits for the first of some calls and withdraws the others: switch (co_await wfhost::race(a, b)).
+// race returns an awaitable for the first of some calls, which withdraws the rest: switch (co_await wfhost::race(a, b)).
 template <class... C> Race<C...> race(C &...calls) { return Race<C...>(calls...); }
 
-// First waits for the next call of a list that is done, and takes it out of the list.
+// First waits for the next call of a list that is done, and removes it from the list.
 class [[nodiscard]] First {
 public:
 	explicit First(std::vector<Call> &calls) : calls(calls) {}
@@ -552,7 +552,7 @@ public:
 		waiting.begin(h);
 		for (Call &c : calls) waiting.on(c.state);
 	}
-	// The call, nothing if the list is empty.
+	// Returns the call, none if the list is empty.
 	std::optional<Call> await_resume() {
 		waiting.end();
 		size_t i = at();
@@ -574,25 +574,25 @@ private:
 
 inline First first(std::vector<Call> &calls) { return First(calls); }
 
-// What the run knows.
+// Data of the run.
 inline std::string input() { return detail::read(wf_input); }
 inline std::string info() { return detail::read(wf_info); }
 inline std::string run_id() { return json::text(json::field(info(), "run_id")); }
-// now is the run's clock, in milliseconds since 1970.
+// now returns the run's clock, in milliseconds since 1970.
 inline int64_t now() { return wf_now(); }
-// cancelled reports whether the run was asked to cancel, under the cooperative policy.
+// cancelled reports whether a cancel of the run was requested, under the cooperative policy.
 inline bool cancelled() { return detail::loop().cancelled; }
-// random fills a value, with the same bytes on each replay.
+// random returns a value of random bytes, the same on each replay.
 template <class T> T random() {
 	T v{};
 	wf_random(&v, sizeof v);
 	return v;
 }
 
-// StepInfo is for what a body or step function is executed.
+// StepInfo describes the step of a body or step function.
 struct StepInfo {
 	std::string name, handler;
-	int64_t attempt, attempts; // from 1; at most, 0 = no limit
+	int64_t attempt, attempts; // attempt from 1; maximum number, 0 = unlimited
 	std::string idempotency_key; // the same at every attempt
 	std::string last_error;      // JSON
 };
@@ -608,7 +608,7 @@ inline StepInfo step_info() {
 inline Call sleep(std::string_view name, Milliseconds d) {
 	return Call(wf_sleep_start(name.data(), detail::length(name), d.count()));
 }
-// sleep takes "1h30m", "7d", "PT5M", and instants such as "2030-01-31T09:00:00Z", too.
+// sleep with a text takes durations such as "1h30m", "7d", "PT5M", and instants such as "2030-01-31T09:00:00Z".
 inline Call sleep(std::string_view name, std::string_view text) {
 	return Call(wf_sleep_text_start(name.data(), detail::length(name), text.data(), detail::length(text)));
 }
@@ -618,16 +618,16 @@ inline Call sleep_until(std::string_view name, int64_t unix_ms) {
 }
 
 namespace detail {
-// undoing is what the calls that are made now undo: see Saga.
+// undoing is the name that new calls undo by default: see Saga.
 inline std::string &undoing() {
 	static std::string s;
 	return s;
 }
 } // namespace detail
 
-// StepOptions say how a step is attempted. What is not set is the host's default.
+// StepOptions are the options of a step. Unset options have the host's defaults.
 struct StepOptions {
-	int attempts = -1; // default 3; 0 = no limit
+	int attempts = -1; // default 3; 0 = unlimited
 	std::string delay = {}, backoff = {}, max_delay = {}, max_elapsed = {}, timeout = {};
 	double factor = 0, jitter = -1;
 	bool at_most_once = false;
@@ -652,15 +652,15 @@ struct StepOptions {
 	}
 };
 
-// step has a handler perform a step: a step function of this module by its name, or a handler of the host by "host/" and its name.
+// step starts a step of a handler: a step function of this module by its name, or a handler of the host by "host/" and its name.
 inline Call step(std::string_view name, std::string_view handler, std::string_view in, const StepOptions &o = {}) {
 	std::string opts = o.json();
 	return Call(wf_step_start(name.data(), detail::length(name), handler.data(), detail::length(handler), in.data(),
 		detail::length(in), opts.data(), detail::length(opts)));
 }
 
-// body runs a function as a step, at least once, on a copy of the workflow: it may read everything, what it changes is lost,
-// and only its Outcome comes back.
+// body runs a function as a step, at least once, on a copy of the workflow: it may read everything, its changes are lost,
+// and only its Outcome returns.
 template <class F> Call body(std::string_view name, F &&f, const StepOptions &o = {}) {
 	std::string opts = o.json();
 	wf_handle h = wf_step_begin(name.data(), detail::length(name), opts.data(), detail::length(opts));
@@ -671,7 +671,7 @@ template <class F> Call body(std::string_view name, F &&f, const StepOptions &o 
 	return Call(h);
 }
 
-// Signals and hooks. Without a time-out, the wait has no end.
+// Signals and hooks. Without a time-out, the wait is unbounded.
 inline Call signal(std::string_view name, Milliseconds timeout = Milliseconds(-1)) {
 	return Call(wf_signal_start(name.data(), detail::length(name), timeout.count()));
 }
@@ -679,12 +679,12 @@ inline Call send(std::string_view run, std::string_view signal, std::string_view
 	return Call(wf_signal_send(signal.data(), detail::length(signal), run.data(), detail::length(run), signal.data(),
 		detail::length(signal), payload.data(), detail::length(payload)));
 }
-// HookReply is what whoever delivers to a hook is answered.
+// HookReply is the answer to a delivery to a hook.
 struct HookReply {
 	int status = 202;
 	std::string content_type = {}, body = {};
 };
-// hook opens a hook. It resolves to the token; an empty one is made by the host. What is delivered is a signal of the hook's name.
+// hook opens a hook and resolves to its token; the host makes one if it is empty. Deliveries are signals of the hook's name.
 inline Call hook(std::string_view name, std::string_view token = {}, const std::optional<HookReply> &reply = {}) {
 	std::string opts;
 	if (reply)
@@ -694,10 +694,10 @@ inline Call hook(std::string_view name, std::string_view token = {}, const std::
 		detail::length(opts)));
 }
 
-// ChildOptions say how a child run is started. attributes and memo are JSON.
+// ChildOptions are the options of a child run. attributes and memo are JSON.
 struct ChildOptions {
 	std::string id = {}, version = {}, on_end = {}, timeout = {}, attributes = {}, memo = {};
-	std::string undoes = detail::undoing(); // as of a step
+	std::string undoes = detail::undoing(); // as in StepOptions
 
 	std::string json() const {
 		std::string s;
@@ -724,7 +724,7 @@ inline std::string child_id(const Call &c) {
 	return detail::read([&](void *out, uint32_t cap) { return wf_child_id(c.handle(), out, cap); });
 }
 
-// Output, attributes, markers, log. They answer at once.
+// Output, attributes, markers, log. They return at once.
 inline Outcome emit(std::string_view topic, std::string_view payload, int64_t *index = nullptr) {
 	int64_t n = wf_emit(topic.data(), detail::length(topic), payload.data(), detail::length(payload));
 	if (index) *index = n;
@@ -735,18 +735,18 @@ inline Outcome set_attribute(std::string_view key, std::string_view value) {
 	return n < 0 ? detail::outcome_of(n) : Outcome();
 }
 inline void log(std::string_view line, wf_level level = WF_INFO) { wf_log(level, line.data(), detail::length(line)); }
-// version marks a change of the code: 0 in a run that passed here before the marker was there, newest, recorded, in a new one. Asked
-// again in the same iteration of the run, a marker has the same answer, whatever newest is. Its id is a name of its own: a step may
-// have the same. A marker that is refused is 0, and the log says why.
+// version marks a change of the code: it returns 0 in a run that passed here before the marker existed, else the recorded value,
+// which is newest the first time. A repeated marker has the same answer within an iteration of the run, whatever newest is. Its id
+// is in a namespace of its own: a step may have the same name. A refused marker returns 0, and the log says why.
 inline int64_t version(std::string_view id, int64_t newest) {
 	int64_t n = wf_version(id.data(), detail::length(id), newest);
 	if (n < 0) log("version marker refused: " + detail::last(), WF_ERROR);
 	return n < 0 ? 0 : n;
 }
 
-// cooperative_cancel has the workflow told of a cancel: what it waits for is withdrawn and resolves with CANCELLED, and what it
-// starts after that works. A step that is performed at that moment is not withdrawn: it resolves with its own outcome, and cancelled()
-// tells of the cancel. The run is cancelled if the workflow then fails, and completed if it does not.
+// cooperative_cancel lets the workflow handle a cancel: its open calls are withdrawn and resolve with CANCELLED, and later calls
+// work. A step in progress at that moment is not withdrawn: it resolves with its own outcome, and cancelled() reports the cancel.
+// The run is cancelled if the workflow then fails, and completed if it does not.
 inline void cooperative_cancel() { wf_cancel_policy(1); }
 
 // continue_as_new ends this iteration of the run and begins the next one, with an empty journal. It never returns.
@@ -755,7 +755,7 @@ inline void cooperative_cancel() { wf_cancel_policy(1); }
 	wf_continue_as_new(in.data(), detail::length(in), opts.data(), detail::length(opts));
 }
 
-// on_query offers a question: f is called with its input, on a copy of the workflow where it waits or has ended.
+// on_query offers a query: f is called with its input, on a copy of the workflow where it waits or has ended.
 inline void on_query(std::string name, detail::Query f) { detail::loop().queries[std::move(name)] = std::move(f); }
 
 // Update is a request to the run, whose sender waits for the answer.
@@ -771,22 +771,22 @@ private:
 	wf_handle handle;
 };
 
-// Updates takes the updates of a name. Keep it for as long as they are to be accepted.
+// Updates receives the updates of a name. They are accepted as long as it exists.
 class Updates {
 public:
-	// accepts decides on the state in which the workflow waits; an Outcome that is an error refuses the update.
+	// accepts decides in the state in which the workflow waits; an error Outcome refuses the update.
 	Updates(std::string name, detail::Query accepts) : name(std::move(name)) {
 		detail::loop().validators[this->name] = std::move(accepts);
 		wait();
 	}
-	// next waits for an update, and gives none if a cancel has withdrawn the wait. The wait for the one after it is open when it returns,
-	// and stays open if the Task is destroyed. Of several that wait, each gets an update of its own.
+	// next waits for an update, and returns none if a cancel has withdrawn the wait. When it returns, the wait for the next update is
+	// open, and stays open if the Task is destroyed. Concurrent waits get different updates.
 	Task<std::optional<Update>> next() {
 		for (;;) {
 			if (!open) wait();
 			wf_handle h = open->handle();
 			Outcome o = co_await *open;
-			bool taken = !open || open->handle() != h; // by another one that waited
+			bool taken = !open || open->handle() != h; // by a concurrent wait
 			if (!o.ok()) {
 				if (!taken) open.reset();
 				co_return std::nullopt;
@@ -812,7 +812,7 @@ private:
 	std::optional<Call> open;
 };
 
-// Requests, in bodies and step functions. Hosts must be granted.
+// Requests, in bodies and step functions. The version needs a grant for the host.
 struct Request {
 	std::string url;
 	std::string method = "GET";
@@ -821,10 +821,10 @@ struct Request {
 	Milliseconds timeout{0};
 };
 struct Response {
-	// What is believed of a Retry-After at most: a year.
+	// The maximum Retry-After: a year.
 	static constexpr std::chrono::seconds max_retry_after{365 * 24 * 3600};
 
-	Outcome error; // not ok if there was no answer
+	Outcome error; // not ok without an answer
 	int64_t status = 0;
 	std::string headers; // JSON: names and lists of values
 	std::string body;
@@ -836,8 +836,8 @@ struct Response {
 		list = list.substr(1);
 		return json::text(list.substr(0, json::skip(list, 0)));
 	}
-	// checked returns the body of an answer below 400, and a Failure otherwise: 408, 425, 429 and 500 and above may be tried again,
-	// after the seconds of the header Retry-After; other statuses may not.
+	// checked returns the body of an answer below 400, and a Failure otherwise: 408, 425, 429 and from 500 are retryable, after
+	// the seconds of the header Retry-After; other statuses are not.
 	Outcome checked() const {
 		if (!error.ok()) return error;
 		if (status < 400) return body;
@@ -864,7 +864,7 @@ inline Response fetch(const Request &r) {
 	std::string answer = detail::last();
 	if (got < 0) {
 		int code = static_cast<int>(-got);
-		bool again = code == WF_STEP_FAILED; // the network; what else is wrong stays so
+		bool again = code == WF_STEP_FAILED; // the network; other errors are permanent
 		if (!again && answer.size() > 2) answer.insert(answer.size() - 1, ",\"retryable\":false");
 		out.error = Outcome(code, answer);
 		return out;
@@ -878,13 +878,13 @@ inline Response fetch(const Request &r) {
 	return out;
 }
 
-// Saga collects what undoes the steps that were done.
+// Saga collects compensations of completed steps.
 class Saga {
 public:
-	// add adds what undoes a step or child, by its name: so that nobody restarts the run from a place where it would be taken as
-	// done.
+	// add adds the compensation of a step or child. With the name of that step or child, a restart that would keep only one of
+	// both is refused.
 	void add(std::function<Task<Outcome>()> undo, std::string of = "*") { undos.push_back({std::move(undo), std::move(of)}); }
-	// compensate undoes what was done, newest first, and returns the failure that made it necessary.
+	// compensate performs the compensations, newest first, and returns failed.
 	Task<Outcome> compensate(Outcome failed) {
 		for (; !undos.empty(); undos.pop_back()) {
 			std::string before = std::exchange(detail::undoing(), undos.back().of);
@@ -903,7 +903,7 @@ private:
 	std::vector<Undo> undos;
 };
 
-// Description is what the module says of a workflow. Schemas are JSON Schemas as text.
+// Description describes a workflow. Schemas are JSON Schemas as text.
 struct Description {
 	std::vector<std::string> queries = {}, signals = {}, updates = {};
 	std::string input_schema = {}, output_schema = {};
@@ -917,7 +917,7 @@ struct Registered {
 	Description description;
 };
 
-// Registry is what the module holds.
+// Registry has the contents of the module.
 struct Registry {
 	std::vector<Registered> workflows;
 	std::vector<std::pair<std::string, Entry>> steps;
@@ -950,7 +950,7 @@ inline std::string describe() {
 	return s + "],\"steps\":[" + steps + "],\"sdk\":\"cpp/1.0\"}";
 }
 
-// end hands over how the workflow, or a step function, has ended.
+// end returns the outcome of the workflow, or of a step function, to the host.
 inline int end(const Outcome &o) {
 	int64_t n = o.ok() ? wf_complete(o.data.data(), length(o.data)) : wf_fail(o.data.data(), length(o.data));
 	if (n == -WF_QUERY) loop().answer(); // the run had ended before
@@ -984,14 +984,14 @@ inline int run_step() {
 
 } // namespace detail
 
-// Workflow registers a workflow, as a static variable. A module with one workflow runs it under whatever name it is uploaded.
+// Workflow registers a workflow, as a static variable. A module with one workflow runs it under any name of an upload.
 struct Workflow {
 	Workflow(std::string name, std::function<Task<Outcome>(std::string)> run, Description d = {}) {
 		detail::registry().workflows.push_back({std::move(name), std::move(run), std::move(d)});
 	}
 };
 
-// Step registers a step function, as a static variable: wfhost::step calls it, in an instance of its own.
+// Step registers a step function, as a static variable: wfhost::step calls it in a separate instance.
 struct Step {
 	Step(std::string name, std::function<Outcome(std::string)> f) {
 		detail::registry().steps.emplace_back(std::move(name), std::move(f));

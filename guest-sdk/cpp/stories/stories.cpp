@@ -11,7 +11,7 @@ using wfhost::Outcome;
 using Task = wfhost::Task<Outcome>;
 namespace json = wfhost::json;
 
-// or_code returns the JSON of a result, or the code of an error as a string of JSON.
+// or_code returns a result's JSON, or the code of an error as a JSON string.
 static string or_code(const Outcome &o) { return o.ok() ? o.data : json::quote(o.name()); }
 
 static string code(const Outcome &o) { return json::quote(o.name()); }
