@@ -12,7 +12,7 @@ use crate::options::{ChildOptions, HookReply, StepOptions};
 use crate::run::{outcome_of, the_loop};
 use crate::{json, sys, Code, Error, Input, Output, Result};
 
-/// A pointer and a length, as the host takes them.
+/// A pointer and a length for the host.
 pub(crate) trait Bits {
     fn bits(&self) -> (*const u8, u32);
 }
@@ -29,7 +29,7 @@ impl Bits for [u8] {
     }
 }
 
-/// Calls a function that writes into a buffer, first for the length.
+/// Calls a function that writes into a buffer twice: for the length, and for the data.
 pub(crate) fn bytes_of(f: impl Fn(*mut u8, u32) -> i64) -> Vec<u8> {
     let n = f(core::ptr::null_mut(), 0).max(0) as usize;
     let mut b = alloc::vec![0; n];
@@ -51,12 +51,12 @@ pub(crate) fn input_bytes() -> Vec<u8> {
     bytes_of(|p, n| unsafe { sys::input(p, n) })
 }
 
-/// What `info` answers, as JSON: section 3 of abi/ABI.md has its fields.
+/// The answer of `info`, as JSON: section 3 of abi/ABI.md has its fields.
 pub fn info_json() -> String {
     text_of(|p, n| unsafe { sys::info(p, n) })
 }
 
-/// What a workflow may know of its run. More is in [`info_json`].
+/// Data of the run. [`info_json`] has more.
 #[derive(Clone, Debug)]
 pub struct Info {
     pub run_id: String,
@@ -76,16 +76,16 @@ pub fn info() -> Info {
     }
 }
 
-/// For what a body or step function is executed.
+/// The step of a body or step function.
 #[derive(Clone, Debug)]
 pub struct StepInfo {
     pub name: String,
     pub handler: String,
     /// From 1.
     pub attempt: i64,
-    /// At most; 0 = no limit.
+    /// Maximum number; 0 = unlimited.
     pub attempts: i64,
-    /// The same at every attempt: hand it to whatever the step changes.
+    /// The same at every attempt: pass it to the service that the step changes.
     pub idempotency_key: String,
 }
 
@@ -106,7 +106,7 @@ pub fn now() -> i64 {
     unsafe { sys::now() }
 }
 
-/// Fills an array with random bytes, the same ones on each replay.
+/// Fills an array with random bytes, the same on each replay.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut b = [0; N];
     unsafe { sys::random(b.as_mut_ptr(), N as u32) };
@@ -115,14 +115,14 @@ pub fn random<const N: usize>() -> [u8; N] {
 
 pub(crate) type Outcome = core::result::Result<Vec<u8>, Error>;
 
-/// A call that was started.
+/// The state of a started call.
 pub(crate) struct State {
     pub handle: i64,
     pub outcome: RefCell<Option<Outcome>>,
-    pub waker: RefCell<Option<Waker>>, // of whoever has polled it last
+    pub waker: RefCell<Option<Waker>>, // of the last poll
 }
 
-/// Something that was started: a sleep, a step, a wait for a signal, a child. It resolves with its outcome; dropping it before
+/// A started call: a sleep, a step, a wait for a signal, a child. It resolves with its outcome. Dropping it before
 /// that withdraws it.
 #[must_use = "a call that is dropped is withdrawn"]
 pub struct Call<T> {
@@ -145,22 +145,22 @@ impl<T> Call<T> {
         Call { state, detached: false, decode, of: PhantomData }
     }
 
-    /// The number of the call, which functions of [`sys`] take.
+    /// The handle of the call, for functions of [`sys`].
     pub fn handle(&self) -> i64 {
         self.state.handle
     }
 
-    /// The error of a call that was refused, or has failed.
+    /// The error of a call that was refused or has failed.
     pub fn error(&self) -> Option<Error> {
         self.state.outcome.borrow().as_ref().and_then(|o| o.as_ref().err().cloned())
     }
 
-    /// Lets the call go on when this value is dropped.
+    /// Lets the call continue after this value is dropped.
     pub fn detach(mut self) {
         self.detached = true;
     }
 
-    /// Of a child: its run id.
+    /// The run id of a child.
     pub fn child_id(&self) -> String {
         let h = self.state.handle;
         text_of(|p, n| unsafe { sys::child_id(h, p, n) })
@@ -193,12 +193,12 @@ impl<T> Drop for Call<T> {
     }
 }
 
-/// Durations are whole milliseconds; a finer one is rounded up.
+/// Durations are whole milliseconds, rounded up.
 pub(crate) fn millis(d: Duration) -> i64 {
     i64::try_from((d.as_nanos() + 999_999) / 1_000_000).unwrap_or(i64::MAX)
 }
 
-/// Sleeps durably. The name is unique in the run: it is what operators see, and wake.
+/// Sleeps durably. The name is unique in the run: operators see it, and wake the run by it.
 pub fn sleep(name: &str, d: Duration) -> Call<()> {
     sleep_ms(name, millis(d))
 }
@@ -215,13 +215,13 @@ pub fn sleep_text(name: &str, text: &str) -> Call<()> {
     Call::new(unsafe { sys::sleep_text_start(p, n, t, m) }, <()>::decode)
 }
 
-/// Sleeps until an instant, in milliseconds since 1970; one that has passed is no sleep.
+/// Sleeps until an instant, in milliseconds since 1970. A past instant returns at once.
 pub fn sleep_until(name: &str, unix_ms: i64) -> Call<()> {
     let (p, n) = name.bits();
     Call::new(unsafe { sys::sleep_until_start(p, n, unix_ms) }, <()>::decode)
 }
 
-/// Has a handler perform a step: a step function of this module by its name, or a handler of the host by `host/` and its name.
+/// Runs a step by a handler: a step function of this module by its name, or a handler of the host by `host/` and its name.
 pub fn step<T: Input>(name: &str, handler: &str, input: impl Output) -> Call<T> {
     step_with(name, handler, input, &StepOptions::default())
 }
@@ -233,8 +233,8 @@ pub fn step_with<T: Input>(name: &str, handler: &str, input: impl Output, o: &St
     Call::new(unsafe { sys::step_start(p, n, h, hn, i, il, o, ol) }, T::decode)
 }
 
-/// Runs a function as a step, at least once, on a copy of the workflow: it may read everything, what it changes is lost, and only
-/// its result comes back.
+/// Runs a function as a step, at least once, on a copy of the workflow: it may read everything, its changes are lost, and only
+/// its result returns.
 pub fn body<T: Input + Output>(name: &str, f: impl FnOnce() -> Result<T>) -> Call<T> {
     body_with(name, &StepOptions::default(), f)
 }
@@ -255,13 +255,13 @@ pub fn body_with<T: Input + Output>(name: &str, o: &StepOptions<'_>, f: impl FnO
     Call::new(h, T::decode)
 }
 
-/// Waits for the next signal of a name. Signals are kept until somebody waits for them, first in, first out.
+/// Waits for the next signal of a name. Signals are queued until they are received, first in, first out.
 pub fn signal<T: Input>(name: &str) -> Call<T> {
     let (p, n) = name.bits();
     Call::new(unsafe { sys::signal_start(p, n, -1) }, T::decode)
 }
 
-/// [`signal`] that gives up after a time, with [`Code::Timeout`].
+/// [`signal`] with a time-out, after which it resolves with [`Code::Timeout`].
 pub fn signal_timeout<T: Input>(name: &str, d: Duration) -> Call<T> {
     let (p, n) = name.bits();
     Call::new(unsafe { sys::signal_start(p, n, millis(d)) }, T::decode)
@@ -274,8 +274,8 @@ pub fn send(run: &str, signal: &str, payload: impl Output) -> Call<()> {
     Call::new(unsafe { sys::signal_send(p, n, r, rn, p, n, i, il) }, <()>::decode)
 }
 
-/// Opens a hook, and resolves with its token; an empty one is made by the host, and cannot be guessed. What is delivered to the token is
-/// a signal of the hook's name.
+/// Opens a hook, and resolves with its token; if it is empty, the host makes one that cannot be guessed. Deliveries to the token are
+/// signals of the hook's name.
 pub fn hook(name: &str, token: &str, reply: Option<&HookReply<'_>>) -> Call<String> {
     let opts = reply.map(HookReply::json).unwrap_or_default();
     let ((p, n), (t, tn), (o, ol)) = (name.bits(), token.bits(), opts.as_str().bits());
@@ -314,9 +314,9 @@ pub fn set_attribute(key: &str, value: &str) -> core::result::Result<(), Error> 
     at_once(unsafe { sys::set_attribute(p, n, v, m) }).map(|_| ())
 }
 
-/// Marks a change of the code: 0 in a run that has passed here before the marker was there, and what is recorded otherwise, `newest`
-/// where it is new. Asked again in the same iteration of the run, a marker has the same answer, whatever `newest` is. Its id is a name
-/// of its own: a step may have the same. A marker that is refused is 0, and the log says why.
+/// Marks a change of the code: returns 0 in a run that passed here before the marker existed, else the recorded value, which is
+/// `newest` the first time. A repeated marker has the same answer within an iteration of the run, whatever `newest` is. Its id is in a
+/// namespace of its own: a step may have the same name. A refused marker returns 0, and the log says why.
 pub fn version(id: &str, newest: i64) -> i64 {
     let (p, n) = id.bits();
     let answer = unsafe { sys::version(p, n, newest) };
@@ -326,7 +326,7 @@ pub fn version(id: &str, newest: i64) -> i64 {
     answer.max(0)
 }
 
-/// The level of a line of the log.
+/// The level of a log line.
 #[derive(Clone, Copy, Debug)]
 pub enum Level {
     Debug = 0,
@@ -335,15 +335,15 @@ pub enum Level {
     Error = 3,
 }
 
-/// Stores a line of the log, once.
+/// Stores a log line, once.
 pub fn log(level: Level, line: &str) {
     let (p, n) = line.bits();
     unsafe { sys::log(level as i32, p, n) };
 }
 
-/// Has the workflow told of a cancel: what it waits for is withdrawn and resolves with [`Code::Cancelled`], and what it starts after
-/// that works. A step that is performed at that moment is not withdrawn: it resolves with its own outcome, and
-/// [`is_cancelled`](crate::is_cancelled) tells of the cancel. The run is cancelled if the workflow then fails, and completed if it does not.
+/// Lets the workflow handle a cancel: its open calls are withdrawn and resolve with [`Code::Cancelled`], and later calls work.
+/// A step in progress at that moment is not withdrawn: it resolves with its own outcome, and
+/// [`is_cancelled`](crate::is_cancelled) reports the cancel. The run is cancelled if the workflow then fails, and completed if it does not.
 pub fn cooperative_cancel() {
     unsafe { sys::cancel_policy(1) };
 }

@@ -3,7 +3,7 @@ use core::fmt;
 
 use crate::json;
 
-/// A code with which the host answers; see section 10 of abi/ABI.md.
+/// A code of the host's answers; see section 10 of abi/ABI.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Code {
@@ -53,7 +53,7 @@ impl Code {
         usize::try_from(-answer - 1).ok().and_then(|i| CODES.get(i)).map_or(Code::Other(-answer), |c| c.0)
     }
 
-    /// The name of the code, as error JSON has it.
+    /// The name of the code in error JSON.
     pub fn name(self) -> &'static str {
         CODES.iter().find(|c| c.0 == self).map_or("UNKNOWN", |c| c.1)
     }
@@ -63,7 +63,7 @@ impl Code {
 #[derive(Clone, Debug)]
 pub struct Error {
     pub code: Code,
-    /// Error JSON, as section 2 of abi/ABI.md describes it.
+    /// Error JSON, see section 2 of abi/ABI.md.
     pub json: String,
 }
 
@@ -82,7 +82,7 @@ impl Error {
         json::text_field(&self.json, "kind")
     }
 
-    /// How many attempts of the step were made.
+    /// The number of attempts of the step.
     pub fn attempts(&self) -> i64 {
         json::number_field(&self.json, "attempts")
     }
@@ -97,17 +97,17 @@ impl fmt::Display for Error {
 #[cfg(feature = "std")]
 impl std::error::Error for Error {}
 
-/// Why a workflow, a body or a step function fails. An [`Error`] of a call becomes one with `?`, and so does a text.
+/// The error of a workflow, a body or a step function. `?` converts an [`Error`] of a call, or a text, to one.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub message: String,
-    /// The name of the error in the code that fails.
+    /// The name of the error in your own code.
     pub kind: String,
-    /// Of steps: whether another attempt may succeed.
+    /// For steps: whether another attempt may succeed.
     pub retryable: bool,
-    /// Of steps: the delay before the next attempt, in milliseconds, in place of the back-off's.
+    /// For steps: the delay before the next attempt, in milliseconds, in place of the back-off's.
     pub retry_after_ms: Option<u64>,
-    /// The error of a call that it is made of.
+    /// The error of a call that it was made from.
     cause: Option<Error>,
 }
 
@@ -116,7 +116,7 @@ impl Failure {
         Failure { message: message.into(), kind: String::new(), retryable: true, retry_after_ms: None, cause: None }
     }
 
-    /// Has no further attempt made of the step.
+    /// Prevents further attempts of the step.
     pub fn fatal(mut self) -> Failure {
         self.retryable = false;
         self
@@ -141,7 +141,7 @@ impl Failure {
         }
     }
 
-    /// The JSON of the error that it is made of, with what was changed since.
+    /// The JSON of the error that it was made from, with later changes.
     fn changed(&self, e: &Error) -> String {
         let (was, mut s) = (Failure::from(e.clone()), e.json.clone());
         if self.message != was.message {

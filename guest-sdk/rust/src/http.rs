@@ -1,4 +1,4 @@
-//! Requests, in bodies and step functions. The version must be granted the hosts.
+//! Requests, in bodies and step functions. The version needs a grant for each host.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,7 +9,7 @@ use crate::call::{bytes_of, last, Bits};
 use crate::options::Object;
 use crate::{json, sys, Code, Error, Failure, Result};
 
-/// A request. `{{secret:NAME}}` in the value of a header is replaced on the way out.
+/// A request. `{{secret:NAME}}` in the value of a header is replaced when it is sent.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub method: String,
@@ -21,15 +21,15 @@ pub struct Request {
     pub redirect: Redirect,
 }
 
-/// What becomes of redirects.
+/// How to treat redirects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Redirect {
-    /// Up to 20 are followed, none with a secret.
+    /// Follow up to 20, none with a secret.
     #[default]
     Follow,
-    /// The answer is the redirect itself.
+    /// Return the redirect itself.
     Manual,
-    /// The request fails.
+    /// Fail the request.
     Error,
 }
 
@@ -53,7 +53,7 @@ impl Request {
         self
     }
 
-    /// Sends the request. An error is one of the network or of the grants; what a server answers is no error.
+    /// Sends the request. An error comes from the network or the grants; any answer of a server is a response.
     pub fn send(&self) -> core::result::Result<Response, Error> {
         let (mut head, mut headers) = (Object::default(), String::from("{"));
         head.text("method", &self.method);
@@ -82,7 +82,7 @@ impl Request {
             let (code, json) = (Code::of(got), last());
             return Err(match code {
                 Code::StepFailed => Error { code, json }, // the network
-                _ => Error { code, json: json::set(&json, "retryable", "false") }, // what is wrong stays so
+                _ => Error { code, json: json::set(&json, "retryable", "false") }, // permanent
             });
         }
         let b = bytes_of(|p, n| unsafe { sys::last(p, n) });
@@ -101,7 +101,7 @@ impl Request {
 #[derive(Clone, Debug)]
 pub struct Response {
     pub status: u16,
-    /// Where the answer came from: the request's URL, or where redirects led to.
+    /// The source of the answer: the request's URL, or where redirects led.
     pub url: String,
     /// Whether redirects were followed.
     pub redirected: bool,
@@ -116,8 +116,8 @@ impl Response {
         values.first().and_then(|v| json::text(v))
     }
 
-    /// The response if its status is below 400, and a failure otherwise: 408, 425, 429 and 500 and above may be tried again, after
-    /// the seconds of the header Retry-After; other statuses may not.
+    /// The response if its status is below 400, and a failure otherwise: 408, 425, 429 and from 500 are retryable, after
+    /// the seconds of the header Retry-After; other statuses are not.
     pub fn checked(self) -> Result<Response> {
         if self.status < 400 {
             return Ok(self);
@@ -134,10 +134,10 @@ impl Response {
     }
 }
 
-/// What is believed of a Retry-After at most, in seconds: a year.
+/// The maximum Retry-After in seconds: a year.
 const MAX_RETRY_AFTER_SECONDS: u64 = 365 * 24 * 3600;
 
-/// Reads a Retry-After in seconds. One that is a date is none.
+/// Reads a Retry-After in seconds. A date is ignored.
 fn seconds(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().map_or(MAX_RETRY_AFTER_SECONDS, |s: u64| s.min(MAX_RETRY_AFTER_SECONDS)))

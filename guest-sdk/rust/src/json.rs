@@ -1,10 +1,10 @@
-//! The little JSON that the SDK itself needs. It is no JSON library: the feature of one, such as serde_json, is a type that
-//! implements [`Input`](crate::Input) and [`Output`](crate::Output).
+//! The minimal JSON that the SDK itself needs. It is not a JSON library. To use one, such as serde_json, implement
+//! [`Input`](crate::Input) and [`Output`](crate::Output) for your types.
 
 use alloc::string::String;
 use core::fmt::Write;
 
-/// Returns a string of JSON.
+/// Encodes a text as a JSON string.
 pub fn quote(s: &str) -> String {
     let mut out = String::with_capacity(s.len() + 2);
     out.push('"');
@@ -16,7 +16,7 @@ pub fn quote(s: &str) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             c if (c as u32) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", c as u32); // a String takes it
+                let _ = write!(out, "\\u{:04x}", c as u32); // writes to a String do not fail
             }
             c => out.push(c),
         }
@@ -25,7 +25,7 @@ pub fn quote(s: &str) -> String {
     out
 }
 
-/// Returns the index behind the value that begins at `i`, and white space around it.
+/// Returns the index after the value that begins at `i`, and the white space around it.
 fn skip(s: &[u8], mut i: usize) -> usize {
     let (mut depth, mut begun) = (0, false);
     while i < s.len() {
@@ -57,7 +57,7 @@ pub fn field<'a>(object: &'a str, key: &str) -> Option<&'a str> {
     place(object, key).map(|at| object[at].trim())
 }
 
-/// Returns where the value of a field of an object is, with white space around it.
+/// Returns the range of the value of a field of an object, with the white space around it.
 fn place(object: &str, key: &str) -> Option<core::ops::Range<usize>> {
     let s = object.as_bytes();
     let wanted = quote(key);
@@ -76,7 +76,7 @@ fn place(object: &str, key: &str) -> Option<core::ops::Range<usize>> {
     None
 }
 
-/// Returns an object with a field set to a value, which is JSON. Text that ends with no brace is returned as it is.
+/// Returns an object with a field set to a JSON value. Text that does not end with a brace is returned unchanged.
 pub(crate) fn set(object: &str, key: &str, value: &str) -> String {
     if let Some(at) = place(object, key) {
         return [&object[..at.start], value, &object[at.end..]].concat();
@@ -88,7 +88,7 @@ pub(crate) fn set(object: &str, key: &str, value: &str) -> String {
     }
 }
 
-/// Returns the texts of the elements of an array, none if it is no array.
+/// Returns the texts of the elements of an array, none if it is not an array.
 pub fn elements(array: &str) -> alloc::vec::Vec<&str> {
     let mut list = alloc::vec::Vec::new();
     let inner = match array.trim().strip_prefix('[').and_then(|s| s.strip_suffix(']')) {
@@ -104,7 +104,7 @@ pub fn elements(array: &str) -> alloc::vec::Vec<&str> {
     list
 }
 
-/// Returns what a string of JSON says, and nothing for other JSON.
+/// Decodes a JSON string; `None` for other JSON.
 pub fn text(value: &str) -> Option<String> {
     let inner = value.trim().strip_prefix('"')?.strip_suffix('"')?;
     let mut out = String::with_capacity(inner.len());
@@ -140,12 +140,12 @@ pub fn text(value: &str) -> Option<String> {
     Some(out)
 }
 
-/// Returns what a string of a field says, empty if there is none.
+/// Decodes a string field, empty if there is none.
 pub fn text_field(object: &str, key: &str) -> String {
     field(object, key).and_then(text).unwrap_or_default()
 }
 
-/// Returns a whole number of a field, 0 if there is none.
+/// Decodes an integer field, 0 if there is none.
 pub fn number_field(object: &str, key: &str) -> i64 {
     field(object, key).and_then(|s| s.parse().ok()).unwrap_or(0)
 }

@@ -12,12 +12,12 @@
 //! wf::module! { workflows: { "welcome" => welcome } }
 //! ```
 //!
-//! A workflow sleeps for a year, its host is restarted, and it goes on where it was: what it does is recorded, and replayed. So it has
-//! to be deterministic, and is, if what reaches outside stands in a step: [`body`] for code of its own, [`step`] for a handler.
-//! Futures of other crates' executors, threads and the machine's clock have no place in it.
+//! A workflow can sleep for a year while its host restarts, and continues where it was: its calls are recorded, and replayed. So it
+//! must be deterministic, and is if everything outside is reached by steps: [`body`] for code of its own, [`step`] for a handler.
+//! It must not use futures of other crates' executors, threads or the machine's clock.
 //!
-//! Each function that starts something returns a [`Call`], a future. It has started when the function returns. A `Call` that is dropped
-//! before it is done is withdrawn: a signal stays for the next wait, and a step that has begun goes on without being waited for.
+//! Each function that starts a call returns a [`Call`], a future. The call has started when the function returns. Dropping a `Call`
+//! before it is done withdraws it: a signal stays for the next wait, and a step in progress continues without a waiter.
 #![cfg_attr(not(feature = "std"), no_std)]
 #[doc(hidden)]
 pub extern crate alloc;
@@ -47,7 +47,7 @@ pub mod internal {
     pub use crate::run::{answer_step, describe, run, run_step, Description};
 }
 
-/// Makes the exports of a module: its workflows, and its step functions.
+/// Defines the exports of a module: its workflows, and its step functions.
 ///
 /// ```ignore
 /// wf::module! {
@@ -59,7 +59,7 @@ pub mod internal {
 /// }
 /// ```
 ///
-/// A workflow is an `async fn` of its input, a step function an `fn`. Other fields of a workflow are `input_schema` and
+/// A workflow is an `async fn` of its input, a step function is an `fn`. Other fields of a workflow are `input_schema` and
 /// `output_schema`, JSON Schemas as text.
 #[macro_export]
 macro_rules! module {

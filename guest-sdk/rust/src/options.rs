@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 
 use crate::json;
 
-/// Writes an object of JSON field by field.
+/// Builds a JSON object field by field.
 #[derive(Default)]
 pub(crate) struct Object(String);
 
@@ -19,7 +19,7 @@ impl Object {
         }
     }
 
-    /// The object; nothing at all if it has no field.
+    /// Returns the object; empty without fields.
     pub fn end(mut self) -> String {
         if !self.0.is_empty() {
             self.0.push('}');
@@ -28,29 +28,29 @@ impl Object {
     }
 }
 
-/// How a step is attempted. What is not set is the host's default. Durations are texts such as `"1h30m"`.
+/// The options of a step. Unset options have the host's defaults. Durations are texts such as `"1h30m"`.
 #[derive(Clone, Debug, Default)]
 pub struct StepOptions<'a> {
-    /// All tries, the first included; 0 = no limit. Default 3.
+    /// Maximum number of attempts, including the first; 0 = unlimited. Default 3.
     pub attempts: Option<u32>,
     /// Before the second attempt. Default `"1s"`.
     pub delay: &'a str,
     /// `"fixed"`, `"linear"` or `"exponential"`, the default.
     pub backoff: &'a str,
-    /// Of the exponential back-off. Default 2.
+    /// Factor of the exponential back-off. Default 2.
     pub factor: Option<f64>,
     /// Bounds one delay. Default `"5m"`.
     pub max_delay: &'a str,
-    /// No attempt begins later than this after the call. Default: no bound.
+    /// No attempt begins later than this after the call. Default: unlimited.
     pub max_elapsed: &'a str,
-    /// The share of a delay that chance may take away, 0 to 1. Default 0.
+    /// The share of a delay that is randomly subtracted, 0 to 1. Default 0.
     pub jitter: Option<f64>,
     /// Of one attempt. Default `"10m"`.
     pub timeout: &'a str,
-    /// Never repeats an attempt whose outcome nobody knows.
+    /// Never repeats an attempt with an unknown outcome.
     pub at_most_once: bool,
-    /// Name of the step or child that this one undoes, `"*"` if it has none: the run is not restarted from a place where that
-    /// would be taken as done.
+    /// Name of the step or child that this one undoes, `"*"` if it has none. A restart that would keep only one of both is
+    /// refused.
     pub undoes: &'a str,
 }
 
@@ -79,22 +79,22 @@ impl StepOptions<'_> {
     }
 }
 
-/// How a child run is started.
+/// The options of a child run.
 #[derive(Clone, Debug, Default)]
 pub struct ChildOptions<'a> {
-    /// The child's run id. Default: the parent's, a point, and the number of the call's entry.
+    /// The child's run id. Default: the parent's, a dot, and the number of the call's entry.
     pub id: &'a str,
     /// A number, or `"latest"`. Default: the version that came with this module.
     pub version: &'a str,
-    /// What happens to a child that lives when its parent ends: `"cancel"`, the default, `"terminate"` or `"abandon"`.
+    /// What happens to a live child when its parent ends: `"cancel"`, the default, `"terminate"` or `"abandon"`.
     pub on_end: &'a str,
     /// Of the whole run. Default: none.
     pub timeout: &'a str,
     /// An object of strings, as JSON.
     pub attributes: &'a str,
-    /// What people see with the run, as JSON.
+    /// JSON that people see with the run.
     pub memo: &'a str,
-    /// As of a step.
+    /// As in [`StepOptions`].
     pub undoes: &'a str,
 }
 
@@ -119,10 +119,10 @@ impl ChildOptions<'_> {
     }
 }
 
-/// What whoever delivers to a hook is answered.
+/// The answer to a delivery to a hook.
 #[derive(Clone, Debug)]
 pub struct HookReply<'a> {
-    /// A status of HTTP from 200 to 299.
+    /// An HTTP status from 200 to 299.
     pub status: u16,
     pub content_type: &'a str,
     pub body: &'a str,

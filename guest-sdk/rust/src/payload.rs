@@ -4,13 +4,13 @@ use alloc::vec::Vec;
 
 use crate::json;
 
-/// What can be read from a payload: an input, a result, a signal. Implement it for types of your own, with a JSON library or not.
+/// A type that can be decoded from a payload: an input, a result, a signal. Implement it for your types, with or without a JSON library.
 pub trait Input: Sized {
-    /// Reads the value; an error says why that cannot be.
+    /// Decodes the value, or returns why it cannot.
     fn decode(bytes: &[u8]) -> core::result::Result<Self, String>;
 }
 
-/// What can be written as a payload.
+/// A type that can be encoded as a payload.
 pub trait Output {
     fn encode(&self) -> Vec<u8>;
 }
@@ -31,17 +31,17 @@ impl Output for Bytes {
     }
 }
 
-/// JSON as text, which [`json`] takes apart. No payload at all is `null`.
+/// JSON as text, for the functions of [`json`]. An empty payload is `null`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raw(pub String);
 
 impl Raw {
-    /// The field of an object as a text; empty if there is none, or it is none.
+    /// A text field of an object; empty if there is none, or it is not a text.
     pub fn text(&self, key: &str) -> String {
         json::text_field(&self.0, key)
     }
 
-    /// The field of an object as a whole number; 0 if there is none, or it is none.
+    /// An integer field of an object; 0 if there is none, or it is not an integer.
     pub fn number(&self, key: &str) -> i64 {
         json::number_field(&self.0, key)
     }
@@ -69,7 +69,7 @@ impl Output for Raw {
     }
 }
 
-/// Any payload is the input of who needs none.
+/// `()` accepts and ignores any payload.
 impl Input for () {
     fn decode(_: &[u8]) -> core::result::Result<(), String> {
         Ok(())
@@ -132,7 +132,7 @@ impl<T: Output> Output for Option<T> {
     }
 }
 
-/// A list is an array of JSON.
+/// A list is a JSON array.
 impl<T: Input> Input for Vec<T> {
     fn decode(bytes: &[u8]) -> core::result::Result<Vec<T>, String> {
         json::elements(utf8(bytes)?).into_iter().map(|e| T::decode(e.as_bytes())).collect()
@@ -153,7 +153,7 @@ impl<T: Output> Output for Vec<T> {
     }
 }
 
-/// Has types that `serde` reads and writes be payloads, by `serde_json`, which the program has among its dependencies:
+/// Makes types with `serde` implementations payloads, by `serde_json`, which must be a dependency of the program:
 ///
 /// ```ignore
 /// #[derive(serde::Serialize, serde::Deserialize)]

@@ -15,12 +15,12 @@ use crate::{json, sys, Code, Error, Failure, Input, Output, Result};
 
 type Answer = Box<dyn Fn(&[u8]) -> Result<Vec<u8>>>;
 
-/// How often all are polled again for nothing but wakes while a call is open; then the workflow waits. A future may wake itself until
-/// a task has changed something, which may take the end of a call. Futures that hand over values to each other get done in fewer
+/// How many consecutive polls without progress are allowed while a call is open; then the workflow waits. A future may wake itself
+/// until a task has changed some state, which may need the outcome of a call. Futures that pass values to each other take fewer
 /// polls. A run may compute a hundred times as much between two waits.
 const MAX_TURNS: u32 = 10_000;
 
-/// What belongs to the run of this instance.
+/// The state of the instance's run.
 #[derive(Default)]
 pub(crate) struct Loop {
     pub open: RefCell<BTreeMap<i64, Rc<State>>>, // by handle, in the order of the calls
@@ -28,23 +28,23 @@ pub(crate) struct Loop {
     queries: RefCell<BTreeMap<String, Rc<Answer>>>,
     pub validators: RefCell<BTreeMap<String, Rc<Answer>>>,
     cancelled: Cell<bool>,
-    again: Cell<bool>, // a task was spawned or has ended, or a future was woken: it may go on before the workflow waits
-    pub turns: Cell<u32>, // polls since the workflow has waited, started a call or spawned a task, or since a task has ended
+    again: Cell<bool>, // a task was spawned or has ended, or a future was woken: poll again before the workflow waits
+    pub turns: Cell<u32>, // polls since the last wait, start of a call, spawn, or end of a task
 }
 
 struct Single(UnsafeCell<Option<Loop>>);
 
-// A module has one thread, so nothing is shared between any.
+// A module has one thread.
 unsafe impl Sync for Single {}
 
 static LOOP: Single = Single(UnsafeCell::new(None));
 
 pub(crate) fn the_loop() -> &'static Loop {
-    // It is made once, by the first call, and is never replaced or handed out to be changed but by its cells.
+    // The first call creates it. It is never replaced, and changed only through its cells.
     unsafe { (*LOOP.0.get()).get_or_insert_with(Loop::default) }
 }
 
-/// Whether the run was asked to cancel, under the cooperative policy.
+/// Reports whether a cancel of the run was requested, under the cooperative policy.
 pub fn is_cancelled() -> bool {
     the_loop().cancelled.get()
 }
@@ -53,7 +53,7 @@ pub(crate) fn answer<I: Input, O: Output, F: Fn(I) -> Result<O> + 'static>(f: F)
     Rc::new(Box::new(move |b| f(I::decode(b).map_err(Failure::from)?).map(|o| o.encode())))
 }
 
-/// Offers a question. The function is called on a copy of the workflow, where it waits or has ended; what it changes is lost. The
+/// Offers a query. The function is called on a copy of the workflow, where it waits or has ended; its changes are lost. The
 /// workflow shares its state with it by `Rc` and `Cell` or `RefCell`.
 pub fn on_query<I: Input, O: Output>(name: &str, f: impl Fn(I) -> Result<O> + 'static) {
     the_loop().queries.borrow_mut().insert(name.into(), answer(f));
@@ -68,7 +68,7 @@ impl Loop {
         }
     }
 
-    /// Withdraws what the workflow waits for, when its run was asked to cancel.
+    /// Withdraws the open calls of the workflow, when a cancel of its run was requested.
     fn cancel_open(&self) {
         self.cancelled.set(true);
         let all: Vec<Rc<State>> = self.open.borrow().values().cloned().collect();
@@ -79,7 +79,7 @@ impl Loop {
         }
     }
 
-    /// Answers the query for which this activation was made.
+    /// Answers the query of this activation.
     fn answer(&self) -> ! {
         let name = json::text_field(&crate::call::info_json(), "query");
         let (what, known, of) = match name.strip_prefix("host/update/") {
@@ -100,7 +100,7 @@ impl Loop {
         unreachable!()
     }
 
-    /// Waits for whatever comes first.
+    /// Waits for the next outcome.
     fn wait(&self) -> core::result::Result<(), Failure> {
         if self.open.borrow().is_empty() {
             return Err(Failure::new("deadlock: the workflow waits for nothing that could happen"));
@@ -120,13 +120,13 @@ impl Loop {
         Ok(())
     }
 
-    /// Has all polled again, because there is something new.
+    /// Notes progress, so that everything is polled again.
     fn moved(&self) {
         self.again.set(true);
         self.turns.set(0);
     }
 
-    /// Reports whether all are polled again before the workflow waits.
+    /// Reports whether to poll again before the workflow waits.
     fn goes_on(&self) -> bool {
         let turns = self.turns.get();
         let on = self.again.get() && (turns < MAX_TURNS || self.open.borrow().is_empty());
@@ -134,18 +134,18 @@ impl Loop {
         on
     }
 
-    /// Polls each task once, and those that they spawn, and reports whether there was any.
+    /// Polls each task once, including tasks that they spawn, and reports whether there were any.
     fn poll_tasks(&self, cx: &mut Context<'_>) -> bool {
         let (mut i, mut any) = (0, false);
         loop {
             let mut task = match self.tasks.borrow_mut().get_mut(i) {
-                Some(t) => core::mem::replace(t, Box::pin(core::future::pending())), // it may spawn others
+                Some(t) => core::mem::replace(t, Box::pin(core::future::pending())), // it may spawn tasks
                 None => return any,
             };
             any = true;
             if task.as_mut().poll(cx).is_ready() {
                 drop(self.tasks.borrow_mut().remove(i));
-                self.moved(); // whoever waits for it may have been polled before
+                self.moved(); // its waiter may have been polled before
             } else {
                 self.tasks.borrow_mut()[i] = task;
                 i += 1;
@@ -162,13 +162,13 @@ pub(crate) fn outcome_of(n: i64) -> Outcome {
     }
 }
 
-/// A future that goes on beside the workflow. Dropping it leaves it running.
+/// A future that runs concurrently with the workflow. Dropping the `Task` leaves the future running.
 pub struct Task<T>(Rc<Slot<T>>);
 
-/// Where a task leaves its output.
+/// Holds the output of a task.
 struct Slot<T> {
     output: RefCell<Option<T>>,
-    waker: RefCell<Option<Waker>>, // of whoever has polled the task last
+    waker: RefCell<Option<Waker>>, // of the last poll of the task
 }
 
 impl<T> Future for Task<T> {
@@ -182,7 +182,7 @@ impl<T> Future for Task<T> {
     }
 }
 
-/// Has a future go on beside the workflow, from its next wait on. When the workflow ends, what is not done is dropped.
+/// Runs a future concurrently with the workflow, from the workflow's next wait on. The end of the workflow drops unfinished futures.
 pub fn spawn<T: 'static>(f: impl Future<Output = T> + 'static) -> Task<T> {
     let slot = Rc::new(Slot { output: RefCell::new(None), waker: RefCell::new(None) });
     let out = slot.clone();
@@ -198,7 +198,7 @@ pub fn spawn<T: 'static>(f: impl Future<Output = T> + 'static) -> Task<T> {
     Task(slot)
 }
 
-/// Makes the waker of all futures. Which of them it wakes does not matter: the workflow and all tasks are polled again.
+/// Makes the waker of all futures. It need not know its future: the workflow and all tasks are polled again.
 fn waker() -> Waker {
     const TABLE: RawWakerVTable =
         RawWakerVTable::new(|p| RawWaker::new(p, &TABLE), |_| the_loop().again.set(true), |_| the_loop().again.set(true), |_| {});
@@ -206,7 +206,7 @@ fn waker() -> Waker {
     unsafe { Waker::from_raw(RawWaker::new(core::ptr::null(), &TABLE)) }
 }
 
-/// Runs a workflow to its end, and returns what `workflow_run` does.
+/// Runs a workflow to its end, and returns the result of `workflow_run`.
 pub fn run<I: Input, O: Output, F: Future<Output = Result<O>>>(workflow: impl FnOnce(I) -> F) -> i32 {
     log_panics();
     let input = match I::decode(&input_bytes()) {
@@ -223,7 +223,7 @@ pub fn run<I: Input, O: Output, F: Future<Output = Result<O>>>(workflow: impl Fn
             return end(r.map(|o| o.encode()));
         }
         if l.poll_tasks(&mut cx) {
-            if let Poll::Ready(r) = root.as_mut().poll(&mut cx) { // which may look at what a task has changed
+            if let Poll::Ready(r) = root.as_mut().poll(&mut cx) { // it may read what a task has changed
                 return end(r.map(|o| o.encode()));
             }
         }
@@ -236,7 +236,7 @@ pub fn run<I: Input, O: Output, F: Future<Output = Result<O>>>(workflow: impl Fn
     }
 }
 
-/// Hands over how the workflow, or a step function, has ended.
+/// Returns the outcome of the workflow, or of a step function, to the host.
 fn end(r: Result<Vec<u8>>) -> i32 {
     let n = match &r {
         Ok(b) => {
@@ -260,7 +260,7 @@ fn fail(json: &str) -> i64 {
     unsafe { sys::fail(p, n) }
 }
 
-/// Hands over how a step function has ended, and returns what `workflow_step` does.
+/// Returns the outcome of a step function to the host, and returns the result of `workflow_step`.
 pub fn answer_step<O: Output>(r: Result<O>) -> i32 {
     end(r.map(|o| o.encode()))
 }
@@ -274,7 +274,7 @@ pub fn run_step<I: Input, O: Output>(f: impl FnOnce(I) -> Result<O>) -> i32 {
     }
 }
 
-/// Has the message of a panic come to the log; the panic itself is a trap.
+/// Logs the message of a panic; the panic itself is a trap.
 #[cfg(feature = "std")]
 fn log_panics() {
     std::panic::set_hook(Box::new(|p| crate::log(crate::Level::Error, &std::string::ToString::to_string(p))));
@@ -283,7 +283,7 @@ fn log_panics() {
 #[cfg(not(feature = "std"))]
 fn log_panics() {}
 
-/// What the description says of a workflow.
+/// The description of a workflow.
 #[derive(Default)]
 pub struct Description<'a> {
     pub name: &'a str,
@@ -299,7 +299,7 @@ fn list(names: &[&str]) -> String {
     alloc::format!("[{}]", all.join(","))
 }
 
-/// Hands over the description of the module.
+/// Returns the description of the module to the host.
 pub fn describe(workflows: &[Description<'_>], steps: &[&str]) {
     let all: Vec<String> = workflows
         .iter()

@@ -15,20 +15,20 @@ impl<T, F: FnMut(&mut Context<'_>) -> Poll<T>> Future for PollFn<F> {
     }
 }
 
-/// The output of the future that came first.
+/// The output of the first future.
 pub enum Either<A, B> {
     First(A),
     Second(B),
 }
 
-/// The output of the future that came first.
+/// The output of the first future.
 pub enum Either3<A, B, C> {
     First(A),
     Second(B),
     Third(C),
 }
 
-/// The output of the future that came first.
+/// The output of the first future.
 pub enum Either4<A, B, C, D> {
     First(A),
     Second(B),
@@ -38,8 +38,8 @@ pub enum Either4<A, B, C, D> {
 
 macro_rules! race {
     ($name:ident, $either:ident, $($f:ident: $t:ident => $arm:ident),*) => {
-        /// Waits for the first of its futures and drops the others, in order, which withdraws the calls in them. [`select!`] is
-        /// made of it.
+        /// Waits for the first of its futures and drops the rest, in order, which withdraws their calls. [`select!`] uses
+        /// it.
         pub async fn $name<$($t: Future),*>($($f: $t),*) -> $either<$($t::Output),*> {
             $(let mut $f = Box::pin($f);)*
             let out = PollFn(|cx: &mut Context<'_>| {
@@ -58,8 +58,8 @@ race!(race, Either, a: A => First, b: B => Second);
 race!(race3, Either3, a: A => First, b: B => Second, c: C => Third);
 race!(race4, Either4, a: A => First, b: B => Second, c: C => Third, d: D => Fourth);
 
-/// Waits for the first of two to four futures, drops the others, which withdraws the calls in them, and goes on with the arm of
-/// that one:
+/// Waits for the first of two to four futures, drops the rest, which withdraws their calls, and evaluates the arm of the
+/// first:
 ///
 /// ```ignore
 /// wf::select! {
@@ -93,7 +93,7 @@ macro_rules! select {
     };
 }
 
-/// A future of [`join!`], which keeps its output until the others are done.
+/// A future of [`join!`], which keeps its output until all are done.
 #[doc(hidden)]
 pub struct Kept<F: Future> {
     future: Pin<Box<F>>,
@@ -120,13 +120,13 @@ impl<F: Future> Kept<F> {
     }
 }
 
-/// Polls until a function reports that all is done.
+/// Polls until a function reports that everything is done.
 #[doc(hidden)]
 pub async fn until(mut f: impl FnMut(&mut Context<'_>) -> bool) {
     PollFn(|cx: &mut Context<'_>| if f(cx) { Poll::Ready(()) } else { Poll::Pending }).await
 }
 
-/// Waits for all of its futures, which go on at the same time, and is a tuple of their outputs:
+/// Waits for all of its futures concurrently, and evaluates to a tuple of their outputs:
 /// `let (a, b) = wf::join!(fa, fb);`
 #[macro_export]
 macro_rules! join {
@@ -147,7 +147,7 @@ macro_rules! join {
     }};
 }
 
-/// Waits for all futures of a list, which go on at the same time; the outputs are in its order.
+/// Waits for all futures of a list concurrently; the outputs are in the order of the list.
 pub async fn join_all<F: Future>(list: Vec<F>) -> Vec<F::Output> {
     let mut kept: Vec<Kept<F>> = list.into_iter().map(Kept::new).collect();
     until(|cx| {
@@ -161,7 +161,7 @@ pub async fn join_all<F: Future>(list: Vec<F>) -> Vec<F::Output> {
     kept.into_iter().map(Kept::take).collect()
 }
 
-/// Waits for the next future of a list that is done, and takes it out of the list; `None` if the list is empty.
+/// Waits for the next future of a list that is done, and removes it from the list; `None` if the list is empty.
 pub async fn next_of<F: Future + Unpin>(list: &mut Vec<F>) -> Option<F::Output> {
     if list.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! The calls of `workflow_v1` as they are: see abi/ABI.md.
+//! The raw calls of `workflow_v1`: see abi/ABI.md.
 
 #[link(wasm_import_module = "workflow_v1")]
 extern "C" {

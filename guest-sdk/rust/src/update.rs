@@ -6,21 +6,21 @@ use crate::call::Bits;
 use crate::run::{answer, the_loop};
 use crate::{signal, sys, Call, Error, Input, Output, Result};
 
-/// The updates of a name: requests to the run, whose senders wait for an answer. They are accepted for as long as this lives.
+/// The updates of a name: requests to the run whose senders wait for an answer. They are accepted as long as this value lives.
 pub struct Updates<I: Input> {
     name: String,
     open: Option<Call<I>>,
 }
 
 impl<I: Input + 'static> Updates<I> {
-    /// Takes the updates of a name that `accepts` does not refuse. It is called on a copy of the workflow where it waits; what it
-    /// changes is lost.
+    /// Receives the updates of a name that `accepts` does not refuse. The host calls it on a copy of the workflow where it waits; its
+    /// changes are lost.
     pub fn new(name: &str, accepts: impl Fn(I) -> Result<()> + 'static) -> Updates<I> {
         the_loop().validators.borrow_mut().insert(name.into(), answer(accepts));
         Updates { name: name.into(), open: Some(wait(name)) }
     }
 
-    /// Waits for an update. The wait for the one after it is open when it returns.
+    /// Waits for an update. When it returns, the wait for the next update is open.
     pub async fn next(&mut self) -> core::result::Result<Update<I>, Error> {
         let call = self.open.take().unwrap_or_else(|| wait(&self.name));
         let handle = call.handle();
