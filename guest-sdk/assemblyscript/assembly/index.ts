@@ -10,8 +10,8 @@
 //     return greeting;
 //   });
 //
-// AssemblyScript has neither closures nor promises: calls are started, and wait() comes back when they are done, after a year if
-// need be, with the same memory. What a function needs beside its argument is a global variable.
+// AssemblyScript has neither closures nor promises: functions start calls, and wait() returns when they are done, after a year if
+// need be, with the same memory. Data for a function beside its argument must be in global variables.
 
 import * as json from "./json";
 import * as sys from "./sys";
@@ -43,28 +43,28 @@ const names: string[] = ["OK", "INVALID_ARGUMENT", "DUPLICATE_NAME", "INVALID_DU
 
 /** A result, or an error. */
 export class Outcome {
-  /** bytes are those of the result, or the error as JSON. */
+  /** bytes has the result, or the error as JSON. */
   constructor(public code: i32, public bytes: ArrayBuffer) {}
   get ok(): bool { return this.code == Code.OK; }
-  /** The payload, or the error, as it is. */
+  /** The payload, or the error, verbatim. */
   get raw(): string { return String.UTF8.decode(this.bytes); }
-  /** What a payload that is a string of JSON says. */
+  /** Decodes a payload that is a JSON string. */
   get text(): string { return json.text(this.raw); }
-  /** A payload that is a whole number of JSON. */
+  /** Decodes a payload that is a JSON integer. */
   get number(): i64 { return json.number(this.raw); }
   /** The name of the code. */
   get name(): string { return this.code >= 0 && this.code < names.length ? names[this.code] : "UNKNOWN"; }
-  // These belong to errors.
+  // For errors only.
   get message(): string { return json.text(json.field(this.raw, "message")); }
   get kind(): string { return json.text(json.field(this.raw, "kind")); }
   get attempts(): i64 { return json.number(json.field(this.raw, "attempts")); }
 }
 
-/** A result that is JSON, or any other text. */
+/** A result that is JSON or any other text. */
 export function ok(payload: string): Outcome { return new Outcome(Code.OK, enc(payload)); }
 /** A result of bytes. */
 export function okBytes(payload: ArrayBuffer): Outcome { return new Outcome(Code.OK, payload); }
-/** A failure. A step is tried again after it, unless retryable is false; retryAfter, in milliseconds, replaces the delay. */
+/** A failure. The step is retried after it, unless retryable is false; retryAfter, in milliseconds, replaces the delay. */
 export function failure(message: string, retryable: bool = true, retryAfter: i64 = -1, type: string = ""): Outcome {
   let s = "{\"message\":" + json.quote(message);
   if (type != "") s += ",\"type\":" + json.quote(type);
@@ -87,7 +87,7 @@ function outcomeOf(n: i64): Outcome {
   return new Outcome(Code.OK, n > 0 ? last() : new ArrayBuffer(0));
 }
 
-/** The run's input, in a step function the step's. */
+/** The run's input, or in a step function the step's. */
 export function inputBytes(): ArrayBuffer {
   const b = new ArrayBuffer(<i32>sys.input(0, 0));
   sys.input(ptr(b), b.byteLength);
@@ -103,22 +103,22 @@ export function info(): string {
 export function runID(): string { return json.text(json.field(info(), "run_id")); }
 /** The run's clock, in milliseconds since 1970. It moves only while the workflow waits. */
 export function now(): i64 { return sys.now(); }
-/** Random bytes, the same ones on each replay. */
+/** Random bytes, the same on each replay. */
 export function random(n: i32): Uint8Array {
   const b = new Uint8Array(n);
   sys.random(b.dataStart, n);
   return b;
 }
 
-/** For what a body or step function is executed. */
+/** The step of a body or step function. */
 export class StepInfo {
   name: string = "";
   handler: string = "";
   /** From 1. */
   attempt: i64 = 0;
-  /** At most; 0 = no limit. */
+  /** Maximum number; 0 = unlimited. */
   attempts: i64 = 0;
-  /** The same at every attempt: hand it to whatever the step changes. */
+  /** The same at every attempt: pass it to the service that the step changes. */
   idempotencyKey: string = "";
 }
 export function stepInfo(): StepInfo {
@@ -131,13 +131,13 @@ export function stepInfo(): StepInfo {
   return i;
 }
 
-const open = new Map<i64, Call>(); // what was started and is not done, in the order of the calls
+const open = new Map<i64, Call>(); // calls in progress, in the order of their starts
 let cancelAsked = false;
 
-/** Whether the run was asked to cancel, under the cooperative policy. */
+/** Reports whether a cancel of the run was requested, under the cooperative policy. */
 export function cancelled(): bool { return cancelAsked; }
 
-/** Something that was started: a sleep, a step, a wait for a signal, a child. */
+/** A started call: a sleep, a step, a wait for a signal, a child. */
 export class Call {
   private known: Outcome | null = null;
   constructor(public handle: i64) {
@@ -145,14 +145,14 @@ export class Call {
     else open.set(handle, this);
   }
   get done(): bool { return this.known != null; }
-  /** The outcome of a call that is done: of one that was refused, at once. */
+  /** The outcome of a call that is done. A refused call is done at once. */
   get outcome(): Outcome { return this.known!; }
   /** Waits until the call is done. */
   wait(): Outcome {
     while (!this.done) step_();
     return this.known!;
   }
-  /** Takes the call back, if it is not done: a signal stays for the next wait. A step that has begun goes on. */
+  /** Withdraws the call unless it is done: a signal stays for the next wait. A step in progress continues. */
   withdraw(): void {
     if (this.done) return;
     sys.cancel(this.handle);
@@ -165,7 +165,7 @@ export class Call {
   }
 }
 
-/** Waits for whatever comes first. */
+/** Waits for the next outcome. */
 function step_(): void {
   const h = sys.await_(0, 0);
   if (h == -Code.QUERY) answer();
@@ -183,7 +183,7 @@ function step_(): void {
   if (open.has(h)) open.get(h).resolve(outcomeOf(sys.result(h, 0, 0)));
 }
 
-/** Waits for the first of some calls, withdraws the others, and returns its index. */
+/** Waits for the first of some calls, withdraws the rest, and returns the index of the first. */
 export function race(calls: Call[]): i32 {
   const won = first(calls);
   for (let i = 0; i < calls.length; i++) if (i != won) calls[i].withdraw();
@@ -196,7 +196,7 @@ export function first(calls: Call[]): i32 {
     step_();
   }
 }
-/** Waits for all of some calls. */
+/** Waits for all of the calls. */
 export function all(calls: Call[]): Outcome[] {
   const list: Outcome[] = [];
   for (let i = 0; i < calls.length; i++) list.push(calls[i].wait());
@@ -218,14 +218,14 @@ export function sleepUntil(name: string, unixMs: i64): Call {
   return new Call(sys.sleep_until_start(ptr(a), a.byteLength, unixMs));
 }
 
-/** Has a handler perform a step: a step function of this module by its name, or a handler of the host by "host/" and its name.
+/** Starts a step of a handler: a step function of this module by its name, or a handler of the host by "host/" and its name.
  *  Options are JSON: section 5 of abi/ABI.md. */
 export function step(name: string, handler: string, payload: string, options: string = ""): Call {
   const a = enc(name), b = enc(handler), c = enc(payload), d = enc(options);
   return new Call(sys.step_start(ptr(a), a.byteLength, ptr(b), b.byteLength, ptr(c), c.byteLength, ptr(d), d.byteLength));
 }
-/** Runs a function with an argument as a step, at least once, on a copy of the workflow: it may read everything, what it changes is
- *  lost, and only its Outcome comes back. */
+/** Runs a function with an argument as a step, at least once, on a copy of the workflow: it may read everything, its changes are
+ *  lost, and only its Outcome returns. */
 export function body<T>(name: string, argument: T, fn: (argument: T) => Outcome, options: string = ""): Call {
   const a = enc(name), d = enc(options);
   const h = sys.step_begin(ptr(a), a.byteLength, ptr(d), d.byteLength);
@@ -236,7 +236,7 @@ export function body<T>(name: string, argument: T, fn: (argument: T) => Outcome,
   return new Call(h);
 }
 
-/** Waits for the next signal of a name. A negative time-out, in milliseconds, is none. */
+/** Waits for the next signal of a name. A negative time-out waits forever; others are milliseconds. */
 export function signal(name: string, timeoutMs: i64 = -1): Call {
   const a = enc(name);
   return new Call(sys.signal_start(ptr(a), a.byteLength, timeoutMs));
@@ -246,7 +246,7 @@ export function send(run: string, name: string, payload: string): Call {
   const a = enc(name), r = enc(run), c = enc(payload);
   return new Call(sys.signal_send(ptr(a), a.byteLength, ptr(r), r.byteLength, ptr(a), a.byteLength, ptr(c), c.byteLength));
 }
-/** Opens a hook; its outcome is the token, raw. An empty token is made by the host. What is delivered is a signal of the hook's name. */
+/** Opens a hook; its outcome is the token, raw. The host makes one if it is empty. Deliveries are signals of the hook's name. */
 export function hook(name: string, token: string = "", options: string = ""): Call {
   const a = enc(name), t = enc(token), d = enc(options);
   return new Call(sys.hook_start(ptr(a), a.byteLength, ptr(t), t.byteLength, ptr(d), d.byteLength));
@@ -263,31 +263,31 @@ export function childID(call: Call): string {
   return String.UTF8.decode(b);
 }
 
-/** Appends to the run's output, exactly once; the number is the index, or a negated code. */
+/** Appends to the run's output, exactly once; returns the index, or a negated code. */
 export function emit(topic: string, payload: string): i64 {
   const a = enc(topic), b = enc(payload);
   return sys.emit(ptr(a), a.byteLength, ptr(b), b.byteLength);
 }
-/** Sets an attribute of the run. Answers 0, or a negated code. */
+/** Sets an attribute of the run. Returns 0, or a negated code. */
 export function setAttribute(key: string, value: string): i64 {
   const a = enc(key), b = enc(value);
   return sys.set_attribute(ptr(a), a.byteLength, ptr(b), b.byteLength);
 }
-/** Marks a change of the code: 0 in a run that passed here before the marker was there; newest, recorded, where it is new.
- *  Asked again in the same iteration of the run, a marker has the same answer, whatever newest is. Its id is a name of its own: a step
- *  may have the same. A marker that is refused is 0, and the log says why. */
+/** Marks a change of the code: returns 0 in a run that passed here before the marker existed, else the recorded value: newest the
+ *  first time. A repeated marker has the same answer within an iteration of the run, whatever newest is. Its id is in a namespace of
+ *  its own: a step may have the same name. A refused marker returns 0, and the log says why. */
 export function version(id: string, newest: i64): i64 {
   const a = enc(id), n = sys.version(ptr(a), a.byteLength, newest);
   if (n < 0) log("version marker refused: " + String.UTF8.decode(last()), 3);
   return n < 0 ? 0 : n;
 }
-/** Stores a line of the log: level 0 debug, 1 info, 2 warn, 3 error. */
+/** Stores a log line: level 0 debug, 1 info, 2 warn, 3 error. */
 export function log(line: string, level: i32 = 1): void {
   const b = enc(line);
   sys.log(level, ptr(b), b.byteLength);
 }
-/** Has the workflow told of a cancel: what it waits for is withdrawn and has the code CANCELLED, and what it starts after that works.
- *  A step that is performed at that moment is not withdrawn: it has its own outcome, and cancelled() tells of the cancel.
+/** Lets the workflow handle a cancel: its open calls are withdrawn and have the code CANCELLED, and later calls work.
+ *  A step in progress at that moment is not withdrawn: it has its own outcome, and cancelled() reports the cancel.
  *  The run is cancelled if the workflow then fails, and completed if it does not. */
 export function cooperativeCancel(): void { sys.cancel_policy(1); }
 /** Ends this iteration of the run and begins the next one, with an empty journal. It never returns. */
@@ -299,7 +299,7 @@ export function continueAsNew(payload: string, options: string = ""): void {
 const queries = new Map<string, (input: string) => Outcome>();
 const validators = new Map<string, (input: string) => Outcome>();
 
-/** Offers a question: fn is called on a copy of the workflow where it waits or has ended. */
+/** Offers a query: fn is called on a copy of the workflow where it waits or has ended. */
 export function onQuery(name: string, fn: (input: string) => Outcome): void { queries.set(name, fn); }
 
 function answer(): void {
@@ -310,19 +310,19 @@ function answer(): void {
   sys.query_reply(o.ok ? 0 : 1, ptr(o.bytes), o.bytes.byteLength);
 }
 
-/** An update: a request to the run, whose sender waits for the answer. */
+/** An update: a request to the run whose sender waits for the answer. */
 export class Update {
   constructor(private handle: i64, public input: string) {}
   reply(o: Outcome): void { sys.update_reply(this.handle, o.ok ? 0 : 1, ptr(o.bytes), o.bytes.byteLength); }
 }
-/** The updates of a name, from here on. accepts decides on a copy of the workflow where it waits; a failure refuses the update. */
+/** The updates of a name, from its creation on. accepts decides on a copy of the waiting workflow; a failure refuses the update. */
 export class Updates {
   private open: Call;
   constructor(private name: string, accepts: (input: string) => Outcome) {
     validators.set(name, accepts);
     this.open = signal("host/update/" + name);
   }
-  /** Waits for an update; null if the run was asked to cancel. The wait for the one after it is open when it returns. */
+  /** Waits for an update; null if a cancel of the run was requested. When it returns, the wait for the next update is open. */
   next(): Update | null {
     const call = this.open, o = call.wait();
     if (!o.ok) return null;
@@ -331,10 +331,10 @@ export class Updates {
   }
 }
 
-/** What is believed of a Retry-After at most, in seconds: a year. */
+/** The maximum Retry-After in seconds: a year. */
 const MAX_RETRY_AFTER: i64 = 365 * 24 * 3600;
 
-/** Reads a Retry-After in seconds, as milliseconds; -1 if it is a date, or nothing. */
+/** Reads a Retry-After in seconds, as milliseconds; -1 if it is a date, or empty. */
 function retryAfterMs(text: string): i64 {
   if (text == "") return -1;
   let s: i64 = 0;
@@ -349,7 +349,7 @@ function retryAfterMs(text: string): i64 {
 /** A response, or why there is none. */
 export class Response {
   status: i32 = 0;
-  /** Where the answer came from: the request's URL, or where redirects led to. */
+  /** The source of the answer: the request's URL, or where redirects led. */
   url: string = "";
   /** Whether redirects were followed. */
   redirected: bool = false;
@@ -362,8 +362,8 @@ export class Response {
     const values = json.elements(json.field(this.headers, name));
     return values.length > 0 ? json.text(values[0]) : "";
   }
-  /** The body of an answer below 400, and a failure otherwise: 408, 425, 429 and 500 and above may be tried again, after the seconds of
-   *  the header Retry-After; other statuses may not. */
+  /** The body of an answer below 400, and a failure otherwise: 408, 425, 429 and from 500 are retryable, after the seconds of
+   *  the header Retry-After; other statuses are not. */
   checked(): Outcome {
     if (!this.error.ok) return this.error;
     if (this.status < 400) return okBytes(this.body);
@@ -372,8 +372,8 @@ export class Response {
       again ? retryAfterMs(this.header("Retry-After")) : -1);
   }
 }
-/** Makes a request, in bodies and step functions. headers are names and values in turn. The version must be granted the host. redirect is
- *  "follow", which follows up to 20 redirects, and none with a secret; "manual", which answers with the redirect itself; or "error". */
+/** Makes a request, in bodies and step functions. headers alternates names and values. The version needs a grant for the host. redirect
+ *  is "follow", which follows up to 20 redirects, none with a secret; "manual", which returns the redirect itself; or "error". */
 export function fetch(method: string, url: string, headers: string[], payload: string = "", redirect: string = "follow"): Response {
   let head = "{\"method\":" + json.quote(method) + ",\"url\":" + json.quote(url) + ",\"headers\":{";
   for (let i = 0; i + 1 < headers.length; i += 2) {
@@ -388,7 +388,7 @@ export function fetch(method: string, url: string, headers: string[], payload: s
   if (n < 0) {
     const code = <i32>-n, why = String.UTF8.decode(got);
     if (code == Code.STEP_FAILED || !why.endsWith("}")) return new Response(new Outcome(code, got)); // the network
-    return new Response(new Outcome(code, enc(why.substring(0, why.length - 1) + ",\"retryable\":false}"))); // it stays wrong
+    return new Response(new Outcome(code, enc(why.substring(0, why.length - 1) + ",\"retryable\":false}"))); // permanent
   }
   const r = new Response(ok("")), size = <i32>load<u32>(ptr(got));
   const h = String.UTF8.decode(got.slice(4, 4 + size));
@@ -401,7 +401,7 @@ export function fetch(method: string, url: string, headers: string[], payload: s
   return r;
 }
 
-/** What the module says of a workflow: queries, signals, updates, and JSON Schemas as text. */
+/** The description of a workflow: queries, signals, updates, and JSON Schemas as text. */
 export class Description {
   queries: string[] = [];
   signals: string[] = [];
@@ -421,7 +421,7 @@ export function workflow(name: string, fn: (input: string) => Outcome): Descript
   descriptions.set(name, d);
   return d;
 }
-/** Registers a step function, which step calls by its name in an instance of its own. Call it at the top of a file. */
+/** Registers a step function, which step() calls by its name in a separate instance. Call it at the top of a file. */
 export function stepFunction(name: string, fn: (input: string) => Outcome): void { steps.set(name, fn); }
 
 function end(o: Outcome): i32 {

@@ -1,6 +1,6 @@
-// The little JSON that the SDK itself needs. It is no JSON library.
+// The minimal JSON that the SDK itself needs. It is not a JSON library.
 
-/** Returns a string of JSON. */
+/** Encodes a text as a JSON string. */
 export function quote(s: string): string {
   let out = "\"";
   for (let i = 0; i < s.length; i++) {
@@ -16,7 +16,7 @@ export function quote(s: string): string {
   return out + "\"";
 }
 
-/** Returns the index behind the value that begins at i, and white space around it. */
+/** Returns the index after the value that begins at i, and the white space around it. */
 function skip(s: string, i: i32): i32 {
   let depth = 0, begun = false;
   for (; i < s.length; i++) {
@@ -54,7 +54,7 @@ export function field(object: string, key: string): string {
   return "";
 }
 
-/** Returns the texts of the elements of an array, none if it is no array. */
+/** Returns the texts of the elements of an array, none if it is not an array. */
 export function elements(array: string): string[] {
   const list: string[] = [];
   array = array.trim();
@@ -69,7 +69,7 @@ export function elements(array: string): string[] {
   return list;
 }
 
-/** Returns what a string of JSON says, and other JSON as it is. */
+/** Decodes a JSON string, and returns other JSON verbatim. */
 export function text(value: string): string {
   value = value.trim();
   if (value.length < 2 || value.charCodeAt(0) != 0x22) return value;
@@ -87,14 +87,14 @@ export function text(value: string): string {
     else if (c == 0x62) out += "\b";
     else if (c == 0x66) out += "\f";
     else if (c == 0x75) {
-      out += String.fromCharCode(<i32>parseInt(value.substring(i + 1, i + 5), 16)); // of a pair, both halves come so
+      out += String.fromCharCode(<i32>parseInt(value.substring(i + 1, i + 5), 16)); // surrogate pairs are two escapes
       i += 4;
     } else out += String.fromCharCode(c);
   }
   return out;
 }
 
-/** Returns a whole number of JSON, 0 if it is none. */
+/** Decodes a JSON integer, 0 if it is not one. */
 export function number(value: string): i64 {
   value = value.trim();
   if (value.length == 0) return 0;

@@ -1,4 +1,4 @@
-// The calls of workflow_v1 as they are: see abi/ABI.md.
+// The raw calls of workflow_v1: see abi/ABI.md.
 
 // @ts-ignore: decorator
 @external("workflow_v1", "input") export declare function input(out: usize, cap: i32): i64;
