@@ -34,13 +34,13 @@ type Report struct {
 	Passed   int       `json:"passed"`
 	Failed   int       `json:"failed"`
 	Skipped  int       `json:"skipped"`
-	// Points is how often the memory of a waiting workflow was compared with that of another instance at the same
-	// point of the same journal.
+	// Points is how often the memory of a waiting workflow was compared with the memory of another instance at the
+	// same point of the same journal.
 	Points int `json:"memories_compared"`
 }
 
-// ways are the modes in which each story runs: with instances that are kept if possible, and with a new instance after
-// each wait, which replays the journal.
+// ways are the modes of each story: with instances that are kept if possible, and with a new instance after each wait,
+// which replays the journal.
 var ways = []struct {
 	name     string
 	replayed bool
@@ -118,7 +118,7 @@ func (t *theatre) judge(ctx context.Context, only []string, way string, outcomes
 	return err
 }
 
-// add counts the outcomes, in the order of the stories, and those of the rules.
+// add counts the outcomes of the stories, in order, and of the rules.
 func (r *Report) add(stories []Story, outcomes map[string]*Outcome) {
 	for _, name := range append(namesOf(stories), RulesWorkflow) {
 		out := outcomes[name]
