@@ -50,7 +50,7 @@ func rest(ctx context.Context, h *host.Host, c *Clock) (next time.Time, ok bool,
 	}
 }
 
-// breathe waits a moment in which due timers may fire.
+// breathe waits a moment, so that due timers can fire.
 func breathe(ctx context.Context) error {
 	t := clock.System().NewTimer(100 * time.Microsecond)
 	defer t.Stop()

@@ -292,7 +292,7 @@ func (p *crashPartition) Discard(ctx context.Context, seqs []store.CommandSeq, a
 	return p.c.commit(func() error { return p.Partition.Discard(ctx, seqs, answers) })
 }
 
-// Commits returns the number of commits since New, including those of a crash.
+// Commits returns the number of commits since New. A crash's commits count.
 func (h *Host) Commits() int {
 	h.crash.mu.Lock()
 	defer h.crash.mu.Unlock()
