@@ -162,7 +162,7 @@ func (b *bounded[K, V]) known(k K) (V, bool) {
 	return v, ok
 }
 
-// get returns the value of a name, or that of other names once the bound is reached.
+// get returns the value of a name, or once the bound is reached the value of other names.
 func (b *bounded[K, V]) get(k K) V {
 	if v, ok := b.known(k); ok {
 		return v

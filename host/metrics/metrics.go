@@ -66,7 +66,7 @@ var (
 	// activationBounds range from a guest that continues from memory to the longest computation that is allowed.
 	activationBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	attemptBounds    = []float64{.0001, .001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 300, 3600}
-	// commitBounds range from the fsync of a good disk to that of a failing disk.
+	// commitBounds range from the fsync of a good disk to the fsync of a failing disk.
 	commitBounds      = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 	commitRunsBounds  = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
 	commitBytesBounds = prometheus.ExponentialBuckets(256, 4, 9) // to 16 MiB: a batch has 4 MiB, and one run more

@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// scrape reads from the host what events do not tell, at each scrape. The time depends on the number of namespaces,
-// and not on that of runs; the rest takes some microseconds.
+// scrape reads from the host what events do not tell, at each scrape. It takes some microseconds and grows with the
+// number of namespaces, but not with the number of runs.
 type scrape struct {
 	m     *Metrics
 	runs  *prometheus.Desc
