@@ -6,10 +6,10 @@ import (
 	"reflect"
 )
 
-// description is what the module says of itself.
+// description is the module's description, as the host reads it.
 type description struct {
 	Workflows []described `json:"workflows"`
-	Steps     []string    `json:"steps"` // of a module without this field, each name may be one
+	Steps     []string    `json:"steps"` // step functions; without this field the host accepts any name
 	Bodies    string      `json:"bodies"`
 	SDK       string      `json:"sdk"`
 }
@@ -25,7 +25,7 @@ type described struct {
 	UpdateSchemas map[string]any `json:"update_schemas,omitempty"`
 }
 
-// describe makes the description of what was registered.
+// describe returns the description of the registered workflows and step functions.
 func describe() description {
 	d := description{Steps: append([]string{}, registered.stepNames...), Bodies: "event", SDK: "go/1.0"}
 	for _, name := range registered.names {
@@ -34,7 +34,7 @@ func describe() description {
 	return d
 }
 
-// describeOne describes a workflow. What is wrong with the tags of its types names the workflow.
+// describeOne describes a workflow. It panics if a tag of its types is invalid; the panic names the workflow.
 func describeOne(name string) described {
 	defer func() {
 		if v := recover(); v != nil {
@@ -50,7 +50,7 @@ func describeOne(name string) described {
 	return w
 }
 
-// addSchemas adds the schemas of types, or in place of these, of texts.
+// addSchemas adds the schemas of types, then the schemas in texts, which take precedence.
 func addSchemas(to map[string]any, types map[string]reflect.Type, texts map[string]string) {
 	for name, t := range types {
 		to[name] = schemaOf(t, "", false)
@@ -60,12 +60,12 @@ func addSchemas(to map[string]any, types map[string]reflect.Type, texts map[stri
 	}
 }
 
-// schemaOf returns the schema that is given as text, else that of a type. Bytes have none, and no codec but
-// JSON has any.
+// schemaOf returns the schema in text, or else the schema of t. It returns nil for Bytes, for codecs other than JSON, and if
+// the schema would be empty or too long.
 func schemaOf(t reflect.Type, text string, output bool) any {
 	switch {
 	case text != "":
-		if !json.Valid([]byte(text)) { // the host says what is wrong with it
+		if !json.Valid([]byte(text)) { // the host refuses it and says why
 			return text
 		}
 		return json.RawMessage(text)

@@ -21,12 +21,12 @@
 // scheduler runs on the run's journal. There are no special types for them: the clock, random numbers and the order of
 // maps are the same on every replay.
 //
-// Code that reaches outside belongs in a step. Do runs a function once and records its result; Call asks a handler to do it.
-// The function of Do works on a copy of the workflow: it sees everything, and what it changes in memory is lost. Only its
-// result comes back. Workflow calls in it return ErrNotHere.
+// Code with an effect outside of the workflow belongs in a step. Do runs a function and records its result. Call asks a
+// handler to perform the step. The function of Do works on a copy of the workflow: it can read all of its memory, but its
+// changes to memory are lost. Only its result comes back. Workflow calls in it return ErrNotHere.
 //
-// A cancelled context withdraws sleeps and steps that have not begun. A step that has begun is waited for, so that clean-up
-// code can tell what was done.
+// A cancelled context withdraws sleeps, and steps that have not begun. If a step has begun, the call waits for its outcome,
+// so that clean-up code knows what was done.
 //
 // Built for any other platform, the package runs workflow functions on an in-memory Env, for go test.
 package workflow

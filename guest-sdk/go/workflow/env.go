@@ -21,8 +21,8 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// Env is an in-memory environment for tests of workflow functions with go test. Sleeps and delays take the time
-// of package time, so that a test inside a testing/synctest bubble does not wait. Nothing is durable here.
+// Env is an in-memory environment for tests of workflow functions with go test. Sleeps and delays use the clock of package
+// time, so a test in a testing/synctest bubble does not wait. Nothing is durable.
 type Env struct {
 	mu       sync.Mutex
 	handlers map[string]stepFunc
@@ -30,7 +30,7 @@ type Env struct {
 	logs     []string
 	rng      *rand.ChaCha8
 	started  time.Time
-	began    time.Time // when the iteration did
+	began    time.Time // start of the iteration
 
 	iteration uint32
 	run       envRun
@@ -38,21 +38,21 @@ type Env struct {
 	id        string
 	workflow  string
 	memo      json.RawMessage
-	parent    *Env // of a child
-	depth     int  // how many runs stand above this one
+	parent    *Env // nil if this is not a child
+	depth     int  // number of ancestors
 	runs      *envRuns
-	children  int64                   // that were started
-	workflows map[string]workflowFunc // that stand in for others
+	children  int64                   // children started so far
+	workflows map[string]workflowFunc // set by HandleChild
 	lost      error                   // the first change that a body has lost
 
-	base      context.Context         //nolint:containedctx // of the whole test, in which children run
+	base      context.Context         //nolint:containedctx // of the whole test; children run in it
 	cancel    context.CancelCauseFunc // of the iteration's context
 	over      bool                    // the run has ended
-	cancelled bool                    // it was told that it was cancelled
-	cancels   bool                    // it is cancelled when the next iteration begins
+	cancelled bool                    // the context was cancelled by a cooperative cancel
+	cancels   bool                    // cancel when the next iteration begins
 	cut       *envCut                 // of the iteration
-	ended     chan struct{}           // closed when the run is ended where it is
-	grace     *time.Timer             // of a child that cleans up behind its deadline
+	ended     chan struct{}           // closed when the run is cut
+	grace     *time.Timer             // limits the clean-up of a child after its deadline
 }
 
 // NewEnv returns an empty environment.
@@ -67,8 +67,8 @@ func NewEnv(opts ...EnvOption) *Env {
 	return e
 }
 
-// Handle stands in for a handler that workflows call by this name, such as "host/mail". Its errors and panics are reported
-// as those of a handler written in Go.
+// Handle sets the function that performs steps for a handler, such as "host/mail", in this test. Errors and panics of fn are
+// reported like errors and panics of a handler written in Go.
 func Handle[In, Out any](e *Env, name string, fn func(s Step, in In) (Out, error)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,12 +94,12 @@ func Handle[In, Out any](e *Env, name string, fn func(s Step, in In) (Out, error
 	}
 }
 
-// handlerError is the error of a function that stands in for a handler, or what it panics with.
+// handlerError wraps the error of a function that Handle has set. If the function panics, the new panic has a handlerError.
 type handlerError struct{ error }
 
 func (e handlerError) Unwrap() error { return e.error }
 
-// typeName returns the type of the error as a host written in Go reports it, with the star of a pointer.
+// typeName returns the type name of the error as a host reports it, with the star of a pointer type.
 func (e handlerError) typeName() string {
 	err := e.error
 	if fatal, ok := errors.AsType[fatalError](err); ok {
@@ -111,16 +111,16 @@ func (e handlerError) typeName() string {
 	return fmt.Sprintf("%T", err)
 }
 
-// Logs returns the lines that were logged.
+// Logs returns the logged lines.
 func (e *Env) Logs() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]string(nil), e.logs...)
 }
 
-// Run runs a workflow function in an environment. Input and result pass through the codec, as in the host. A body that
-// changes what is outside of it fails the run with ErrLostChange. An environment runs one workflow at a time. Each Run is a new
-// run; what Calls, Logs, Sent and Output return is of all of them.
+// Run runs a workflow function in an environment. Input and result pass through the codec, as in the host. If a body changes
+// a variable outside of it, the run fails with ErrLostChange. An environment runs one workflow at a time. Each call of Run
+// is a new run. Calls, Logs, Sent and Output return the data of all runs.
 func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) (Out, error), in In) (out Out, err error) {
 	input, err := encode(in)
 	if err == nil && len(input) > abi.MaxPayloadBytes {
@@ -130,7 +130,7 @@ func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) 
 		return out, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer e.runs.cut() // nothing of the test continues: no child, either
+	defer e.runs.cut() // ends the children, too
 	defer cancel()
 	e.begun(ctx, nameOf(fn))
 	b, err := iterate(context.WithValue(ctx, envKey{}, e), erase(fn), input)
@@ -141,14 +141,14 @@ func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) 
 	return out, decode(b, &out)
 }
 
-// begun has the environment take signals. It may have run another workflow before: that run has ended, and the next one has
-// none of its names, signals, attributes, markers and children.
+// begun prepares the environment for a run. If there was an earlier run, it forgets that run's names, signals, attributes,
+// markers and children.
 func (e *Env) begun(ctx context.Context, workflow string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.over {
 		e.over, e.cancelled, e.iteration = false, false, 0
-		e.cutLocked(errTestOver) // goroutines of that run
+		e.cutLocked(errTestOver) // ends goroutines of the earlier run
 		e.cut, e.ended = newCut(), make(chan struct{})
 		e.run.begins()
 		e.run.signals, e.run.attributes = map[string][]envSignal{}, map[string]string{}
@@ -165,7 +165,7 @@ type (
 // errNoEnv is the error of a workflow call outside of a workflow.
 var errNoEnv = errors.New("workflow: this context is not that of a workflow; tests run workflows by workflow.Run")
 
-// begin makes a call whose outcome may come later, unless check says that it is refused.
+// begin records a call whose outcome may come later. If check returns an error, the call is refused.
 func begin(ctx context.Context, c *EnvCall, check func(e *Env) error) (*Env, error) {
 	e, err := ready(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func begin(ctx context.Context, c *EnvCall, check func(e *Env) error) (*Env, err
 	return e, e.make(ctx, c, func() error { return check(e) })
 }
 
-// ready says whether such a call may be made.
+// ready returns the environment, or an error if no call may be made or ctx has ended.
 func ready(ctx context.Context) (*Env, error) {
 	e, err := enter(ctx)
 	if err == nil && ctx.Err() != nil {
@@ -226,11 +226,11 @@ func doCall(ctx context.Context, name, handler string, input []byte, opts string
 	})
 }
 
-// elsewhere is the context of a step that is not performed in the instance of the workflow: it ends with that of the
-// workflow's call, but does not have its deadline.
+// elsewhere is the context of a step that is not performed in the workflow's instance. It ends with the context of the
+// workflow's call, but has no deadline.
 type elsewhere struct{ context.Context } //nolint:containedctx // it is one
 
-// elsewhereKey is the key of a value that only such contexts have.
+// elsewhereKey is the context key of a value in elsewhere contexts only.
 type elsewhereKey struct{}
 
 func (elsewhere) Deadline() (time.Time, bool) { return time.Time{}, false }
@@ -242,7 +242,7 @@ func (c elsewhere) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// handler returns what performs the steps of a name. The caller holds the lock.
+// handler returns the function that performs steps for a handler. The caller holds the lock.
 func (e *Env) handler(name string) (stepFunc, error) {
 	if fn := e.handlers[name]; fn != nil {
 		return fn, nil
@@ -256,7 +256,7 @@ func (e *Env) handler(name string) (stepFunc, error) {
 	return nil, abi.Errorf(abi.UnknownHandler, "the module has no step function %q", name)
 }
 
-// checkPayload returns an error if a payload is too large for a host.
+// checkPayload returns an error if a payload has more than abi.MaxPayloadBytes.
 func checkPayload(what, name string, b []byte) error {
 	if len(b) > abi.MaxPayloadBytes {
 		return abi.Errorf(abi.TooLarge, "%s %q has %d bytes, the limit is %d", what, name, len(b), abi.MaxPayloadBytes)
@@ -267,8 +267,8 @@ func checkPayload(what, name string, b []byte) error {
 // errStepTimeout ends the context of an attempt that ran over the step's timeout.
 var errStepTimeout = errors.New("the attempt ran over the step's timeout")
 
-// attempts tries a step as its options say, and as the host does, but for jitter: here chance takes nothing away. If ctx ends
-// between two attempts, the step is withdrawn. An attempt that has begun is waited for, and is the last one.
+// attempts performs a step according to its options, as the host does, but without jitter. If ctx ends between two attempts,
+// the step is withdrawn. If ctx ends during an attempt, attempts waits for its outcome and makes no other attempt.
 func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body func(Step) ([]byte, error)) ([]byte, error) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", e.id, c.Iteration, c.Name))
 	step := Step{Name: c.Name, Attempts: o.Attempts, IdempotencyKey: fmt.Sprintf("%X", sum[:13])}
@@ -316,7 +316,7 @@ func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body
 	}
 }
 
-// reported returns the report of an attempt's failure as a host has it.
+// reported returns the report of an attempt's failure as a host would record it.
 func reported(kind string, err error) report {
 	r := reportOf(err)
 	if p, ok := errors.AsType[panicError](err); ok {
@@ -338,7 +338,7 @@ func reported(kind string, err error) report {
 	return r
 }
 
-// received returns a report as the host has it that reads its JSON.
+// received returns a report after a round trip through JSON, as a host receives it.
 func received(r report) (got report) {
 	if json.Unmarshal([]byte(r.json()), &got) != nil {
 		return r
@@ -346,7 +346,7 @@ func received(r report) (got report) {
 	return got
 }
 
-// tried notes how many attempts a step has made that has succeeded.
+// tried records the number of attempts of a successful step.
 func (e *Env) tried(c *EnvCall, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -361,7 +361,7 @@ func unprefixed(err error) string {
 	return err.Error()
 }
 
-// panicError is what a body, or the workflow of a child, panics with.
+// panicError is the panic of a body, or of the workflow of a child, as an error.
 type panicError struct {
 	v     any
 	stack []byte
@@ -369,7 +369,7 @@ type panicError struct {
 
 func (p panicError) Error() string { return fmt.Sprintf("panic: %v", p.v) }
 
-// Unwrap returns what a handler panics with, nil for others.
+// Unwrap returns the handlerError if a handler panicked, else nil.
 func (p panicError) Unwrap() error {
 	if h, ok := p.v.(handlerError); ok {
 		return h
@@ -377,18 +377,18 @@ func (p panicError) Unwrap() error {
 	return nil
 }
 
-// try makes one attempt, and returns the kind of its failure.
+// try makes one attempt. If it fails, try returns the kind of failure.
 func try(ctx context.Context, timeout time.Duration, s Step, body func(Step) ([]byte, error)) (b []byte, kind string, err error) {
 	over := fmt.Errorf("the attempt ran over the step's timeout of %v", timeout)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer time.AfterFunc(timeout, func() { cancel(over) }).Stop() // on a host the context has no deadline for it
+	defer time.AfterFunc(timeout, func() { cancel(over) }).Stop() // as on a host, the context has no deadline
 	s.Context = ctx
 	defer labelled(unsafe.Pointer(&bodyLabel))()
 	defer func() {
 		if v := recover(); v != nil {
 			b, kind, err = nil, abi.KindTrap, panicError{v, debug.Stack()}
-		} else if errors.Is(context.Cause(ctx), over) { // whatever came of it is too late
+		} else if errors.Is(context.Cause(ctx), over) { // the result is too late
 			b, kind, err = nil, abi.KindTimeout, over
 		}
 	}()
@@ -443,7 +443,8 @@ func logLine(ctx context.Context, _ int32, line string) {
 
 func warm[In, Out any]() {} // there is no image
 
-// named are the names of registered workflows by the addresses of their functions; empty where several have one address.
+// named maps the addresses of registered functions to workflow names; the name is empty if several workflows have the same
+// address.
 var named = map[uintptr]string{}
 
 func noteName(name string, fn any) {
@@ -454,7 +455,7 @@ func noteName(name string, fn any) {
 	named[pc] = name
 }
 
-// nameOf returns the name of the workflow that a function is, that of the run if it has none.
+// nameOf returns the workflow name of a function, envRunID if it has none.
 func nameOf(fn any) string { return cmp.Or(named[reflect.ValueOf(fn).Pointer()], envRunID) }
 
 func readInfo(ctx context.Context) infoJSON {
@@ -464,7 +465,7 @@ func readInfo(ctx context.Context) infoJSON {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var attributes map[string]string // none are nil
+	var attributes map[string]string // nil if there are none
 	if len(e.run.attributes) > 0 && ctx.Value(elsewhereKey{}) == nil {
 		attributes = maps.Clone(e.run.attributes)
 	}

@@ -17,32 +17,30 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/internal/bodies"
 )
 
-// ErrLostChange is the error of Run if a body of Do, or a step function, changes a variable that is declared outside of it. On a
-// host a body works on a copy of the workflow's memory, and a step function in an instance of its own, so the change is lost;
-// return the value as the result of the step.
-// If a change is meant to be lost, or is there for the test only, put a comment //workflow:lost on its line or above
-// it, with the reason behind it.
+// ErrLostChange is the error of Run if a body of Do, or a step function, changes a variable that is declared outside of it.
+// On a host, a body works on a copy of the workflow's memory, and a step function in an instance of its own, so the change
+// is lost. Return the value as the result of the step instead. If you want the change to be lost, or make it for the test
+// only, put a comment //workflow:lost, followed by the reason, on the same line or the line above.
 //
-// The check reads the source of the body, if the test has it: assignments, increments, sends, copy, delete, clear,
-// and pointers that are passed to Unmarshal, Decode and Scan. It does not find what a function changes that the body
-// calls.
+// The check reads the source of the body if it is available. It finds assignments, increments, sends, copy, delete, clear,
+// and pointers that are passed to Unmarshal, Decode and Scan. It does not find changes in functions that the body calls.
 var ErrLostChange = errors.New("on a host a step does not work in the workflow's own memory, and the change is lost: " +
 	"return it as the result of the step")
 
-// checked is what was found in bodies, by the address of their code: an error, or nil.
+// checked caches the answers of changeOf by the address of the body's code.
 var checked sync.Map
 
-// checkBody returns an error if the body of a step changes what is outside of it. The run fails then, whatever becomes
-// of the error.
+// checkBody returns an error if the body of a step changes a variable outside of it. The run then fails even if the workflow
+// ignores the error.
 func checkBody(ctx context.Context, name string, body any) error {
 	e, _ := ctx.Value(envKey{}).(*Env)
 	if e == nil || ctx.Value(bodyKey{}) != nil {
-		return nil // Do refuses it
+		return nil // Do returns an error
 	}
 	return e.lostChange(fmt.Sprintf("the body of step %q", name), body)
 }
 
-// checkStepFunc is checkBody of a step function that performs a step, unless the test has a handler in its place.
+// checkStepFunc is checkBody for a step function. It returns nil if the test has replaced the step function by Handle.
 func checkStepFunc(ctx context.Context, name string) error {
 	e, _ := ctx.Value(envKey{}).(*Env)
 	fn := registered.stepCode[name]
@@ -58,7 +56,7 @@ func checkStepFunc(ctx context.Context, name string) error {
 	return e.lostChange(fmt.Sprintf("the step function %q", name), fn)
 }
 
-// lostChange returns an error if a function changes what is outside of it, and has the run fail.
+// lostChange returns an error if a function changes a variable outside of it, and makes the run fail.
 func (e *Env) lostChange(what string, fn any) error {
 	pc := reflect.ValueOf(fn).Pointer()
 	found, ok := checked.Load(pc)
@@ -74,8 +72,8 @@ func (e *Env) lostChange(what string, fn any) error {
 	return err
 }
 
-// changeOf returns what the function at an address changes outside of itself, and where; empty if that is nothing, or not
-// known.
+// changeOf describes the first change that the function at an address makes outside of itself, with its position. It returns
+// "" if there is none or the source is not available.
 func changeOf(pc uintptr) string {
 	fn := runtime.FuncForPC(pc)
 	if fn == nil {
@@ -84,7 +82,7 @@ func changeOf(pc uintptr) string {
 	path, line := fn.FileLine(pc)
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
-	if err != nil { // the test runs elsewhere than it was built
+	if err != nil { // the source is not here: the test was built elsewhere
 		return ""
 	}
 	body := bodyAt(fset, file, line)
@@ -92,7 +90,7 @@ func changeOf(pc uintptr) string {
 		return ""
 	}
 	allowed := bodies.Allowed(fset, file)
-	outside := func(id *ast.Ident) bool { // no Obj: it is declared in another file, or in another package
+	outside := func(id *ast.Ident) bool { // no Obj: declared in another file or package
 		return id.Obj == nil || id.Obj.Pos() < body.Pos() || id.Obj.Pos() > body.End()
 	}
 	for _, c := range bodies.Find(body, outside) {
@@ -103,8 +101,8 @@ func changeOf(pc uintptr) string {
 	return ""
 }
 
-// bodyAt returns the function of a file that begins in a line and takes a Step first, as bodies and step functions do; nil if
-// there are none, or several.
+// bodyAt returns the function that begins on a line and has a Step as its first parameter, as bodies and step functions do.
+// It returns nil if there is none or more than one.
 func bodyAt(fset *token.FileSet, file *ast.File, line int) (body ast.Node) {
 	several := false
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -141,7 +139,7 @@ func takesStep(t *ast.FuncType) bool {
 	return false
 }
 
-// lose has the run of the test fail for a change that is lost, also where it is a child of that run that has made it.
+// lose records a lost change, which fails the run under test. A change by a child fails the run under test, too.
 func (e *Env) lose(err error) {
 	for e.parent != nil {
 		e = e.parent
@@ -153,7 +151,7 @@ func (e *Env) lose(err error) {
 	}
 }
 
-// orLost returns the error of a run, or the change that it has lost.
+// orLost adds the lost change, if there is one, to the error of a run.
 func (e *Env) orLost(err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -163,18 +161,19 @@ func (e *Env) orLost(err error) error {
 	return errors.Join(e.lost, err)
 }
 
-// inBody reports whether a call is made in the body of a step: with the context of its Step, or with that of the workflow, which
-// the body has captured.
+// inBody reports whether a call is made in the body of a step, with the context of its Step or with the workflow's context,
+// which the body may have captured.
 func inBody(ctx context.Context) bool {
 	return ctx.Value(bodyKey{}) != nil || labelledBody() || calledByBody()
 }
 
-// The functions between which bodies are: try calls them, answered calls what answers queries, and iterate begins a run, which
-// may be one that a body tests.
+// Names of functions that mark the stack: try calls bodies, and answered calls the functions of queries. iterate begins a
+// run, possibly one that a body tests.
 var (
 	tryName    = runtime.FuncForPC(reflect.ValueOf(try).Pointer()).Name()
 	answerName = runtime.FuncForPC(reflect.ValueOf(answered[any]).Pointer()).Name()
 )
 
-// calledByBody reports whether the body of a step is on the stack of this goroutine, which may have another label by now.
+// calledByBody reports whether the body of a step or the function of a query is on the stack of this goroutine. The label
+// alone is not enough: the body may have changed it.
 func calledByBody() bool { return onStack(tryName, iterateName) || onStack(answerName, iterateName) }

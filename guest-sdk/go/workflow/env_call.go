@@ -11,49 +11,50 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// EnvCall is a call that a workflow has made in an Env, and what came of it. The journal of a run on a host has the same calls in
-// the same order, with the same names, payloads and errors.
+// EnvCall is a call of a workflow in an Env, with its outcome. The journal of a run on a host has the same calls in the same
+// order, with the same names, payloads and errors.
 type EnvCall struct {
-	// Kind is what a journal calls it: sleep, step (by Call), body (by Do), signal_wait, signal_send, hook, child, emit,
-	// set_attribute, version, cancel_policy, continue_as_new or update_reply.
+	// Kind is the kind of the call in a journal: sleep, step (by Call), body (by Do), signal_wait, signal_send, hook, child,
+	// emit, set_attribute, version, cancel_policy, continue_as_new or update_reply.
 	Kind string
-	// Name is that of the step, sleep, child, hook or signal, the topic of an output, the key of an attribute, the id of a marker.
+	// Name is the name of the step, sleep, child, hook or signal, the topic of an output, the key of an attribute or the id
+	// of a marker.
 	Name string
-	// Target is the handler of a step, the workflow of a child, the run to which a signal is sent, and the token of a hook that
-	// the workflow has chosen.
+	// Target is the handler of a step, the workflow of a child, the receiving run of a signal, or the token that the workflow
+	// has chosen for a hook.
 	Target string
-	// RunID is the id of the run that a child is, for Env.Child.
+	// RunID is the run id of a child, for Env.Child.
 	RunID string
-	// Input is what the call hands over, as it is encoded: the input of a step, child or iteration, the payload of a signal or
-	// output, the value of an attribute, the answer to an update.
+	// Input is the encoded argument of the call: the input of a step, child or iteration, the payload of a signal or output,
+	// the value of an attribute, or the answer to an update.
 	Input []byte
-	// Options are those that were set, as JSON; empty if none were.
+	// Options is the JSON of the options; empty if none were set.
 	Options string
-	// Iteration is that of the run, from 0.
+	// Iteration is the number of the iteration, from 0.
 	Iteration uint32
-	// At is when the call was made, since the run has started, and Ended when its outcome was there.
+	// At is the time of the call, and Ended the time of its outcome, since the Env was created.
 	At, Ended time.Duration
-	// Attempts is how many attempts a step has made.
+	// Attempts is the number of attempts of a step.
 	Attempts int
-	// Code is empty while the call waits. Then it is OK, WITHDRAWN if its context ended first, or the name of the error's code,
-	// such as STEP_FAILED. Message is that of the error.
+	// Code is empty while the call is in progress. Afterwards it is OK, WITHDRAWN if its context ended first, or the code of
+	// the error, such as STEP_FAILED. Message is the error's message.
 	Code, Message string
-	// Refused says that the call was not accepted: it has an error of its own, and began nothing.
+	// Refused reports whether the call was refused. A refused call has an error and no effect.
 	Refused bool
-	// Result is what the call has brought: the result of a step or child, the payload of a signal, the token of a hook, the index
-	// of an output, the number of a marker or policy.
+	// Result is the result of a step or child, the payload of a signal, the token of a hook, the index of an output, or the
+	// number of a marker or policy.
 	Result []byte
 
-	run *envRun // of its iteration
+	run *envRun // counts the open call; nil if the call has its outcome at once
 }
 
-// Values of EnvCall.Code beside those of errors.
+// Values of EnvCall.Code besides the codes of errors.
 const (
 	codeOK        = "OK"
 	codeWithdrawn = "WITHDRAWN"
 )
 
-// Calls returns the calls that the workflow has made, in order, those of earlier iterations included.
+// Calls returns the calls of the workflow in order, including the calls of earlier iterations.
 func (e *Env) Calls() []EnvCall {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,7 +66,7 @@ func (e *Env) Calls() []EnvCall {
 	return list
 }
 
-// Steps returns the names of the steps, sleeps and children that were begun, in order.
+// Steps returns the names of the steps, sleeps and children that the workflow has begun, in order.
 func (e *Env) Steps() []string {
 	var names []string
 	for _, c := range e.Calls() {
@@ -76,24 +77,24 @@ func (e *Env) Steps() []string {
 	return names
 }
 
-// unique reports whether the names of such calls are unique in an iteration.
+// unique reports whether names of this kind of call must be unique in an iteration.
 func unique(kind string) bool {
 	return slices.Contains([]string{"sleep", "step", "body", "child"}, kind)
 }
 
-// opens reports whether the outcome of such calls may come later.
+// opens reports whether the outcome of this kind of call may come later.
 func opens(kind string) bool {
 	return unique(kind) || slices.Contains([]string{"signal_wait", "signal_send", "hook"}, kind)
 }
 
-// make records a call, and returns an error if check, or the state of the run, refuses it.
+// make records a call. It returns an error if check or the state of the run refuses the call.
 func (e *Env) make(ctx context.Context, c *EnvCall, check func() error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.makeLocked(ctx, c, check)
 }
 
-// makeLocked is make under the lock. A goroutine of an iteration that was cut meanwhile makes no call in the next one.
+// makeLocked is make for a caller that holds the lock. It refuses calls of goroutines whose iteration was cut.
 func (e *Env) makeLocked(ctx context.Context, c *EnvCall, check func() error) error {
 	if err := cutLocked(ctx); err != nil {
 		return err
@@ -120,7 +121,7 @@ func (e *Env) makeLocked(ctx context.Context, c *EnvCall, check func() error) er
 	return nil
 }
 
-// room returns an error if the run may not make a call, whatever that says: its name is taken, or too much is open.
+// room returns an error if the name of a call is taken or the run has too many open calls.
 func (r *envRun) room(c *EnvCall) error {
 	switch {
 	case unique(c.Kind) && r.names[c.Name]:
@@ -132,7 +133,7 @@ func (r *envRun) room(c *EnvCall) error {
 	return nil
 }
 
-// refusal returns an error of package abi as the host hands it over.
+// refusal converts an error, such as one of package abi, to the *StepError that a host would return.
 func refusal(err error) error {
 	if s, ok := errors.AsType[*StepError](err); ok {
 		return s
@@ -144,7 +145,7 @@ func refusal(err error) error {
 	return e
 }
 
-// outcome records what came of a call, and returns that.
+// outcome records the outcome of a call and returns it.
 func (e *Env) outcome(c *EnvCall, b []byte, err error) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -153,7 +154,7 @@ func (e *Env) outcome(c *EnvCall, b []byte, err error) ([]byte, error) {
 }
 
 func (e *Env) endLocked(c *EnvCall, b []byte, err error) {
-	if c.Code != "" || e.over || e.cut.by != nil || c.Iteration != e.iteration { // nobody is told any more
+	if c.Code != "" || e.over || e.cut.by != nil || c.Iteration != e.iteration { // the outcome comes too late
 		return
 	}
 	if c.run != nil {

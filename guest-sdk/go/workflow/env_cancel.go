@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Cancel cancels the run, as Host.Cancel does. A workflow that has called SetCancelPolicy with CooperativeCancel learns of it by
-// its context, once. Any other ends with ErrCancelled in the call of this package in which it waits, or in its next one.
+// Cancel cancels the run, as Host.Cancel does. If the workflow has called SetCancelPolicy with CooperativeCancel, its context
+// is cancelled, once. Otherwise the run ends with ErrCancelled, in its current or next call of this package.
 func (e *Env) Cancel() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -20,8 +20,8 @@ func (e *Env) Cancel() {
 
 func (e *Env) cancelLocked() {
 	switch _, continues := errors.AsType[*continueError](e.cut.by); {
-	case e.over, e.cancelled: // which is told once
-	case continues: // it is for the next iteration
+	case e.over, e.cancelled: // a cooperative cancel is delivered once
+	case continues: // cancel the next iteration
 		e.cancels = true
 	case e.run.policy == CooperativeCancel:
 		e.cancelled = true
@@ -31,8 +31,8 @@ func (e *Env) cancelLocked() {
 	}
 }
 
-// cutLocked ends the run where it is: at its next call, the goroutine of the workflow ends. Calls of its other goroutines have
-// the reason as their error, so that what waits for these continues up to its next call.
+// cutLocked ends the run where it is: the workflow's goroutine ends at its next call. Calls of other goroutines return err,
+// so that a workflow that waits for them continues to its next call. The caller holds the lock.
 func (e *Env) cutLocked(err error) {
 	if e.cut.by != nil || e.over {
 		return
@@ -48,13 +48,13 @@ func (e *Env) cutLocked(err error) {
 
 // envCut ends an iteration where it is.
 type envCut struct {
-	done chan struct{} // closed when it does
-	by   error         // why; guarded by the Env's lock
+	done chan struct{} // closed when the iteration is cut
+	by   error         // the reason; guarded by the Env's lock
 }
 
 func newCut() *envCut { return &envCut{done: make(chan struct{})} }
 
-// cutKey is the key of an iteration's cut in its context: its goroutines may live when the next one has begun.
+// cutKey is the context key of an iteration's cut. Goroutines of the iteration may still live in the next iteration.
 type cutKey struct{}
 
 func (e *Env) cutOf(ctx context.Context) *envCut {
@@ -66,7 +66,7 @@ func (e *Env) cutOf(ctx context.Context) *envCut {
 	return e.cut
 }
 
-// cutLocked returns why the iteration to which a context belongs was cut, nil if it was not. The caller holds the Env's lock.
+// cutLocked returns the reason why a context's iteration was cut, nil if it was not. The caller holds the Env's lock.
 func cutLocked(ctx context.Context) error {
 	if cut, _ := ctx.Value(cutKey{}).(*envCut); cut != nil {
 		return cut.by
@@ -74,10 +74,11 @@ func cutLocked(ctx context.Context) error {
 	return nil
 }
 
-// cutRun is what a workflow panics with whose run was cut.
+// cutRun is the panic that ends the workflow's goroutine when the run was cut.
 type cutRun struct{}
 
-// stopIfCut ends the function of the workflow if the run was cut, and returns the reason in other goroutines.
+// stopIfCut checks whether the iteration was cut. If so, it panics in the workflow's goroutine, and returns the reason in
+// other goroutines.
 func (e *Env) stopIfCut(ctx context.Context) error {
 	cut := e.cutOf(ctx)
 	e.mu.Lock()
@@ -89,7 +90,7 @@ func (e *Env) stopIfCut(ctx context.Context) error {
 	return err
 }
 
-// call calls the function of a workflow. A run that is cut meanwhile has the reason as its error.
+// call calls a workflow function. If the run is cut meanwhile, call returns the reason.
 func (e *Env) call(ctx context.Context, fn workflowFunc, input []byte) (b []byte, err error) {
 	defer labelled(nil)() // a body may test a workflow
 	defer func() {
@@ -107,7 +108,7 @@ func (e *Env) call(ctx context.Context, fn workflowFunc, input []byte) (b []byte
 	return fn(ctx, input)
 }
 
-// pause waits for a time, or for the end of ctx.
+// pause waits for d. It returns an error if ctx ends or the run is cut first.
 func (e *Env) pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -125,7 +126,8 @@ func (e *Env) pause(ctx context.Context, d time.Duration) error {
 
 var iterateName = runtime.FuncForPC(reflect.ValueOf(iterate).Pointer()).Name()
 
-// onStack reports whether a function is on the stack of this goroutine, before any of others.
+// onStack reports whether a function is on the stack of this goroutine, with none of the functions in before closer to the
+// top.
 func onStack(name string, before ...string) bool {
 	pcs := make([]uintptr, 32)
 	for skip := 2; ; skip += len(pcs) {

@@ -16,14 +16,14 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// envRuns are the runs of a test by their ids: the one under test, its children, and theirs.
+// envRuns holds the runs of a test by id: the run under test and all its descendants.
 type envRuns struct {
-	mu     sync.Mutex // guards the others; taken behind an Env's lock, and no lock is taken behind it
+	mu     sync.Mutex // guards the fields below; taken after an Env's lock, and no lock is taken while it is held
 	byID   map[string]*Env
 	tokens map[string]*Env // live runs, by the tokens of their hooks
 }
 
-// claim gives a token to a run, unless another one holds it, which is returned.
+// claim gives a token to a run. If a run holds the token already, claim returns that run instead.
 func (r *envRuns) claim(token string, e *Env) (holder *Env) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,14 +34,14 @@ func (r *envRuns) claim(token string, e *Env) (holder *Env) {
 	return holder
 }
 
-// release gives up the tokens of a run.
+// release frees the tokens of a run.
 func (r *envRuns) release(e *Env) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.tokens, func(_ string, holder *Env) bool { return holder == e })
 }
 
-// forget keeps only the run under test, for the next run.
+// forget removes all runs except the run under test, before its next run.
 func (r *envRuns) forget(but *Env) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *envRuns) get(id string) *Env {
 	return r.byID[id]
 }
 
-// add adds a run, unless the id is taken.
+// add adds a run. It returns false if the id is taken.
 func (r *envRuns) add(id string, e *Env) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,17 +65,18 @@ func (r *envRuns) add(id string, e *Env) bool {
 	return true
 }
 
-// HandleChild stands in for a workflow that workflows start as a child by this name, registered or not. fn is a workflow
-// itself: it may sleep and receive signals. Its error fails the child.
+// HandleChild sets the function that runs when a workflow starts a child with this workflow name, registered or not. fn is a
+// workflow: it may sleep and receive signals. Its error fails the child.
 func HandleChild[In, Out any](e *Env, name string, fn func(ctx context.Context, in In) (Out, error)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.workflows[name] = erase(fn)
 }
 
-// Child returns the environment of a child that was started, or of a child of that, by its run id: to look at its Steps and
-// Sent, to send it signals and updates, and to Ask it. It returns nil if no such run was started. The default id of a child is
-// "test." and the name with which it was started; behind ContinueAsNew "test.1." and the name, and so on.
+// Child returns the environment of a child or other descendant by its run id. Use it to read its Steps and Sent, to send
+// signals and updates, and to Ask. It returns nil if no such run was started. The default id of a child is the parent's id,
+// "." and the name of the call ("test.NAME"). After ContinueAsNew, the number of the iteration is in between
+// ("test.1.NAME").
 func (e *Env) Child(id string) *Env {
 	if id == e.id {
 		return nil
@@ -83,10 +84,10 @@ func (e *Env) Child(id string) *Env {
 	return e.runs.get(id)
 }
 
-// errEnded is the reason of a signal that no run takes any more.
+// errEnded is the error for a signal to a run that has ended.
 var errEnded = errors.New("it has ended")
 
-// accept takes a signal of another run.
+// accept accepts a signal from another run.
 func (e *Env) accept(name string, b []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,7 +101,8 @@ func (e *Env) accept(name string, b []byte) error {
 	return nil
 }
 
-// sendTo delivers a signal to a run of the test. Other runs are taken to be there unless they are absent.
+// sendTo delivers a signal to a run of the test. It returns an error if the receiving run is absent or does not accept the
+// signal. Signals to unknown runs succeed.
 func (e *Env) sendTo(runID, name string, payload []byte, absent bool) error {
 	to := e.runs.get(runID)
 	switch {
@@ -118,19 +120,19 @@ func (e *Env) sendTo(runID, name string, payload []byte, absent bool) error {
 	return nil
 }
 
-// envChild is a child of the run, as the run sees it.
+// envChild is a child as its parent sees it.
 type envChild struct {
 	env  *Env
 	call *EnvCall
-	end  string // what becomes of it if the parent ends
+	end  string // the EndPolicy
 	done chan struct{}
 	b    []byte
 	err  error
 
-	withdrawn chan struct{} // closed when a wait for it has ended early, with the parent's lock
+	withdrawn chan struct{} // closed, under the parent's lock, when a wait for it ends early
 }
 
-// newChild returns the environment of a child, which has the handlers of its parent.
+// newChild returns the environment of a child. It shares the handlers of its parent.
 func (e *Env) newChild(id, workflow string, o *abi.ChildOptions) *Env {
 	child := NewEnv()
 	child.id, child.workflow, child.parent, child.runs, child.depth = id, workflow, e, e.runs, e.depth+1
@@ -163,7 +165,7 @@ func childStart(ctx context.Context, name, workflow string, input []byte, opts s
 	e.mu.Lock()
 	if o.ID == "" {
 		o.ID = e.id + "." + name
-		if e.iteration > 0 { // those of the iterations before may be there still
+		if e.iteration > 0 { // children of earlier iterations may still exist
 			o.ID = fmt.Sprintf("%s.%d.%s", e.id, e.iteration, name)
 		}
 	}
@@ -190,7 +192,7 @@ func childStart(ctx context.Context, name, workflow string, input []byte, opts s
 	return h, o.ID, nil
 }
 
-// childRoom returns an error if the run stands too deep, or has too many children that live. The caller holds the lock.
+// childRoom returns an error if the run is nested too deeply or has too many live children. The caller holds the lock.
 func (e *Env) childRoom() error {
 	if e.depth >= abi.MaxChildDepth {
 		return abi.Errorf(abi.Limit, "this run stands %d runs below the first one, the limit is %d", e.depth, abi.MaxChildDepth)
@@ -208,7 +210,7 @@ func (e *Env) childRoom() error {
 	return nil
 }
 
-// run runs a child to its end, which it tells the parent.
+// run runs a child to its end and reports the outcome to the parent e.
 func (k *envChild) run(e *Env, fn workflowFunc, input []byte, timeoutMs int64) {
 	if timeoutMs > 0 {
 		t := time.AfterFunc(abi.Duration(timeoutMs), k.env.deadline)
@@ -235,14 +237,14 @@ func (k *envChild) run(e *Env, fn workflowFunc, input []byte, timeoutMs int64) {
 	case errors.Is(cut, errDeadline):
 		r = report{Code: abi.Timeout.String(), Kind: abi.KindTimeout, Message: r.Message}
 	case k.env.cancelled:
-		status, r = ErrCancelled.Error(), report{} // a host tells the errors of failed runs only
+		status, r = ErrCancelled.Error(), report{} // a host reports the errors of failed runs only
 	}
 	k.env.mu.Unlock()
 	k.resolve(e, nil, k.failure(status, received(r)))
 }
 
-// playOrEnd is play until the child is ended where it is. Its function may wait without a call of the workflow, as in
-// time.Sleep, and then learns of its end later.
+// playOrEnd runs play, but returns as soon as the child is cut. The function may then still wait outside of calls, for
+// example in time.Sleep. It ends at its next call.
 func (k *envChild) playOrEnd(fn workflowFunc, input []byte) ([]byte, error) {
 	type played struct {
 		b   []byte
@@ -265,7 +267,7 @@ func (k *envChild) playOrEnd(fn workflowFunc, input []byte) ([]byte, error) {
 	return nil, err
 }
 
-// play runs the workflow of a child. A panic fails it, as on a host.
+// play runs the workflow of a child. A panic fails the child, as on a host.
 func (k *envChild) play(fn workflowFunc, input []byte) (b []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -276,7 +278,7 @@ func (k *envChild) play(fn workflowFunc, input []byte) (b []byte, err error) {
 	return iterate(context.WithValue(k.env.base, envKey{}, k.env), fn, input)
 }
 
-// failure is the error with which a child's wait ends. r is what the child reports.
+// failure returns the error for a wait for the child. r is the child's report.
 func (k *envChild) failure(status string, r report) *StepError {
 	text := fmt.Sprintf("child %q (run %s) %s", k.call.Name, k.env.id, status)
 	if r.Message != "" {
@@ -295,16 +297,16 @@ func (k *envChild) resolve(e *Env, b []byte, err error) {
 	close(k.done)
 }
 
-// errTerminated is why a run was cut that its parent has terminated.
+// errTerminated is the reason for cutting a child that its parent has terminated.
 var errTerminated = errors.New("terminated")
 
-// errDeadline is why a run was cut whose time was over.
+// errDeadline is the reason for cutting a run whose timeout has passed.
 var errDeadline = errors.New("the run did not end within the time that its start gave it")
 
-// errTestOver is why runs are cut that live when the one under test has ended.
+// errTestOver is the reason for cutting live runs after the run under test has ended.
 var errTestOver = errors.New("the test is over")
 
-// cut ends all runs that live.
+// cut cuts all live runs.
 func (r *envRuns) cut() {
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.byID))
@@ -316,14 +318,14 @@ func (r *envRuns) cut() {
 	}
 }
 
-// endChildren does with the children of an iteration that has ended what their options say.
+// endChildren applies the EndPolicy of each child after an iteration has ended.
 func (e *Env) endChildren(children map[int64]*envChild) {
 	for _, k := range children {
 		k.leave()
 	}
 }
 
-// leave ends a child for which the parent does not wait any more, unless its options say otherwise.
+// leave applies the child's EndPolicy: the parent has ended or does not wait for it any more.
 func (k *envChild) leave() {
 	switch k.end {
 	case abi.OnEndAbandon:
@@ -336,7 +338,8 @@ func (k *envChild) leave() {
 	}
 }
 
-// deadline ends a run whose time is over. One with the cooperative policy is told, and has some time to clean up.
+// deadline ends a run whose timeout has passed. With the cooperative policy, the run's context is cancelled and the run may
+// clean up for abi.CancelGraceMs.
 func (e *Env) deadline() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -363,7 +366,7 @@ func childWait(ctx context.Context, h int64) ([]byte, error) {
 	e.mu.Lock()
 	k := e.run.children[h]
 	e.mu.Unlock()
-	if k == nil { // of an iteration that has ended
+	if k == nil { // a child of an earlier iteration
 		return nil, context.Cause(ctx)
 	}
 	select {
@@ -378,8 +381,8 @@ func childWait(ctx context.Context, h int64) ([]byte, error) {
 	return k.waited(ctx, e)
 }
 
-// waited returns what a wait for a child has brought. If neither the child nor another wait has ended, ctx has, and the child is
-// withdrawn.
+// waited returns the outcome of a wait for a child. If the child has neither ended nor been withdrawn by another wait, then
+// ctx has ended, and waited withdraws the child.
 func (k *envChild) waited(ctx context.Context, e *Env) ([]byte, error) {
 	e.mu.Lock()
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// failures are the failed attempts of a step before the last one, oldest first, as a host records them.
+// failures lists the failed attempts of a step except the last, oldest first, as a host records them.
 type failures []failedAttempt
 
 type failedAttempt struct {
@@ -20,10 +20,10 @@ type failedAttempt struct {
 	Error       json.RawMessage `json:"error"`
 }
 
-// failedAttemptBytes is what a host reckons for a failedAttempt, besides its error.
+// failedAttemptBytes is a host's estimate for the size of a failedAttempt without its error.
 const failedAttemptBytes = 128
 
-// add records an attempt that failed and is followed by another one.
+// add records a failed attempt that will be retried.
 func (f *failures) add(began time.Time, s *StepError) {
 	b, err := json.Marshal(hostError(s, true))
 	if err == nil {
@@ -31,8 +31,8 @@ func (f *failures) add(began time.Time, s *StepError) {
 	}
 }
 
-// complete returns the error of a step with its details: those of its last attempt, and the attempts before that one as far as an
-// error has room for them.
+// complete adds the earlier failed attempts to the details of the last attempt's error. If they do not all fit into a
+// payload, it leaves out the oldest and adds their number.
 func (f failures) complete(s *StepError) *StepError {
 	b, err := json.Marshal(hostError(s, false))
 	if err != nil || len(f) == 0 {
@@ -64,7 +64,7 @@ func hostError(s *StepError, retryable bool) *abi.Error {
 		Retryable: retryable, Details: s.Details}
 }
 
-// asDecoded returns the details of an error as the SDK decodes them from what a host says.
+// asDecoded returns the details of an error after a round trip through JSON, as the SDK decodes them from a host.
 func asDecoded(v any) (details any) {
 	b, err := json.Marshal(v)
 	if err != nil {

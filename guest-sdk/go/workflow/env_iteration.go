@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// iterate runs a workflow function over all its iterations. The context of each ends with it, as its goroutines do in
-// the host.
+// iterate runs all iterations of a workflow function. The context of each iteration ends with the iteration. On a host its
+// goroutines end, too.
 func iterate(ctx context.Context, fn workflowFunc, input []byte) ([]byte, error) {
 	e, _ := ctx.Value(envKey{}).(*Env)
 	for {
@@ -30,7 +30,7 @@ func iterate(ctx context.Context, fn workflowFunc, input []byte) ([]byte, error)
 	}
 }
 
-// iterates begins an iteration, whose context ends by cancel, and returns its cut.
+// iterates begins an iteration and returns its cut. cancel ends the iteration's context.
 func (e *Env) iterates(cancel context.CancelCauseFunc) *envCut {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -42,21 +42,21 @@ func (e *Env) iterates(cancel context.CancelCauseFunc) *envCut {
 	return e.cut
 }
 
-// end ends an iteration, and the run unless it continues again. The iteration's context ends after its updates have: what
-// handlers answer because of that is no answer.
+// end ends an iteration. If again is false, it also ends the run. It fails open updates before it cancels the context:
+// answers that handlers give because of the cancelled context do not count.
 func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
 	e.mu.Lock()
 	children := e.run.children
-	defer e.endChildren(children) // without the lock, which is taken before those of children
+	defer e.endChildren(children) // after the lock is released
 	defer e.mu.Unlock()
 	defer cancel()
-	if e.over { // it was ended where it was
+	if e.over { // the run was cut
 		return
 	}
 	e.runs.release(e)
 	e.run.children = map[int64]*envChild{}
 	e.run.waits = map[string][]*envWait{}
-	if !again { // an iteration goes on under the policy of the one before
+	if !again { // the next iteration keeps the policy
 		e.run.policy = FinalCancel
 	}
 	switch {
@@ -71,13 +71,13 @@ func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
 	}
 }
 
-// begins forgets what belongs to the iteration before, or to the run before.
+// begins resets the state of the previous iteration or run.
 func (r *envRun) begins() {
 	r.open, r.names, r.channels, r.markers = 0, map[string]bool{}, &channelSet{}, map[string]int{}
 	r.queries, r.tokens = map[string]queryFunc{}, map[string]string{}
 }
 
-// endingLocked says how the run has ended whose error this is.
+// endingLocked describes how the run ended. err is the error of the run.
 func (e *Env) endingLocked(err error) string {
 	switch cut := e.cut.by; {
 	case err == nil:

@@ -4,8 +4,8 @@ package workflow
 
 import "unsafe"
 
-// Whether a goroutine belongs to a body is told by its profiler label, as in a module: goroutines inherit it from the one that
-// starts them.
+// As in a module, the profiler label of a goroutine tells whether it belongs to a body. A new goroutine inherits the label
+// of its creator.
 //
 //go:linkname setLabel runtime/pprof.runtime_setProfLabel
 func setLabel(unsafe.Pointer)
@@ -16,12 +16,12 @@ func getLabel() unsafe.Pointer
 // bodyLabel has the layout of a pprof label set without labels.
 var bodyLabel struct{ list []struct{ k, v string } }
 
-// labelled gives the calling goroutine, and those that it starts, a label until the function that it returns is called.
+// labelled sets the label of the calling goroutine, which new goroutines inherit. restore sets the previous label again.
 func labelled(label unsafe.Pointer) (restore func()) {
 	before := getLabel()
 	setLabel(label)
 	return func() { setLabel(before) }
 }
 
-// labelledBody reports whether the calling goroutine is one of a body, or of what answers a query.
+// labelledBody reports whether the calling goroutine has the label of a body or of the function of a query.
 func labelledBody() bool { return getLabel() == unsafe.Pointer(&bodyLabel) }

@@ -15,20 +15,20 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// envRun is what the environment keeps of the primitives, and of the iteration.
+// envRun is the state of a run and its current iteration.
 type envRun struct {
 	names      map[string]bool // of sleeps, steps and children, of the iteration
-	open       int             // calls of the iteration that have no outcome
+	open       int             // calls of the iteration without an outcome
 	signals    map[string][]envSignal
 	waits      map[string][]*envWait // of the iteration, oldest first
 	sent       []string
-	absent     map[string]bool   // runs that are not there
+	absent     map[string]bool   // runs that do not exist
 	tokens     map[string]string // hook name by token, of the iteration
-	hooks      int               // tokens that were made
+	hooks      int               // tokens made so far
 	output     []string
 	attributes map[string]string
-	versions   map[string]int // that tests have set
-	markers    map[string]int // answers of the iteration
+	versions   map[string]int // set by SetVersion
+	markers    map[string]int // answers of Version in the iteration
 	queries    map[string]queryFunc
 	children   map[int64]*envChild
 	policy     CancelPolicy
@@ -36,23 +36,23 @@ type envRun struct {
 	updates    envUpdates
 }
 
-// envSignal is a signal that has come. answer is nil unless it is an update.
+// envSignal is a received signal or update. answer is nil unless it is an update.
 type envSignal struct {
 	payload []byte
 	answer  chan envAnswer
 }
 
-// envWait is a wait for a signal. The signal that comes goes to the oldest wait.
+// envWait is a wait for a signal. The next signal goes to the oldest wait.
 type envWait struct {
 	call  *EnvCall
-	taken chan struct{} // closed when signal is set
-	due   time.Time     // when its time is over; zero if it has none
+	taken chan struct{} // closed when envSignal is set
+	due   time.Time     // end of the timeout; zero if there is none
 	envSignal
 
-	update int64 // the handle of what was taken, from 1, if it is an update
+	update int64 // the handle, from 1, of the update that was taken; 0 for a signal
 }
 
-// envRunID is the id of the run under test.
+// envRunID is the default id of the run under test.
 const envRunID = "test"
 
 func newEnvRun() envRun {
@@ -62,8 +62,7 @@ func newEnvRun() envRun {
 		updates: envUpdates{set: &updateSet{}}}
 }
 
-// channelsOf returns the channels of the current iteration; ones of nobody outside of a workflow, where none ever
-// receives.
+// channelsOf returns the channels of the current iteration. Outside of a workflow it returns an empty set.
 func channelsOf(ctx context.Context) *channelSet {
 	e, _ := ctx.Value(envKey{}).(*Env)
 	if e == nil {
@@ -74,8 +73,8 @@ func channelsOf(ctx context.Context) *channelSet {
 	return e.run.channels
 }
 
-// SendSignal sends a signal to the workflow under test, as Host.Signal would. A run that has ended takes none, until Run runs the
-// next one.
+// SendSignal sends a signal to the workflow under test, as Host.Signal does. It returns an error after the run has ended,
+// until the next call of Run.
 func (e *Env) SendSignal(name string, payload any) error {
 	if err := abi.CheckName("signal name", name); err != nil {
 		return err
@@ -97,9 +96,9 @@ func (e *Env) SendSignal(name string, payload any) error {
 	return nil
 }
 
-// roomFor returns an error if too many signals wait, or too large ones, for another one to be accepted.
+// roomFor returns an error if too many signals, or too many bytes of signals, are pending to accept another signal.
 func (r *envRun) roomFor(name string, bytes int) error {
-	if r.oldestWait(name) != nil { // which takes it at once
+	if r.oldestWait(name) != nil { // it takes the signal at once
 		return nil
 	}
 	var of, all abi.Untaken
@@ -116,7 +115,7 @@ func (r *envRun) roomFor(name string, bytes int) error {
 	return abi.CheckPending(name, of, all, int64(bytes))
 }
 
-// giveLocked gives a signal to the oldest wait for it, or keeps it for the next one.
+// giveLocked delivers a signal to the oldest wait for it, or queues it for the next wait.
 func (e *Env) giveLocked(name string, s envSignal) {
 	w := e.run.oldestWait(name)
 	if w == nil {
@@ -127,8 +126,8 @@ func (e *Env) giveLocked(name string, s envSignal) {
 	e.takeLocked(w, s)
 }
 
-// oldestWait returns the wait that takes the next signal of a name, nil if there is none. A wait whose time is over takes
-// none: on a host, timers that are due come first.
+// oldestWait returns the wait that takes the next signal of a name, nil if there is none. It skips waits whose timeout has
+// passed: on a host, due timers come before signals.
 func (r *envRun) oldestWait(name string) *envWait {
 	for _, w := range r.waits[name] {
 		if w.due.IsZero() || time.Now().Before(w.due) {
@@ -155,7 +154,7 @@ func (e *Env) takeLocked(w *envWait, s envSignal) {
 	close(w.taken)
 }
 
-// Deliver delivers to a hook of the workflow under test by its token.
+// Deliver delivers a payload to a hook of the workflow under test by its token.
 func (e *Env) Deliver(token string, payload any) error {
 	e.mu.Lock()
 	name, ok := e.run.tokens[token]
@@ -166,23 +165,23 @@ func (e *Env) Deliver(token string, payload any) error {
 	return e.SendSignal(name, payload)
 }
 
-// Absent says that there is no run with this id: a signal to it is ErrConflict, as on a host.
+// Absent declares that there is no run with this id. A signal to it fails with ErrConflict, as on a host.
 func (e *Env) Absent(runID string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.run.absent[runID] = true
 }
 
-// Sent returns the signals that the workflow has sent to other runs, as "run name payload". Those to children, and of
-// these to each other and to the run under test, are delivered; one that has ended is ErrConflict. Other runs are taken to be
-// there, but for those of which Absent says that they are not.
+// Sent returns the signals that the workflow has sent to other runs, as "run name payload". Signals between the runs of the
+// test are delivered, or fail with ErrConflict if the receiver has ended. Signals to other runs succeed, unless Absent was
+// called for the run.
 func (e *Env) Sent() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]string(nil), e.run.sent...)
 }
 
-// Output returns what the workflow has emitted, as "topic payload".
+// Output returns the values that the workflow has emitted, as "topic payload".
 func (e *Env) Output() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -196,14 +195,14 @@ func (e *Env) Attributes() map[string]string {
 	return maps.Clone(e.run.attributes)
 }
 
-// SetVersion makes Version give a number for a marker, as in a run whose journal is older.
+// SetVersion sets the number that Version returns for a marker, to test a run with an older journal.
 func (e *Env) SetVersion(id string, number int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.run.versions[id] = number
 }
 
-// Ask asks the workflow under test a query, and decodes its answer into out unless that is nil.
+// Ask sends a query to the workflow under test, and decodes its answer into out unless out is nil.
 func (e *Env) Ask(name string, input, out any) error {
 	b, err := encode(input)
 	if err != nil {
@@ -232,8 +231,7 @@ func (e *Env) Ask(name string, input, out any) error {
 	return decode(b, out)
 }
 
-// answered calls the function of a query, or the validator of an update. What they call that belongs to the workflow is
-// ErrNotHere.
+// answered calls the function of a query or the validator of an update. Workflow calls in it return ErrNotHere.
 //
 //go:noinline
 func answered[T any](fn func() (T, error)) (T, error) {
@@ -241,12 +239,12 @@ func answered[T any](fn func() (T, error)) (T, error) {
 	return fn()
 }
 
-// continueError is why an iteration was cut, and has the input of the next one.
+// continueError is the reason for cutting an iteration that continues as new. It has the input of the next iteration.
 type continueError struct{ input []byte }
 
 func (e *continueError) Error() string { return "the run continues as new" }
 
-// enter says whether a call may be made that the end of its context does not prevent.
+// enter returns the environment, or an error if no call may be made. It does not check whether ctx has ended.
 func enter(ctx context.Context) (*Env, error) {
 	e, _ := ctx.Value(envKey{}).(*Env)
 	switch {
@@ -266,7 +264,7 @@ func signalWait(ctx context.Context, name string, timeoutMs int64) ([]byte, erro
 	return w.payload, nil
 }
 
-// signalTake waits for a signal. One that has come goes to the oldest wait, whether or not its goroutine has noticed.
+// signalTake waits for a signal. A pending signal goes to the oldest wait at once, before its goroutine notices.
 func signalTake(ctx context.Context, name string, timeoutMs int64) (*envWait, error) {
 	e, err := ready(ctx)
 	if err != nil {
@@ -315,7 +313,7 @@ func signalTake(ctx context.Context, name string, timeoutMs int64) (*envWait, er
 	return w, e.giveUp(w, err)
 }
 
-// giveUp ends a wait without a signal, unless it has got one.
+// giveUp ends a wait with err, unless it has received a signal meanwhile.
 func (e *Env) giveUp(w *envWait, err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -393,17 +391,17 @@ func continueAsNew(ctx context.Context, input []byte, opts string) error {
 		_, err := abi.ParseContinueOptions([]byte(opts))
 		return err
 	})
-	if err != nil { // on a host it never returns
+	if err != nil { // on a host the call does not return
 		e.cutLocked(err)
 	} else {
 		e.endLocked(c, nil, nil)
-		e.cutLocked(&continueError{input}) // nor does it where it is accepted, whatever the workflow makes of the error
+		e.cutLocked(&continueError{input}) // ends the iteration even if the workflow ignores the error
 	}
 	e.mu.Unlock()
 	return e.stopIfCut(ctx)
 }
 
-// now makes a call that has its outcome at once: what do returns.
+// now makes a call whose outcome is immediate: the result of do.
 func (e *Env) now(ctx context.Context, c *EnvCall, check func() error, do func() []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// envUpdates are the updates of the run under test.
+// envUpdates holds the update handlers and the taken updates of a run.
 type envUpdates struct {
 	set     *updateSet // of the iteration
 	answers []envTaken // by handle, from 1
 }
 
-// envTaken is an update that the workflow has taken. answer is nil once it is answered.
+// envTaken is an update that the workflow has taken. answer is nil after it was answered.
 type envTaken struct {
 	name   string // of the signal
 	answer chan envAnswer
@@ -29,11 +29,11 @@ type envAnswer struct {
 	err error
 }
 
-// ErrUpdateRefused is the error of an Env's Update that the workflow does not accept.
+// ErrUpdateRefused is the error of Env.Update if the workflow does not accept the update.
 var ErrUpdateRefused = errors.New("update refused")
 
-// Update sends an update to the workflow under test, as Host.Update would, waits for its answer, and decodes that into out
-// unless out is nil. One that the workflow does not accept is ErrUpdateRefused, and so is one after its end.
+// Update sends an update to the workflow under test, as Host.Update does, waits for its answer, and decodes the answer into
+// out unless out is nil. It returns ErrUpdateRefused if the workflow does not accept the update or has ended.
 func (e *Env) Update(ctx context.Context, name string, input, out any) error {
 	if err := abi.CheckUpdate(name); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (e *Env) Update(ctx context.Context, name string, input, out any) error {
 	}
 	c := make(chan envAnswer, 1)
 	e.mu.Lock()
-	if e.run.updates.set != set { // the iteration has ended, or the run
+	if e.run.updates.set != set { // the iteration or run has ended
 		e.mu.Unlock()
 		return e.Update(ctx, name, input, out)
 	}
@@ -80,7 +80,7 @@ func (e *Env) Update(ctx context.Context, name string, input, out any) error {
 	}
 }
 
-// roomForUpdate returns an error if the run has too many updates that it has not answered, or has no room for their signals.
+// roomForUpdate returns an error if the run has too many unanswered updates, or too many pending signals.
 func (r *envRun) roomForUpdate(name string, bytes int) error {
 	n := 0
 	for _, t := range r.updates.answers {
@@ -99,7 +99,7 @@ func (r *envRun) roomForUpdate(name string, bytes int) error {
 	return r.roomFor(updatePrefix+name, bytes)
 }
 
-// updatesOf returns the handlers of the current iteration; ones of nobody outside of a workflow.
+// updatesOf returns the update handlers of the current iteration. Outside of a workflow it returns an empty set.
 func updatesOf(ctx context.Context) *updateSet {
 	e, err := enter(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func updatesOf(ctx context.Context) *updateSet {
 	return e.run.updates.set
 }
 
-// updateWait waits for an update and returns its handle and its input.
+// updateWait waits for an update and returns its handle and input.
 func updateWait(ctx context.Context, signal string) (h int64, b []byte, err error) {
 	w, err := signalTake(ctx, signal, -1)
 	if err != nil {
@@ -151,10 +151,10 @@ func updateReply(ctx context.Context, h int64, b []byte, failed error) error {
 	return nil
 }
 
-// codeFailed is the EnvCall.Code of the answer to an update that is an error.
+// codeFailed is the EnvCall.Code of an update_reply with an error.
 const codeFailed = "FAILED"
 
-// answer answers the update of a handle, unless that was answered.
+// answer answers the update of a handle, unless it was answered before.
 func (u *envUpdates) answer(h int64, a envAnswer) {
 	if t := &u.answers[h-1]; t.answer != nil {
 		t.answer <- a // it has room for one
@@ -162,8 +162,8 @@ func (u *envUpdates) answer(h int64, a envAnswer) {
 	}
 }
 
-// over fails the updates that an iteration has taken and not answered. If the run has ended, kept is the signals that nobody has
-// taken, of which it fails and removes the updates, too.
+// over fails the updates that an iteration has taken and not answered. If the run has ended, kept holds its pending signals:
+// over also fails the updates among them and removes them from kept.
 func (u *envUpdates) over(how string, kept map[string][]envSignal) {
 	lost := envAnswer{err: fmt.Errorf("the run %s before it had answered the update", how)}
 	for i := range u.answers {
@@ -181,8 +181,8 @@ func (u *envUpdates) over(how string, kept map[string][]envSignal) {
 	}
 }
 
-// listedLocked returns an error if the workflow lists its queries or updates without this one. A workflow that the test
-// stands in for lists none.
+// listedLocked returns an error if the workflow lists its queries or updates and name is not among them. It returns nil for
+// workflows of HandleChild, which list none.
 func (e *Env) listedLocked(what, name string, list []string) error {
 	if len(list) == 0 || slices.Contains(list, name) || e.workflows[e.workflow] != nil {
 		return nil

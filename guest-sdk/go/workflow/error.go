@@ -29,7 +29,7 @@ var (
 	ErrConflict        = errors.New("conflict")
 )
 
-// sentinels by the name of the code in error JSON.
+// sentinels maps the codes in error JSON to errors.
 var sentinels = map[string]error{
 	"INVALID_ARGUMENT": ErrInvalidArgument, "DUPLICATE_NAME": ErrDuplicateName, "INVALID_DURATION": ErrInvalidDuration,
 	"INVALID_DATE": ErrInvalidDate, "NOT_HERE": ErrNotHere, "STEP_FAILED": ErrStepFailed, "TIMEOUT": ErrTimeout,
@@ -37,21 +37,21 @@ var sentinels = map[string]error{
 	"LIMIT": ErrLimit, "CHILD_FAILED": ErrChildFailed, "CONFLICT": ErrConflict,
 }
 
-// StepError is a refusal, or the failure of a step. errors.Is finds the sentinel of its code.
+// StepError is the refusal of a call, or the failure of a step or child. errors.Is recognizes the sentinel of its code.
 type StepError struct {
 	Code     string `json:"code"` // such as "STEP_FAILED"
 	Message  string `json:"message"`
 	Name     string `json:"name"`     // of the step or sleep
 	Kind     string `json:"kind"`     // error, timeout, trap, memory, unknown
-	Type     string `json:"type"`     // of the error in the code that failed
-	Attempts int    `json:"attempts"` // made
+	Type     string `json:"type"`     // of the error in the failed code
+	Attempts int    `json:"attempts"` // attempts made
 	Details  any    `json:"details"`  // history of the attempts, stack; numbers are of type json.Number
-	// Cause is why the context of the call had ended by the time that the step failed, such as context.DeadlineExceeded; nil
-	// if it had not. An attempt that has begun is waited for, so the step has an outcome of its own.
+	// Cause is the cause of the call's context, such as context.DeadlineExceeded, if the context had ended when the step
+	// failed; else nil. The call waits for an attempt that has begun, so the step has its own outcome, too.
 	Cause error `json:"-"`
 }
 
-// Error names the step and says what happened.
+// Error returns the message, with the name of the step and the number of attempts.
 func (e *StepError) Error() string {
 	text := e.Message
 	switch {
@@ -71,11 +71,11 @@ func (e *StepError) Error() string {
 	return text
 }
 
-// Unwrap returns why the context of the call had ended, nil if it had not.
+// Unwrap returns Cause.
 func (e *StepError) Unwrap() error { return e.Cause }
 
-// withCause adds why the context has ended to the failure of a step: the caller learns that its deadline has passed, and not
-// only that the attempt was told to stop.
+// withCause sets Cause if a step failed and the context has ended. So the caller learns that its deadline has passed, and
+// not only that the attempt was told to stop.
 func withCause(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*StepError](err); ok && sentinels[e.Code] == ErrStepFailed && ctx.Err() != nil {
 		e.Cause = context.Cause(ctx)
@@ -88,11 +88,11 @@ func (e *StepError) Is(target error) bool {
 	return sentinels[e.Code] == target || e.Kind == "timeout" && target == ErrTimeout
 }
 
-// parseError reads error JSON.
+// parseError parses error JSON. Other text becomes the message of a STEP_FAILED error.
 func parseError(b []byte) error {
 	e := &StepError{}
 	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber() // details may hold numbers that a float64 does not
+	d.UseNumber() // details may have numbers that a float64 cannot represent
 	if err := d.Decode(e); err != nil || e.Code == "" {
 		e.Code, e.Message = "STEP_FAILED", string(b)
 	}
@@ -103,7 +103,7 @@ type fatalError struct{ error }
 
 func (e fatalError) Unwrap() error { return e.error }
 
-// Fatal marks the error of a body or step function as one that must not be retried. Fatal(nil) is nil.
+// Fatal wraps the error of a body or step function so that the step is not retried. Fatal(nil) is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -118,7 +118,8 @@ type retryAfterError struct {
 
 func (e retryAfterError) Unwrap() error { return e.error }
 
-// RetryAfter sets the delay before the next attempt, in place of the step's own. RetryAfter(nil, d) is nil.
+// RetryAfter wraps the error of a body or step function with the delay before the next attempt, which overrides the
+// step's options. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -126,11 +127,11 @@ func RetryAfter(err error, d time.Duration) error {
 	return retryAfterError{err, d}
 }
 
-// report is the error JSON that a body, a step function or a workflow hands over.
+// report is the error JSON that a body, a step function or a workflow passes to the host.
 type report struct {
-	Code         string `json:"code,omitempty"` // of the refusal or failure that it is, such as STEP_FAILED
+	Code         string `json:"code,omitempty"` // of a *StepError, such as STEP_FAILED
 	Message      string `json:"message"`
-	Name         string `json:"name,omitempty"`     // of the step or child whose failure it is
+	Name         string `json:"name,omitempty"`     // of the step or child that failed
 	Attempts     int    `json:"attempts,omitempty"` // of the step
 	Type         string `json:"type,omitempty"`
 	Kind         string `json:"kind,omitempty"`
@@ -139,14 +140,14 @@ type report struct {
 	RetryAfterMs *int64 `json:"retry_after_ms,omitempty"`
 }
 
-// maxStackBytes bounds the stack of a panic in a journal.
+// maxStackBytes limits the stack of a panic in a journal.
 const maxStackBytes = 32 << 10
 
-// maxMessageBytes bounds the message of a report: a host takes a report of at most 1 MiB, also if JSON escapes all of the
-// message.
+// maxMessageBytes limits the message of a report. A host accepts reports of at most 1 MiB, and JSON may have to escape each
+// byte of the message.
 const maxMessageBytes = 64 << 10
 
-// bounded returns a message, or its beginning and "…" if it is longer than maxMessageBytes.
+// bounded returns the message. If it is longer than maxMessageBytes, bounded truncates it and appends "…".
 func bounded(message string) string {
 	if len(message) <= maxMessageBytes {
 		return message
@@ -158,7 +159,7 @@ func bounded(message string) string {
 	return message[:end] + "…"
 }
 
-// reportOf returns the report of an error.
+// reportOf converts an error to a report.
 func reportOf(err error) report {
 	r := report{Message: bounded(err.Error())}
 	if after, ok := errors.AsType[retryAfterError](err); ok {
@@ -178,7 +179,7 @@ func reportOf(err error) report {
 	return r
 }
 
-// typeOf returns the name of an error's type: of joined ones, that of the first, which led to the others.
+// typeOf returns the type name of an error. For joined errors it is the type of the first, which led to the rest.
 func typeOf(err error) string {
 	name := fmt.Sprintf("%T", err)
 	if joined, ok := err.(interface{ Unwrap() []error }); ok && name == "*errors.joinError" { //nolint:errorlint // of it alone

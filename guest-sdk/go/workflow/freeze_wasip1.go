@@ -1,39 +1,40 @@
 package workflow
 
-// A guest that waits may be frozen: it gives up its WebAssembly stack, and what it is made of then is its memory and its
-// globals, with which the host lets it continue later, in this instance or in another one. That takes no time and a few
-// thousand bytes, where a replay of the journal takes both.
+// A guest that waits may be frozen: it gives up its WebAssembly stack, so that memory and globals are its whole state. The
+// host continues it later from that state, in this instance or in another one. Compared with a replay of the journal, this
+// takes almost no time, and a few thousand bytes.
 //
-// Go's compiler for WebAssembly keeps the stacks of goroutines in linear memory. A function that returns 1 has its callers
-// return as well, down to a loop of the runtime, which then calls the function to which the Go stack says that it returns,
-// at the place where it continues: that is how goroutines are switched (cmd/internal/obj/wasm, and wasm_pc_f_loop_export in
-// runtime/asm_wasm.s). The register PAUSE ends that loop. pause uses all this as runtime.pause does, which has been how a
-// Go program returns to its host since Go 1.11; for the runtime, the goroutine has called a function that takes long.
+// Go's compiler for WebAssembly keeps the stacks of goroutines in linear memory. If a function returns 1, its callers
+// return, too, down to a loop of the runtime. The loop then calls the function that the Go stack has as the return address,
+// at the point where it continues. This is how goroutines are switched (cmd/internal/obj/wasm, and wasm_pc_f_loop_export in
+// runtime/asm_wasm.s). The register PAUSE ends the loop. pause does the same as runtime.pause, by which Go programs have
+// returned to their host since Go 1.11. To the runtime, the goroutine is in a long call.
 //
-// While the guest is frozen, the stack pointer lies in a stack of its own, so that workflow_thaw, which is called there,
-// does not write where the goroutine's frames are. It leaves no trace, neither there nor elsewhere: memory is the same as
-// that of a guest that was never frozen.
+// While the guest is frozen, the stack pointer points to thawStack, so that a call of workflow_thaw does not overwrite the
+// goroutine's frames. The call leaves no trace there or elsewhere: memory is the same as if the guest had never been
+// frozen.
 
-// codeFreeze is the code with which wait_event has the guest give up its stack.
+// codeFreeze is the code by which wait_event tells the guest to give up its stack.
 const codeFreeze = 19
 
-// codeQuery is the code with which a call says that a query waits for its answer.
+// codeQuery is the code by which a call tells the guest to answer a query.
 const codeQuery = 17
 
-// pausedSP is the stack pointer of the goroutine that gave up its stack, 0 while none has. thawStack is where
-// workflow_thaw is called.
+// pausedSP is the stack pointer of the goroutine that gave up its stack, 0 while the guest is not frozen. thawStack is the
+// stack for calls of workflow_thaw.
 var (
 	pausedSP  uintptr
 	thawStack [64]uint64
 )
 
-// noEvent answers 0, in the place in which wait_event answers: so that nobody can tell there whether it was called before.
+// noEvent returns 0 in the memory where wait_event returns its answer. So that memory does not show whether wait_event was
+// called before.
 func noEvent(timeoutNs int64) int64
 
-// pause returns from the export that was called. When workflow_thaw is called, it returns to its caller.
+// pause returns from the export that the host called. It returns to its own caller when the host calls workflow_thaw.
 func pause()
 
-// thaw continues where pause was called. It does not return.
+// thaw continues at the call of pause. It does not return.
 func thaw()
 
 //go:wasmexport workflow_thaw

@@ -2,7 +2,7 @@ package workflow
 
 import "unsafe"
 
-// The imported functions. A string is passed as (ptr, len).
+// The functions that the host provides. A string is passed as (ptr, len).
 
 //go:wasmimport workflow_v1 input
 func hostInput(out unsafe.Pointer, n uint32) int64
@@ -58,7 +58,7 @@ func hostWaitEvent(timeoutNs int64) int64
 //go:wasmimport wasi_snapshot_preview1 proc_exit
 func hostExit(code int32)
 
-// read calls a function that may be repeated until the buffer is large enough.
+// read calls f with a larger buffer until the answer fits, and returns the answer; nil if f returns a negative number.
 func read(f func(out unsafe.Pointer, n uint32) int64) []byte {
 	b := make([]byte, 512)
 	for {
@@ -73,8 +73,8 @@ func read(f func(out unsafe.Pointer, n uint32) int64) []byte {
 	}
 }
 
-// lastError returns the error of the newest call, which answered a negative number.
+// lastError returns the error of the last call to the host, which returned a negative number.
 func lastError() error { return parseError(read(hostLast)) }
 
-// viewed returns bytes as text for a call of the host, without a copy.
+// viewed returns b as a string for a call to the host, without a copy.
 func viewed(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

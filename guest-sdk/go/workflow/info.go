@@ -43,12 +43,12 @@ func (j *stepJSON) step(ctx context.Context) Step {
 	var last struct {
 		Message string `json:"message"`
 	}
-	_ = json.Unmarshal(j.LastError, &last) // absent at the first attempt
+	_ = json.Unmarshal(j.LastError, &last) // empty at the first attempt
 	return Step{Context: ctx, Name: j.Name, Attempt: j.Attempt, Attempts: j.Attempts,
 		IdempotencyKey: j.IdempotencyKey, LastError: last.Message}
 }
 
-// handler returns the name of the step function that is meant.
+// handler returns the name of the requested step function, "" if j is nil.
 func (j *stepJSON) handler() string {
 	if j == nil {
 		return ""
@@ -56,23 +56,23 @@ func (j *stepJSON) handler() string {
 	return j.Handler
 }
 
-// parseInfo reads the JSON that the host gives as info. Every activation does, and the decoder of package json costs it
-// more than a dozen steps; so the common form, which has no escapes and no error in it, is read by hand.
+// parseInfo parses the host's info JSON. Every activation calls it, and package json's decoder would cost more than a
+// dozen steps. So a parser by hand reads the common form, which has no escapes and no error.
 func parseInfo(b []byte) (i infoJSON) {
 	if bytes.IndexByte(b, '\\') < 0 && i.scan(b) {
 		return i
 	}
 	i = infoJSON{}
-	_ = json.Unmarshal(b, &i) // the host's JSON
+	_ = json.Unmarshal(b, &i) // the host writes valid JSON
 	return i
 }
 
-// scan reads objects of texts, numbers and booleans without space between them; one object may be within another. It is
-// false if there is anything else.
+// scan parses an object of strings, numbers and booleans without white space. The objects step and attributes may be in
+// it. It returns false for any other JSON.
 func (i *infoJSON) scan(b []byte) bool {
 	var ok bool
 	var key, value []byte
-	within := "" // the inner object
+	within := "" // name of the inner object
 	for depth := 0; len(b) > 1; {
 		switch b[0] {
 		case '{':
@@ -122,7 +122,7 @@ func (i *infoJSON) scan(b []byte) bool {
 	return string(b) == "}"
 }
 
-// quoted returns the text at the beginning of b, which has no escapes, and what follows it.
+// quoted returns the quoted string without escapes at the beginning of b, and the rest of b.
 func quoted(b []byte) (text, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '"' {
 		return nil, nil, false
@@ -134,7 +134,7 @@ func quoted(b []byte) (text, rest []byte, ok bool) {
 	return b[1 : 1+end], b[end+2:], true
 }
 
-// set takes a field of the outer object or, at depth 2, of step. It is false for what it cannot read.
+// set sets a field of the outer object or, at depth 2, of step. It returns false if it cannot parse the value.
 func (i *infoJSON) set(depth int, key, value string) (ok bool) {
 	number := func() int64 {
 		n, err := strconv.ParseInt(value, 10, 64)
@@ -181,7 +181,7 @@ func (i *infoJSON) set(depth int, key, value string) (ok bool) {
 	case "nominal":
 		i.Nominal = number()
 	case "memo":
-		ok = false // whose JSON is kept as it is
+		ok = false // package json keeps the JSON as it is
 	case "suggest_continue":
 		i.SuggestContinue = value == "true"
 	}

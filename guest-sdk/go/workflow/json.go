@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// jsonCodec is JSON. Numbers, truth values and plain text are what most steps take and give, and structs of them what most
-// workflows do; a replay reads them much faster by hand than package json does, with the same outcome (json_plan.go).
+// jsonCodec encodes as package json does. Most inputs and results of steps are numbers, booleans and plain text, and those
+// of workflows are structs of them. For these, jsonCodec has code of its own (json_plan.go), which makes a replay much
+// faster and has the same results.
 type jsonCodec struct{}
 
 func (jsonCodec) Marshal(v any) ([]byte, error) {
@@ -62,7 +63,7 @@ func (jsonCodec) Unmarshal(b []byte, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// plain reports whether text is the same in JSON, between quotes.
+// plain reports whether JSON needs no escapes for text.
 func plain(text string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {
@@ -73,10 +74,10 @@ func plain(text string) bool {
 	return true
 }
 
-// maxDigits is how many of them every int takes, those of 32 bits included.
+// maxDigits is the number of digits that fit into any int, also one of 32 bits.
 const maxDigits = 9
 
-// integer reads a whole number of few digits.
+// integer parses an integer of at most maxDigits digits.
 func integer(b []byte) (n int, ok bool) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {

@@ -13,13 +13,13 @@ import (
 	"unsafe"
 )
 
-// Structs of numbers, text, truth values, and slices and structs of these are what most inputs and results are. Package
-// json needs as long for a small one as a step takes otherwise. A plan says how a type looks in memory and in JSON, is
-// made once, in the image if the type is that of an input, and reads and writes what is plain: names as they are
-// declared, no null, no escapes, no unusual numbers. Whatever is not so is left to package json as a whole, so that it
-// means the same.
+// Most inputs and results are structs of numbers, text, booleans, and slices and structs of these. Package json takes as
+// long for a small struct as the rest of a step. A plan describes a type in memory and in JSON. It is made once: for the
+// types of registered functions, in the image. A plan reads and writes plain values: names as they are declared, no null,
+// no escapes, no unusual numbers. If any part of a value is not plain, package json reads or writes all of it, so that the
+// result is the same.
 
-// plan is how values of a type are read and written.
+// plan describes how values of a type are read and written.
 type plan struct {
 	kind   reflect.Kind
 	size   uintptr
@@ -36,14 +36,13 @@ type plannedField struct {
 	plan      *plan
 }
 
-// plans holds the plans of the types that were met, nil for those that have none. The map does not change: another one takes
-// its place.
+// plans holds the plans by type, nil for types without a plan. The map is immutable: planOf replaces it by a larger copy.
 var plans atomic.Pointer[map[reflect.Type]*plan]
 
-// maxPlanDepth bounds how deep types are nested, which may contain themselves.
+// maxPlanDepth limits the nesting of types, since a type may contain itself.
 const maxPlanDepth = 8
 
-// planOf returns the plan of a type of which package json would make a struct or slice, nil if there is none.
+// planOf returns the plan of a struct or slice type, nil if it has none.
 func planOf(t reflect.Type) *plan {
 	known := plans.Load()
 	if known == nil {
@@ -57,7 +56,7 @@ func planOf(t reflect.Type) *plan {
 		}
 		more := maps.Clone(*known)
 		more[t] = p
-		plans.Store(&more) // what another goroutine has met meanwhile is met again
+		plans.Store(&more) // may lose the plan of another goroutine, which is then made again
 	}
 	return p
 }
@@ -98,7 +97,7 @@ func newPlan(t reflect.Type, depth int) *plan {
 	return nil
 }
 
-// addFields plans the fields of a struct. It is false if one of them is not plain.
+// addFields adds the fields of a struct to its plan. It returns false if a field is not plain.
 func (pl *plan) addFields(t reflect.Type, depth int) bool {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -117,7 +116,7 @@ func (pl *plan) addFields(t reflect.Type, depth int) bool {
 			return false
 		}
 		for i := range pl.fields {
-			if strings.EqualFold(pl.fields[i].name, name) { // which of them is meant is for package json to say
+			if strings.EqualFold(pl.fields[i].name, name) { // package json decides which field a name means
 				return false
 			}
 		}
@@ -130,7 +129,7 @@ func (pl *plan) addFields(t reflect.Type, depth int) bool {
 	return true
 }
 
-// plainName reports whether a name stands as it is in JSON, and is taken as it is from a tag.
+// plainName reports whether a name needs no escapes in JSON and is valid in a tag.
 func plainName(s string) bool {
 	for i := range len(s) {
 		if c := s[i] | ' '; (c < 'a' || c > 'z') && (s[i] < '0' || s[i] > '9') && s[i] != '_' && s[i] != '-' {
@@ -140,7 +139,7 @@ func plainName(s string) bool {
 	return s != ""
 }
 
-// marshalPlanned writes a value whose type has a plan; false if it is not plain.
+// marshalPlanned encodes a value by the plan of its type. It returns false if there is no plan or the value is not plain.
 func marshalPlanned(v any) ([]byte, bool) {
 	t := reflect.TypeOf(v)
 	if t == nil || t.Kind() != reflect.Struct && t.Kind() != reflect.Slice {
@@ -150,8 +149,8 @@ func marshalPlanned(v any) ([]byte, bool) {
 	if pl == nil {
 		return nil, false
 	}
-	// An interface holds the address of what is not a pointer itself: a slice is not, nor is a struct with a field that
-	// is planned.
+	// An interface holds the address of a value that is not itself a pointer. Slices, and structs with planned fields, are
+	// such values.
 	return pl.append(make([]byte, 0, 64), (*[2]unsafe.Pointer)(unsafe.Pointer(&v))[1])
 }
 
@@ -181,7 +180,7 @@ func (pl *plan) append(b []byte, p unsafe.Pointer) ([]byte, bool) {
 }
 
 func (pl *plan) appendSlice(b []byte, p unsafe.Pointer) (_ []byte, ok bool) {
-	s := *(*[]byte)(p) // whatever its elements are, length and address stand at the same places
+	s := *(*[]byte)(p) // all slices have the same layout
 	if s == nil {
 		return append(b, "null"...), true
 	}
@@ -219,7 +218,7 @@ func (pl *plan) appendStruct(b []byte, p unsafe.Pointer) (_ []byte, ok bool) {
 	return append(b, '}'), true
 }
 
-// empty reports whether omitempty leaves the value at p out.
+// empty reports whether omitempty omits the value at p.
 func (pl *plan) empty(p unsafe.Pointer) bool {
 	switch pl.kind {
 	case reflect.Bool:
@@ -236,7 +235,7 @@ func (pl *plan) empty(p unsafe.Pointer) bool {
 	return pl.int(p) == 0
 }
 
-// int reads a whole number.
+// int returns the integer at p.
 func (pl *plan) int(p unsafe.Pointer) int64 {
 	switch pl.size {
 	case 1:
@@ -249,7 +248,8 @@ func (pl *plan) int(p unsafe.Pointer) int64 {
 	return *(*int64)(p)
 }
 
-// unmarshalPlanned reads a value whose type has a plan into v, a pointer. If it is not plain, v is as it was.
+// unmarshalPlanned decodes b into v, a pointer, by the plan of its type. If there is no plan or b is not plain, it returns
+// false and leaves v unchanged.
 func unmarshalPlanned(b []byte, v any) bool {
 	t := reflect.TypeOf(v)
 	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct && t.Elem().Kind() != reflect.Slice {
@@ -273,7 +273,7 @@ func unmarshalPlanned(b []byte, v any) bool {
 	return true
 }
 
-// plainReader reads plain JSON.
+// plainReader parses plain JSON.
 type plainReader struct {
 	b  []byte
 	at int
@@ -285,7 +285,7 @@ func (r *plainReader) space() {
 	}
 }
 
-// take takes a byte after white space, if it comes next.
+// take skips white space and consumes c if it comes next.
 func (r *plainReader) take(c byte) bool {
 	r.space()
 	if r.at >= len(r.b) || r.b[r.at] != c {
@@ -295,7 +295,7 @@ func (r *plainReader) take(c byte) bool {
 	return true
 }
 
-// value reads a value to p. It is false if it is not plain.
+// value parses a value to p. It returns false if the value is not plain.
 func (r *plainReader) value(pl *plan, p unsafe.Pointer) bool {
 	r.space()
 	switch pl.kind {
@@ -333,7 +333,7 @@ func (r *plainReader) bool(p *bool) bool {
 	return true
 }
 
-// text reads a string without escapes.
+// text parses a string without escapes.
 func (r *plainReader) text() (s []byte, ok bool) {
 	if !r.take('"') {
 		return nil, false
@@ -354,7 +354,7 @@ func (r *plainReader) text() (s []byte, ok bool) {
 	return nil, false
 }
 
-// number takes what may be a number: nothing if it is none that JSON has.
+// number consumes a number without an exponent. It returns nil if the number is not valid in JSON or has an exponent.
 func (r *plainReader) number() []byte {
 	begin := r.at
 	if r.at < len(r.b) && r.b[r.at] == '-' {
@@ -370,7 +370,7 @@ func (r *plainReader) number() []byte {
 			return nil
 		}
 	}
-	if r.at < len(r.b) && r.b[r.at]|' ' == 'e' { // unusual
+	if r.at < len(r.b) && r.b[r.at]|' ' == 'e' { // left to package json
 		return nil
 	}
 	return r.b[begin:r.at]
@@ -384,10 +384,10 @@ func (r *plainReader) digits() (n int) {
 	return n
 }
 
-// maxPlainDigits is how many digits every int64 takes.
+// maxPlainDigits is the number of digits that fit into any int64.
 const maxPlainDigits = 18
 
-// int reads a whole number.
+// int parses an integer to p.
 func (r *plainReader) int(pl *plan, p unsafe.Pointer) bool {
 	text := r.number()
 	digits, negative := text, len(text) > 0 && text[0] == '-'
@@ -422,7 +422,7 @@ func (r *plainReader) int(pl *plan, p unsafe.Pointer) bool {
 	return true
 }
 
-// slice reads a list into a slice that has no elements, and no room for any that package json would use again.
+// slice parses an array into a nil slice. Package json would reuse the elements of any other slice, so it returns false.
 func (r *plainReader) slice(pl *plan, p unsafe.Pointer) bool {
 	if !r.take('[') || *(*[]byte)(p) != nil {
 		return false
@@ -450,7 +450,7 @@ func (r *plainReader) slice(pl *plan, p unsafe.Pointer) bool {
 	}
 }
 
-// object reads the fields of a struct, each by its own name.
+// object parses a struct. The names must be those of its fields, in the same case.
 func (r *plainReader) object(pl *plan, p unsafe.Pointer) bool {
 	if !r.take('{') {
 		return false
@@ -458,7 +458,7 @@ func (r *plainReader) object(pl *plan, p unsafe.Pointer) bool {
 	if r.take('}') {
 		return true
 	}
-	for guess := 0; ; guess++ { // most are in the order in which they are declared
+	for guess := 0; ; guess++ { // fields mostly come in the order of their declaration
 		name, ok := r.text()
 		if !ok || !r.take(':') {
 			return false
@@ -476,7 +476,7 @@ func (r *plainReader) object(pl *plan, p unsafe.Pointer) bool {
 	}
 }
 
-// field finds a field by its name, first where it may be.
+// field finds a field by its name. It tries the index guess first.
 func (pl *plan) field(guess int, name []byte) *plannedField {
 	if guess < len(pl.fields) && pl.fields[guess].name == string(name) {
 		return &pl.fields[guess]

@@ -8,21 +8,21 @@ import (
 	"github.com/wfhost/wfhost/cron"
 )
 
-// maxShownBytes bounds what of an expression is in the name of a sleep.
+// maxShownBytes is the longest part of an expression in the name of a sleep.
 const maxShownBytes = 100
 
-// SleepUntilNext sleeps until the next instant of a cron expression, an interval or another text that cron.Parse takes, in a
-// time zone such as "Europe/Berlin", empty for UTC. It returns that instant. It is for loops within a workflow; runs that a
-// host starts by time are those of a schedule.
+// SleepUntilNext sleeps until the next instant of a cron expression, an interval or another text that cron.Parse accepts,
+// and returns that instant. zone is a time zone such as "Europe/Berlin"; empty means UTC. Use it for loops within a
+// workflow. To start runs at given times, use a schedule.
 //
 //	for {
 //		at, err := workflow.SleepUntilNext(ctx, "0 9 * * MON-FRI", "Europe/Berlin")
 //		…
 //	}
 //
-// The instant is the first one after the workflow's own clock, with the rules of time zones in its module, so that a replay
-// comes to the same one. A sleep that an operator has ended early is followed by another one until the same instant. Text
-// that cannot be read, and an expression that is never due again, are ErrInvalidArgument.
+// The instant is the first one after the workflow's own clock, by the time zone rules of its module, so a replay computes
+// the same instant. If an operator ends a sleep early, the next call sleeps until the same instant. If the text cannot be
+// parsed, or the expression is never due again, it returns ErrInvalidArgument.
 func SleepUntilNext(ctx context.Context, when, zone string) (time.Time, error) {
 	times, err := cron.Parse(when, zone)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Option is an option of a step: how it is attempted.
+// Option sets how a step is attempted.
 type Option func(map[string]any)
 
 func text(d time.Duration) string { return strconv.FormatInt(millis(d), 10) + "ms" }
 
-// millis returns a duration in milliseconds, rounded up unless that leads beyond the longest time.Duration. A negative one
-// stays negative, so that the host refuses it.
+// millis returns a duration in milliseconds, rounded up unless the result would exceed the longest time.Duration. Negative
+// durations return at most -1, so that the host refuses them.
 func millis(d time.Duration) int64 {
 	if d < 0 {
 		return min(d.Milliseconds(), -1)
@@ -26,7 +26,7 @@ func millis(d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()
 }
 
-// fromMillis returns milliseconds as a duration, the longest one if there is none that long.
+// fromMillis converts milliseconds to a duration of at most longest.
 func fromMillis(ms int64) time.Duration {
 	return time.Duration(min(ms, longest.Milliseconds())) * time.Millisecond
 }
@@ -34,7 +34,7 @@ func fromMillis(ms int64) time.Duration {
 // longest is the longest time.Duration, some 292 years.
 const longest = time.Duration(math.MaxInt64)
 
-// Attempts sets how many attempts a step has, the first included; 0 means no limit. The default is 3.
+// Attempts sets the number of attempts of a step, including the first. 0 means no limit. The default is 3.
 func Attempts(n int) Option { return func(o map[string]any) { o["attempts"] = n } }
 
 // Delay sets the time before the second attempt. The default is 1 s.
@@ -56,20 +56,20 @@ func Backoff(g Growth) Option { return func(o map[string]any) { o["backoff"] = s
 // Factor sets the factor of the exponential growth. The default is 2.
 func Factor(f float64) Option { return func(o map[string]any) { o["factor"] = f } }
 
-// MaxDelay bounds one delay. Default 5 min, or that of Delay if it is longer.
+// MaxDelay limits the time between two attempts. The default is 5 min, or the value of Delay if that is longer.
 func MaxDelay(d time.Duration) Option { return func(o map[string]any) { o["max_delay"] = text(d) } }
 
-// MaxElapsed bounds the time from the call to the beginning of the last attempt. By default there is no bound.
+// MaxElapsed limits the time from the call to the beginning of the last attempt. By default there is no limit.
 func MaxElapsed(d time.Duration) Option { return func(o map[string]any) { o["max_elapsed"] = text(d) } }
 
-// Jitter sets the share of a delay, 0 to 1, that chance may take away. The default is 0.
+// Jitter sets the largest share of a delay, 0 to 1, that is subtracted at random. The default is 0.
 func Jitter(f float64) Option { return func(o map[string]any) { o["jitter"] = f } }
 
-// Timeout bounds one attempt. The default is 10 min.
+// Timeout limits the duration of one attempt. The default is 10 min.
 func Timeout(d time.Duration) Option { return func(o map[string]any) { o["timeout"] = text(d) } }
 
-// AtMostOnce makes sure that an attempt whose outcome nobody knows is not repeated. After a crash the step fails with the kind
-// "unknown", and after a timeout with the kind "timeout".
+// AtMostOnce prevents another attempt when the outcome of an attempt is not known. After a crash the step fails with the
+// kind "unknown", and after a timeout with the kind "timeout".
 func AtMostOnce() Option { return func(o map[string]any) { o["at_most_once"] = true } }
 
 // options returns the JSON of options, empty for the defaults.
@@ -100,16 +100,16 @@ type Codec interface {
 
 var codec Codec = jsonCodec{}
 
-// SetCodec replaces JSON for inputs and results. Call it in an init function, and never change it while runs of
-// the workflow are alive: their journals hold what the old codec wrote.
+// SetCodec replaces JSON for inputs and results. Call it in an init function. Never change the codec while runs of the
+// workflow are alive: their journals hold values that the old codec wrote.
 func SetCodec(c Codec) { codec = c }
 
-// Bytes is a payload that is handed over as it is, and neither encoded nor decoded: text, or any other bytes. As the
-// input of a workflow, Bytes takes whatever the run was started with, JSON or not. It has no schema. Within another
-// type Bytes is a []byte, which JSON writes in base64.
+// Bytes is a payload that the SDK neither encodes nor decodes: text, or any other bytes. A workflow whose input is Bytes
+// gets the input of the run unchanged, JSON or not. Bytes has no schema. Within another type Bytes is a []byte, which JSON
+// writes in base64.
 type Bytes []byte
 
-// encode writes a value as its type says.
+// encode encodes a value with the codec. Bytes are returned unchanged.
 func encode(v any) ([]byte, error) {
 	if b, ok := v.(Bytes); ok {
 		return b, nil
@@ -117,7 +117,7 @@ func encode(v any) ([]byte, error) {
 	return codec.Marshal(v)
 }
 
-// encodeResult is encode of what a body or handler returns. A value that cannot be encoded is one at the next attempt, too.
+// encodeResult encodes the result of a body or handler. Its errors are fatal: another attempt would fail in the same way.
 func encodeResult(what, name string, v any) ([]byte, error) {
 	b, err := encode(v)
 	if err != nil {
@@ -126,7 +126,7 @@ func encodeResult(what, name string, v any) ([]byte, error) {
 	return b, nil
 }
 
-// decode reads a value; no bytes are the zero value. It keeps nothing of b.
+// decode decodes b into v. If b is empty, v is not changed. v does not alias b.
 func decode(b []byte, v any) error {
 	if len(b) == 0 {
 		return nil

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Receive waits for the next signal of a name and returns its payload. The host keeps signals until the workflow
-// receives them, first in, first out for each name. If the context ends, the wait ends; a signal that comes later
-// stays for the next one.
+// Receive waits for the next signal of a name and returns its payload. The host keeps signals until the workflow receives
+// them, first in, first out for each name. If the context ends, Receive returns its cause; a later signal stays for the
+// next Receive.
 func Receive[T any](ctx context.Context, name string) (v T, err error) {
 	return receive[T](ctx, name, -1)
 }
 
-// ReceiveTimeout is Receive with a timeout, after which it returns ErrTimeout. Fractions of a millisecond are rounded
-// up.
+// ReceiveTimeout is like Receive, but returns ErrTimeout after d. Fractions of a millisecond are rounded up, and a negative
+// d is 0.
 func ReceiveTimeout[T any](ctx context.Context, name string, d time.Duration) (v T, err error) {
 	return receive[T](ctx, name, max(millis(d), 0))
 }
@@ -34,16 +34,17 @@ func receive[T any](ctx context.Context, name string, timeoutMs int64) (v T, err
 	return v, nil
 }
 
-// channelSet is the channels of Signal of one iteration of a run. Its zero value is empty.
+// channelSet holds the channels that Signal has returned in one iteration of a run. Its zero value is empty.
 type channelSet struct {
 	mu     sync.Mutex // guards byName
 	byName map[string]any
 }
 
-// Signal returns a channel for the signals of a name, for use in a select. It is the same channel for each call with
-// the name, and holds back at most one signal that nobody has received; payloads that cannot be decoded are logged
-// and dropped. It ends with the context of the first call. A workflow that continues as new loses a signal that the
-// channel holds back: receive such signals by Receive.
+// Signal returns a channel for the signals of a name, for use in a select. Each call with the same name returns the same
+// channel. A goroutine receives signals and holds at most one until it is taken from the channel. Payloads that cannot be
+// decoded are logged and dropped. When the context of the first call ends, the channel gets no more signals; it is not
+// closed. A workflow that continues as new loses the signal that is held: use Receive if that must not happen. Signal
+// panics if the name is used with two types.
 func Signal[T any](ctx context.Context, name string) <-chan T {
 	set := channelsOf(ctx)
 	set.mu.Lock()
@@ -82,8 +83,8 @@ func Signal[T any](ctx context.Context, name string) <-chan T {
 	return c
 }
 
-// Send sends a signal to another run, and waits until it is durable there. A run that has ended, or that does not
-// exist, is ErrConflict.
+// Send sends a signal to another run, and waits until it is durable there. It returns ErrConflict if the run has ended or
+// does not exist.
 func Send(ctx context.Context, runID, name string, payload any) error {
 	b, err := encode(payload)
 	if err != nil {
@@ -95,16 +96,16 @@ func Send(ctx context.Context, runID, name string, payload any) error {
 // HookOption is an option of Hook.
 type HookOption func(map[string]any)
 
-// HookReply sets the answer to a delivery: an HTTP status from 200 to 299, its content type and body. The default is
+// HookReply sets the HTTP response to a delivery: a status from 200 to 299, the content type and the body. The default is
 // 202 with an empty body.
 func HookReply(status int, contentType, body string) HookOption {
 	return func(o map[string]any) { o["status"], o["content_type"], o["body"] = status, contentType, body }
 }
 
-// Hook opens a hook and returns its token, by which somebody outside reaches this run without knowing it: what is
-// posted to /v1/hooks/ and the token is received as a signal of the hook's name. If token is empty, the host makes
-// one that cannot be guessed. A token that you choose is unique among live runs; if another run has it, Hook returns
-// ErrConflict. A token ends with its iteration.
+// Hook opens a hook and returns its token. A caller that knows the token, but not the run, can send signals to the run: a
+// POST to /v1/hooks/TOKEN arrives as a signal with the hook's name. If token is empty, the host chooses a token that cannot
+// be guessed. A token that you choose must be unique among live runs: if another run has it, Hook returns ErrConflict. A
+// token is valid until the end of the iteration.
 func Hook(ctx context.Context, name, token string, opts ...HookOption) (string, error) {
 	o := map[string]any{}
 	for _, f := range opts {
@@ -114,21 +115,21 @@ func Hook(ctx context.Context, name, token string, opts ...HookOption) (string, 
 	return string(b), err
 }
 
-// ChildOption says how a child run is started.
+// ChildOption is an option of StartChild and Child.
 type ChildOption func(map[string]any)
 
-// ChildID sets the run id of a child. The default is the parent's id and the number of the call.
+// ChildID sets the run id of a child. The default consists of the parent's id and the number of the call.
 func ChildID(id string) ChildOption { return func(o map[string]any) { o["id"] = id } }
 
-// ChildVersion starts a certain version of the child's workflow. The default is the version that came with the same module
-// as the parent's, so that both understand each other whatever is uploaded meanwhile. If that module does not have the
-// workflow, it is the latest version.
+// ChildVersion selects the version of the child's workflow. The default is the version from the parent's module, so that
+// both stay compatible when new versions are uploaded. If that module does not have the workflow, the default is the latest
+// version.
 func ChildVersion(number uint32) ChildOption { return func(o map[string]any) { o["version"] = number } }
 
-// ChildLatest starts the latest version of the child's workflow.
+// ChildLatest selects the latest version of the child's workflow.
 func ChildLatest() ChildOption { return func(o map[string]any) { o["version"] = "latest" } }
 
-// ChildTimeout bounds the child run.
+// ChildTimeout limits the duration of the child run.
 func ChildTimeout(d time.Duration) ChildOption {
 	return func(o map[string]any) { o["timeout"] = text(d) }
 }
@@ -138,8 +139,8 @@ func ChildAttributes(a map[string]string) ChildOption {
 	return func(o map[string]any) { o["attributes"] = a }
 }
 
-// ChildMemo sets the child's memo: what people see with the run, such as who ordered it. It is encoded as JSON, of at
-// most 2,048 bytes without white space, and is not searched. The child reads it as RunInfo.Memo. nil gives it none.
+// ChildMemo sets the child's memo, which is shown to people with the run but cannot be searched. It is encoded as JSON, of
+// at most 2,048 bytes without white space. The child reads it as RunInfo.Memo. With nil, the child has no memo.
 func ChildMemo(memo any) ChildOption {
 	return func(o map[string]any) {
 		if delete(o, "memo"); memo != nil {
@@ -148,28 +149,29 @@ func ChildMemo(memo any) ChildOption {
 	}
 }
 
-// EndPolicy says what becomes of a child that lives when its parent ends, or stops waiting for it.
+// EndPolicy sets what happens to a live child when its parent ends or stops waiting for it.
 type EndPolicy string
 
 // The policies.
 const (
 	EndCancel    EndPolicy = "cancel" // the default
 	EndTerminate EndPolicy = "terminate"
-	EndAbandon   EndPolicy = "abandon" // it continues
+	EndAbandon   EndPolicy = "abandon" // the child continues
 )
 
-// OnEnd sets what becomes of a child that lives when its parent ends.
+// OnEnd sets what happens to a live child when its parent ends or stops waiting for it.
 func OnEnd(p EndPolicy) ChildOption { return func(o map[string]any) { o["on_end"] = string(p) } }
 
-// ChildRun is a run that this run has started.
+// ChildRun is a child run. Wait returns its result.
 type ChildRun[T any] struct {
 	ID     string // of the run
 	name   string
 	handle int64
 }
 
-// StartChild starts a run of a workflow. The name is unique in this run. It returns ErrLimit if the run has too many live
-// children; Wait returns ErrLimit if a quota of the namespace has refused the start. Both may pass, as other runs end.
+// StartChild starts a child run of a workflow. The name must be unique in the iteration. StartChild returns ErrLimit if
+// this run has too many live children. Wait returns ErrLimit if a quota of the namespace refused the start. Both errors may
+// disappear when other runs end.
 func StartChild[T any](ctx context.Context, name, workflow string, in any, opts ...ChildOption) (*ChildRun[T], error) {
 	o := map[string]any{}
 	if of := undoes(ctx); of != "" {
@@ -189,8 +191,9 @@ func StartChild[T any](ctx context.Context, name, workflow string, in any, opts 
 	return &ChildRun[T]{ID: id, name: name, handle: h}, nil
 }
 
-// Wait waits until the child has ended and returns its result. A child that did not complete is a *StepError that is
-// ErrChildFailed, with what it said. If the context ends, the child is withdrawn: OnEnd decides what becomes of it.
+// Wait waits until the child has ended and returns its result. If the child did not complete, Wait returns a *StepError
+// with its message, for which errors.Is reports ErrChildFailed. If the context ends, the child is withdrawn: OnEnd decides
+// what happens to it.
 func (c *ChildRun[T]) Wait(ctx context.Context) (v T, err error) {
 	b, err := childWait(ctx, c.handle)
 	if err != nil {
@@ -212,15 +215,15 @@ func Child[T any](ctx context.Context, name, workflow string, in any, opts ...Ch
 	return c.Wait(ctx)
 }
 
-// ContinueOption says how a run continues as new.
+// ContinueOption is an option of ContinueAsNew.
 type ContinueOption func(map[string]any)
 
-// ContinueLatest begins the next iteration under the latest version of the workflow; the default is the same one.
+// ContinueLatest begins the next iteration with the latest version of the workflow. The default is the current version.
 func ContinueLatest() ContinueOption { return func(o map[string]any) { o["version"] = "latest" } }
 
-// ContinueAsNew ends this iteration of the run and begins the next one, with a new input and an empty journal. It is
-// for workflows without an end. Output, attributes and signals that nobody has received stay; everything that is open
-// is dropped. It returns only if there is an error:
+// ContinueAsNew ends this iteration of the run and begins the next one, with a new input and an empty journal. Use it in
+// workflows without an end. Output, attributes and signals that the workflow has not received are kept. Calls in progress
+// are dropped. ContinueAsNew returns only if there is an error:
 //
 //	return workflow.ContinueAsNew(ctx, state)
 func ContinueAsNew(ctx context.Context, in any, opts ...ContinueOption) error {
@@ -235,8 +238,8 @@ func ContinueAsNew(ctx context.Context, in any, opts ...ContinueOption) error {
 	return continueAsNew(ctx, input, jsonText(o))
 }
 
-// Emit appends to the output of the run, under a topic, exactly once over all replays, and returns the index. A caller that
-// follows the run's output sees it when it is durable.
+// Emit appends a value to the run's output under a topic, exactly once over all replays, and returns its index. Clients
+// that follow the output see the value when it is durable.
 func Emit(ctx context.Context, topic string, v any) (index int64, err error) {
 	b, err := encode(v)
 	if err != nil {
@@ -245,8 +248,8 @@ func Emit(ctx context.Context, topic string, v any) (index int64, err error) {
 	return emit(ctx, topic, b)
 }
 
-// SetAttribute sets an attribute of the run, by which it is found in listings. Integers and instants can be compared there
-// (amount>=100); instants are recorded in UTC, to the millisecond.
+// SetAttribute sets an attribute of the run, for searches. Searches can compare integers and instants (amount>=100).
+// Instants are recorded in UTC, truncated to milliseconds.
 func SetAttribute[T string | bool | int | int64 | time.Time](ctx context.Context, key string, value T) error {
 	switch v := any(value).(type) {
 	case string:
@@ -262,42 +265,44 @@ func SetAttribute[T string | bool | int | int64 | time.Time](ctx context.Context
 	}
 }
 
-// Version marks a change of the code, so that older runs continue as they began. It returns 0 when it replays a
-// journal that passed this place before the marker existed. When a run reaches it for the first time, Version records
-// newest and returns it; later replays return the recorded number. Each further call with the id, in the same iteration of
-// the run, returns what the first one did, whatever its newest. Ids are names of their own: a step may have the same.
+// Version marks a change of the code, so that older runs continue with the old code. When a run reaches a marker for the
+// first time, Version records newest and returns it; later replays return the recorded number. If a replayed journal passed
+// this place before the marker existed, Version returns 0. Further calls with the same id in an iteration return the
+// first answer, whatever their newest. Ids are independent of other names: a step may have the same name.
 //
 //	if workflow.Version(ctx, "check address first", 1) >= 1 {
 //		…
 //	}
 //
-// If the id is not a name, newest is not 0 to 2,147,483,647, or the journal is full, Version logs that and returns 0.
+// If id is not a valid name, newest is not in 0 to 2,147,483,647, or the journal is full, Version logs an error and
+// returns 0.
 func Version(ctx context.Context, id string, newest int) int { return version(ctx, id, newest) }
 
 // markerRefused is the message of the line that Version logs.
 const markerRefused = "version marker refused"
 
-// CancelPolicy says what a cancel of the run does.
+// CancelPolicy sets what happens when the run is cancelled.
 type CancelPolicy int32
 
 // The policies.
 const (
-	// FinalCancel ends the run where it waits; none of its code runs any more. The default.
+	// FinalCancel ends the run where it waits, without executing any more of its code. It is the default.
 	FinalCancel CancelPolicy = 0
-	// CooperativeCancel cancels the workflow's context, with ErrCancelled as its cause; the workflow cleans up
-	// under context.WithoutCancel and returns an error, which ends the run as cancelled.
+	// CooperativeCancel cancels the workflow's context, with ErrCancelled as its cause. The workflow cleans up with
+	// context.WithoutCancel and returns an error, which ends the run as cancelled.
 	CooperativeCancel CancelPolicy = 1
 )
 
-// SetCancelPolicy sets what a cancel of this run does from now on.
+// SetCancelPolicy sets the cancel policy of this run from now on.
 func SetCancelPolicy(ctx context.Context, p CancelPolicy) error { return setCancelPolicy(ctx, p) }
 
 // queryFunc is the handler of a query with its types erased.
 type queryFunc func(input []byte) ([]byte, error)
 
-// Query offers a question that callers can ask while the run lives, and after its end. The host calls fn on a copy of
-// the workflow, where it waits or where it returned. fn may read everything; workflow calls return ErrNotHere, and
-// what fn changes is lost. List the name in Register with Queries, so that the module's description shows it.
+// Query sets the function that answers queries of a name, while the run lives and after its end. The host calls fn on a
+// copy of the workflow at the point where it waits or has returned. fn can read all of the workflow's memory, but its
+// changes are lost, and workflow calls in it return ErrNotHere. List the name in Register with Queries, so that the
+// module's description shows it.
 func Query[In, Out any](ctx context.Context, name string, fn func(in In) (Out, error)) {
 	setQuery(ctx, name, func(input []byte) ([]byte, error) {
 		var in In
@@ -319,8 +324,7 @@ type Future[T any] struct {
 	err  error
 }
 
-// Async runs a function in a goroutine of its own and returns its outcome as a Future, if you prefer futures to
-// channels.
+// Async runs a function in a new goroutine and returns its outcome as a Future. It is an alternative to channels.
 func Async[T any](ctx context.Context, fn func(context.Context) (T, error)) *Future[T] {
 	f := &Future[T]{done: make(chan struct{})}
 	go func() {
@@ -330,7 +334,7 @@ func Async[T any](ctx context.Context, fn func(context.Context) (T, error)) *Fut
 	return f
 }
 
-// Get waits for the outcome, or for the end of ctx.
+// Get waits for the outcome and returns it. If ctx ends first, it returns the cause.
 func (f *Future[T]) Get(ctx context.Context) (v T, err error) {
 	select {
 	case <-f.done:

@@ -39,7 +39,7 @@ func hostCancelPolicy(policy int32) int64
 //go:wasmimport workflow_v1 query_reply
 func hostQueryReply(ok int32, b string)
 
-// channels are those of the run of this instance.
+// channels holds the channels of this instance's run.
 var channels channelSet
 
 func channelsOf(context.Context) *channelSet { return &channels }
@@ -74,7 +74,7 @@ func childStart(ctx context.Context, name, workflow string, input []byte, opts s
 	if h < 0 {
 		return 0, "", lastError()
 	}
-	newWaiter(h) // its end may come before somebody waits for it
+	newWaiter(h) // the child may end before Wait is called
 	id := read(func(out unsafe.Pointer, n uint32) int64 { return hostChildID(h, out, n) })
 	return h, string(id), nil
 }
@@ -87,7 +87,7 @@ func childWait(ctx context.Context, h int64) ([]byte, error) {
 		return nil, err
 	}
 	b, err := result(h)
-	if errors.Is(err, ErrCancelled) && ctx.Err() != nil { // another goroutine has withdrawn it at the end of the same context
+	if errors.Is(err, ErrCancelled) && ctx.Err() != nil { // another goroutine withdrew it when the same context ended
 		err = context.Cause(ctx)
 	}
 	return b, err
@@ -151,7 +151,7 @@ func setQuery(_ context.Context, name string, fn queryFunc) {
 	st.queries[name] = fn
 }
 
-// answerQuery answers the query of this activation, beside the workflow's goroutines, which stand still.
+// answerQuery answers the query of this activation, while the workflow's goroutines wait. It does not return.
 func answerQuery() {
 	st.inBody = true
 	setLabel(unsafe.Pointer(&bodyLabel))

@@ -5,16 +5,16 @@ import (
 	"unsafe"
 )
 
-// The global functions of math/rand and math/rand/v2 take their numbers from a generator of Go's runtime, which is seeded when
-// the program is initialized: its state is part of the image with which every instance starts. So it gives the same numbers
-// in all runs of a module, which a workflow needs and a body must not have: two runs would choose the same "random" key. Before
-// a body or a step function runs, its state is therefore filled with random bytes of the host, which are real there. What a
-// body does to it is undone with the rest of its memory.
+// The global functions of math/rand and math/rand/v2 use a generator of Go's runtime. It is seeded at initialization, so its
+// state is part of the image from which every instance starts, and it returns the same numbers in all runs of a module. A
+// workflow needs that for replays. A body must not have it: two runs would choose the same "random" key. So before a body or
+// step function runs, scatter fills the state with random bytes from the host, which are truly random there. The change is
+// undone with the rest of the body's memory.
 //
-// The runtime keeps the generator in its description of the machine (the m), to which the goroutine's (the g) has a pointer,
-// and offers no function to seed it. When the program is initialized, that description is searched for the number which the
-// generator has just given; package chacha8rand keeps it in a buffer of 32 words, with four words of a seed and the index of
-// the next number behind it. If a version of Go keeps it in another way, nothing is found, nothing is changed, and a test fails.
+// The runtime keeps the generator in the machine (the m), to which the goroutine (the g) has a pointer, and has no function
+// to seed it. At initialization, findGenerator searches the machine for the number that the generator has just returned.
+// Package chacha8rand keeps the numbers in a buffer of 32 words, followed by four words of seed and the index of the next
+// number. If a version of Go has another layout, the generator is not found and not changed, and a test fails.
 
 // generator is the address of the generator's state, 0 if it was not found.
 var generator uintptr
@@ -22,13 +22,13 @@ var generator uintptr
 const (
 	generatorBuffer = 32 // words of numbers
 	generatorWords  = generatorBuffer + 4
-	// machineBytes is searched behind the beginning of a machine.
+	// machineBytes is the size of the part of a machine that is searched.
 	machineBytes = 2048
-	// generatorChecks is how many numbers have to be found where they should be.
+	// generatorChecks is the number of random numbers that isGenerator checks.
 	generatorChecks = 40 // more than the buffer has
 )
 
-// findGenerator fills generator.
+// findGenerator sets generator.
 func findGenerator() {
 	end := uintptr(memoryPages()) * wasmPageBytes
 	g, x := current(), rand.Uint64()
@@ -50,7 +50,7 @@ func findGenerator() {
 	}
 }
 
-// isGenerator reports whether numbers are taken from the state at an address.
+// isGenerator reports whether the runtime's generator has its state at an address.
 func isGenerator(at uintptr) bool {
 	for range generatorChecks {
 		x := rand.Uint64()
@@ -62,7 +62,7 @@ func isGenerator(at uintptr) bool {
 	return true
 }
 
-// scatter makes the generator of a body or step function another one than that of any other.
+// scatter reseeds the generator for a body or step function, so that its numbers are not repeated elsewhere.
 func scatter() {
 	if generator != 0 {
 		hostRandom(unsafe.Add(unsafe.Pointer(nil), generator), 8*generatorWords)

@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// Kinds of events: the lower three bits of what next_event answers.
+// Kinds of events: the lower three bits of the answer of next_event. The upper bits are the handle.
 const (
 	eventResolved = 0
 	eventRunBody  = 1
@@ -20,32 +20,32 @@ const (
 	eventQuery    = 4
 )
 
-// eventsFD is the descriptor that says when there are events.
+// eventsFD is the file descriptor that is readable when there are events.
 const eventsFD = 3
 
-// state is that of the one workflow, or step function, of this instance.
+// state is the state of this instance, which executes one workflow or step function.
 type state struct {
 	events  *os.File
 	waiters []*waiter // by handle
-	idle    []*waiter // to be used again
+	idle    []*waiter // for reuse
 	cancel  context.CancelCauseFunc
 	done    <-chan struct{} // of the context of the run
 	queries map[string]queryFunc
-	inBody  bool // or in the answer to a query
-	// goroutines is their number while the workflow has none but its own.
+	inBody  bool // a body or step function runs, or a query is being answered
+	// goroutines is the number of goroutines before the workflow starts any.
 	goroutines   int
-	readerYields bool // the reader goroutine can run, and waits for all others to wait
+	readerYields bool // the reader goroutine is runnable, but yields until all other goroutines wait
 	answer       [4096]byte
 }
 
 var st state
 
-// The reader goroutine is at work before the workflow begins, so that it is part of the image with which every instance
-// starts. It polls when every other goroutine is blocked, so the host sees one point at which the workflow waits, and answers
-// it with one event. A goroutine that can wait without the scheduler does (wait_wasip1.go).
+// init starts the reader goroutine, so that it is part of the image from which every instance starts. The reader polls when
+// every other goroutine is blocked, so the host sees a single point where the workflow waits, and answers it with one
+// event. If possible, a goroutine waits without the scheduler (wait_wasip1.go).
 func init() {
 	st.events = os.NewFile(eventsFD, "events")
-	if len(os.Args) == 0 { // none are known when the image is made; package flag slices them
+	if len(os.Args) == 0 { // there are no arguments when the image is made, and package flag slices os.Args
 		os.Args = []string{"workflow"}
 	}
 	findCounters()
@@ -55,7 +55,7 @@ func init() {
 	st.goroutines = runtime.NumGoroutine()
 }
 
-// handle passes an event on. A waiter's channel has room for it. Unknown kinds are ignored.
+// handle dispatches an event. It does not block: a waiter's channel has room for the event. Unknown kinds are ignored.
 func handle(kind int, h int64) {
 	switch kind {
 	case eventResolved, eventRunBody:
@@ -82,8 +82,7 @@ func handle(kind int, h int64) {
 	}
 }
 
-// Whether a goroutine belongs to a body is told by its profiler label, which goroutines inherit from the one
-// that starts them.
+// The profiler label of a goroutine tells whether it belongs to a body. A new goroutine inherits the label of its creator.
 //
 //go:linkname setLabel runtime/pprof.runtime_setProfLabel
 func setLabel(unsafe.Pointer)
@@ -94,8 +93,8 @@ func getLabel() unsafe.Pointer
 // bodyLabel has the layout of a pprof label set without labels.
 var bodyLabel struct{ list []struct{ k, v string } }
 
-// gate stands before every call that belongs to the workflow. While a body runs, goroutines of the workflow stop
-// here for ever, since their instance is thrown away with the body; those of the body get ErrNotHere.
+// gate must be called before every call of the workflow. While a body runs, gate returns ErrNotHere to the body's
+// goroutines and blocks the workflow's goroutines until the instance is discarded, which is at the end of the body.
 func gate() error {
 	if !st.inBody {
 		return nil
@@ -106,7 +105,7 @@ func gate() error {
 	select {}
 }
 
-// runBody executes a body and ends the instance.
+// runBody executes a body, reports its outcome to the host and ends the instance. It does not return.
 func runBody(ctx context.Context, body func(Step) ([]byte, error)) {
 	st.inBody = true
 	setLabel(unsafe.Pointer(&bodyLabel))
@@ -125,7 +124,7 @@ func runBody(ctx context.Context, body func(Step) ([]byte, error)) {
 	b, err = body(readInfo(ctx).Step.step(ctx))
 }
 
-// begin says whether a call may be made.
+// begin returns an error if the workflow may not make a call: in a body, or if ctx has ended.
 func begin(ctx context.Context) error {
 	if err := gate(); err != nil {
 		return err
@@ -156,7 +155,7 @@ func doBody(ctx context.Context, name, opts string, body func(Step) ([]byte, err
 	return waitResult(ctx, hostStepBegin(name, opts), body)
 }
 
-// checkBody finds nothing: what a body changes is lost with the instance.
+// checkBody always returns nil in a module: a body's changes are lost with the instance. An Env checks bodies.
 func checkBody(context.Context, string, any) error { return nil }
 
 func doCall(ctx context.Context, name, handler string, input []byte, opts string) ([]byte, error) {
@@ -202,11 +201,11 @@ func workflowRun() (code int32) {
 	defer func() {
 		if v := recover(); v != nil {
 			fails(panicReport(v, debug.Stack()))
-			hostExit(1) // as below
+			hostExit(1) // a thawed guest cannot return; see below
 		}
 	}()
 	var name string
-	if len(registered.names) == 1 { // whatever it is called in this host
+	if len(registered.names) == 1 { // the host may have it under another name
 		name = registered.names[0]
 	} else {
 		name = readInfo(ctx).Workflow
@@ -218,8 +217,8 @@ func workflowRun() (code int32) {
 		return 1
 	}
 	b, err := fn(ctx, read(hostInput))
-	_ = gate()               // the workflow returns while a body runs in this copy: it stands still
-	hostExit(finish(b, err)) // a guest that was thawed has nothing to return to
+	_ = gate()               // blocks if the workflow returns while a body runs in this copy
+	hostExit(finish(b, err)) // a guest that was thawed has no caller to return to
 	return 0
 }
 
@@ -239,7 +238,8 @@ func finish(b []byte, err error) int32 {
 	return 0
 }
 
-// fails hands over the error of the workflow. If the activation serves a query of a run that ended so, it answers that.
+// fails reports the error of the workflow to the host. If the activation serves a query of a failed run, it answers the
+// query.
 func fails(r report) {
 	if hostFail(r.json()) == -codeQuery {
 		answerQuery()

@@ -8,23 +8,24 @@ import (
 	"sync/atomic"
 )
 
-// Saga collects what undoes the steps that were done, to run it in reverse order if the workflow fails.
+// Saga collects compensations, and runs them in reverse order if the workflow fails.
 type Saga struct{ undo []compensation }
 
 // compensation undoes a step or child.
 type compensation struct {
-	of string
+	of string // name of the step or child
 	do func(context.Context) error
 }
 
-// Add adds what undoes the step or child that was just done. The host is told which one it is, if undo makes its calls with
-// the context that it is given: so that nobody restarts the run from a place where it would be taken as done.
+// Add adds a compensation for the step or child that succeeded last. undo must make its calls with the context that it is
+// given: the context carries the name of the step or child to the host. The host then refuses to restart the run from a
+// place where the undone step would count as done.
 func (s *Saga) Add(undo func(ctx context.Context) error) {
 	s.undo = append(s.undo, compensation{newest(), undo})
 }
 
-// Compensate undoes what was done, newest first, if *err is set; defer it. It also works when the context is
-// cancelled. It joins the errors of what it runs to *err, and runs the rest all the same.
+// Compensate runs the compensations, newest first, if *err is not nil. Call it in a defer statement. It also works when the
+// context is cancelled. If a compensation fails, its error is joined to *err and the rest still run.
 func (s *Saga) Compensate(ctx context.Context, err *error) {
 	if *err == nil {
 		return
@@ -34,27 +35,27 @@ func (s *Saga) Compensate(ctx context.Context, err *error) {
 		last := len(s.undo) - 1
 		undo := s.undo[last]
 		s.undo = s.undo[:last]
-		if failed := undo.do(Undoing(ctx, undo.of)); failed != nil { // else the failure keeps its type
+		if failed := undo.do(Undoing(ctx, undo.of)); failed != nil { // errors.Join would change the type of *err
 			*err = errors.Join(*err, failed)
 		}
 	}
 }
 
-// undoing is the key of the name of the step that the calls of a context undo.
+// undoing is the context key for the name of the step or child that calls undo.
 type undoing struct{}
 
-// undone is whether there was ever such a context: calls do not look for one before.
+// undone reports whether Undoing was ever called. Before that, calls do not search their context for the key.
 var undone atomic.Bool
 
-// Undoing returns a context for calls that undo a step or child of this run, by its name. Saga does that by itself; use it where
-// you undo by hand. A run whose journal says what was undone is not restarted from a place where that would be taken as done.
-// The name "*" stands for something that has no name.
+// Undoing returns a context for calls that undo the named step or child of this run. Use it if you compensate without a
+// Saga. The host refuses to restart the run from a place where the undone step would count as done. The name "*" stands for
+// an effect without a name.
 func Undoing(ctx context.Context, name string) context.Context {
 	undone.Store(true)
 	return context.WithValue(ctx, undoing{}, name)
 }
 
-// undoes returns the name of the step that the calls of a context undo, "" if they undo none.
+// undoes returns the name in a context of Undoing, "" for other contexts.
 func undoes(ctx context.Context) string {
 	if !undone.Load() {
 		return ""
@@ -63,7 +64,8 @@ func undoes(ctx context.Context) string {
 	return name
 }
 
-// done has the name of the step or child that has succeeded last. Tests have several workflows in one process.
+// done holds the name of the step or child that succeeded last. It has a lock because a test may run several workflows in
+// one process.
 var done struct {
 	sync.Mutex
 	name string
@@ -75,7 +77,7 @@ func succeeded(name string) {
 	done.name = name
 }
 
-// newest returns the name of the step or child that has succeeded last, "*" if there is none.
+// newest returns the name of the step or child that succeeded last, "*" if there is none.
 func newest() string {
 	done.Lock()
 	defer done.Unlock()

@@ -10,29 +10,31 @@ import (
 	"unicode"
 )
 
-// A schema says which JSON package json reads into a type: what it refuses, the host refuses before anything is recorded. Names
-// that are not those of fields, and fields that are missing, it takes, and so does the schema, unless a tag says more:
+// A schema describes the JSON that package json decodes into a type. JSON that package json would refuse is refused by the
+// host before it records anything. Like package json, the schema accepts unknown names and missing fields, unless a tag
+// says otherwise:
 //
 //	Customer string `json:"customer" jsonschema:"required,minLength=1"`
 //
-// The schema is stricter in one thing: null for a field or element that has no nil, which package json reads as nothing.
+// The schema is stricter in one case: it refuses null for a field or element whose type has no nil. Package json ignores
+// such a null.
 
-// object is a JSON object in the making.
+// object is a JSON object.
 type object = map[string]any
 
-// deriver makes schemas of types.
+// deriver derives schemas from types.
 type deriver struct {
-	output bool // of what is written, not read
+	output bool // derive from what package json writes; else from what it reads
 	defs   object
-	names  map[reflect.Type]string // of those in defs
-	limits bool                    // a tag says what is read, and not only for readers
+	names  map[reflect.Type]string // names in defs
+	limits bool                    // a tag restricts the accepted values
 }
 
-// maxSchemaBytes is how long a schema may be: see docs/schemas.md.
+// maxSchemaBytes is the longest schema that hosts accept: see docs/schemas.md.
 const maxSchemaBytes = 64 << 10
 
-// derived returns the schema of a type. One that is too long is none, but where tags say what is to be checked: that the host
-// refuses, in place of checking nothing.
+// derived returns the schema of a type. It returns nil if the schema is too long. An input schema with restrictions by tags
+// is returned anyway, so that the host refuses the upload instead of checking nothing.
 func derived(t reflect.Type, output bool) object {
 	d := &deriver{output: output, defs: object{}, names: map[reflect.Type]string{}}
 	s := d.derive(t)
@@ -44,14 +46,14 @@ func derived(t reflect.Type, output bool) object {
 
 func (d *deriver) derive(t reflect.Type) object {
 	s := d.schema(t)
-	if name, named := d.names[t]; named && len(s) == 1 { // at the top stands what it refers to, unless it contains itself
+	if name, named := d.names[t]; named && len(s) == 1 { // inline the definition at the top, unless it is recursive
 		s = object{"$ref": "#/$defs/" + name}
 		if def, _ := d.defs[name].(object); !refersTo(d.defs, name) {
 			s = def
 			delete(d.defs, name)
 		}
 	}
-	if !d.output && s["required"] == nil && !d.requires(s) { // no input, and null, is the zero value
+	if !d.output && s["required"] == nil && !d.requires(s) { // null, like an empty input, is the zero value
 		s = nullable(s)
 	}
 	if len(d.defs) > 0 {
@@ -60,14 +62,14 @@ func (d *deriver) derive(t reflect.Type) object {
 	return s
 }
 
-// requires reports whether a schema is a reference to one with fields that are required.
+// requires reports whether a schema refers to a definition with required fields.
 func (d *deriver) requires(s object) bool {
 	ref, _ := s["$ref"].(string)
 	def, _ := d.defs[strings.TrimPrefix(ref, "#/$defs/")].(object)
 	return def["required"] != nil
 }
 
-// refersTo reports whether any part of a schema refers to one in $defs.
+// refersTo reports whether any part of a schema refers to the named definition.
 func refersTo(v any, name string) bool {
 	switch v := v.(type) {
 	case object:
@@ -123,10 +125,11 @@ func (d *deriver) schema(t reflect.Type) object {
 	case reflect.String:
 		return object{"type": "string"}
 	}
-	return object{} // any value, or none that package json knows
+	return object{} // an interface, or a type that package json does not support
 }
 
-// composed returns the schema of a type with parts. One that has a name is written once, in $defs: it may contain itself.
+// composed returns the schema of a type with elements or fields. A named type may contain itself, so its schema is written
+// once, in $defs, and composed returns a reference.
 func (d *deriver) composed(t reflect.Type) object {
 	if t.Name() == "" || d.bytes(t) {
 		return d.parts(t)
@@ -144,7 +147,7 @@ func (d *deriver) composed(t reflect.Type) object {
 			name = plain + strconv.Itoa(i)
 		}
 		d.names[t], d.defs[name] = name, object{"type": map[bool]string{true: "array", false: "object"}[t.Kind() == reflect.Slice ||
-			t.Kind() == reflect.Array]} // until it is known
+			t.Kind() == reflect.Array]} // placeholder while parts runs
 		d.defs[name] = d.parts(t)
 	}
 	return object{"$ref": "#/$defs/" + name}
@@ -162,7 +165,7 @@ func (d *deriver) bytes(t reflect.Type) bool {
 	return !elem.Implements(unmarshaler) && !elem.Implements(textUnmarshaler)
 }
 
-// parts returns the schema of a type with parts, where it stands.
+// parts returns the schema of a type with elements or fields, without a reference.
 func (d *deriver) parts(t reflect.Type) object {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -171,7 +174,7 @@ func (d *deriver) parts(t reflect.Type) object {
 		if d.bytes(t) && d.output {
 			return object{"type": []string{"string", "null"}, "contentEncoding": "base64"}
 		}
-		if d.bytes(t) { // package json reads a list of numbers, too
+		if d.bytes(t) { // package json also reads an array of numbers
 			return object{"type": []string{"string", "array", "null"}, "contentEncoding": "base64", "items": d.schema(t.Elem())}
 		}
 		return nullable(object{"type": "array", "items": d.schema(t.Elem())})
@@ -188,8 +191,8 @@ type field struct {
 	reflect.StructField
 	name   string
 	tagged bool
-	quoted bool // its value is written in quotes
-	depth  int  // of structs that are embedded
+	quoted bool // the value is in quotes
+	depth  int  // number of embedded structs around it
 }
 
 func (d *deriver) fields(t reflect.Type) object {
@@ -217,8 +220,8 @@ func (d *deriver) fields(t reflect.Type) object {
 	return s
 }
 
-// visible returns the fields of a struct that package json reads: of those with the same name the one that is embedded least
-// deeply, or the one that has its name from a tag, or none.
+// visible returns the fields of a struct that package json reads. If several fields have the same name, the least deeply
+// embedded field wins, then a field with a tag. If that leaves several, package json reads none of them.
 func visible(t reflect.Type) []field {
 	var all []field
 	collect(t, 0, map[reflect.Type]bool{}, &all)
@@ -285,14 +288,14 @@ func collect(t reflect.Type, depth int, within map[reflect.Type]bool, to *[]fiel
 	}
 }
 
-// isName reports whether package json takes a name from a tag. Others it passes over.
+// isName reports whether package json accepts a name in a tag. It ignores other names.
 func isName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	})
 }
 
-// nullable adds null to what a schema takes.
+// nullable returns a schema that accepts null, too. It may change s.
 func nullable(s object) object {
 	switch t := s["type"].(type) {
 	case string:

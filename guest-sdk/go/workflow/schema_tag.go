@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// The keys of the tag jsonschema, as github.com/invopop/jsonschema reads them, by the type of JSON that they are of.
+// tagKeys lists the keys of the tag jsonschema, as github.com/invopop/jsonschema reads them, by the JSON type to which they
+// apply; "" is any type.
 var tagKeys = map[string][]string{
 	"number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
 	"string": {"minLength", "maxLength", "format", "pattern"},
@@ -18,7 +19,7 @@ var tagKeys = map[string][]string{
 	"":       {"title", "description", "example", "default", "enum", "required"},
 }
 
-// kindOf returns the type of JSON that a key is of, false if it is none.
+// kindOf returns the JSON type to which a key applies. It returns false if the key is unknown.
 func kindOf(key string) (string, bool) {
 	for kind, keys := range tagKeys {
 		if slices.Contains(keys, key) {
@@ -28,8 +29,8 @@ func kindOf(key string) (string, bool) {
 	return "", false
 }
 
-// constrain adds what a field's tags say to its schema, and reports whether it is required. A tag that means nothing,
-// or that no value of the field could fit, panics, which the upload shows: it would be believed to be checked.
+// constrain adds a field's tags to its schema, and reports whether the field is required. It panics if a tag is unknown or
+// cannot apply to the field's type: the user would believe that the host checks it. The upload shows the panic.
 func (d *deriver) constrain(s object, of reflect.Type, f field) (required bool) {
 	if text := f.Tag.Get("jsonschema_description"); text != "" {
 		s["description"] = text
@@ -38,7 +39,7 @@ func (d *deriver) constrain(s object, of reflect.Type, f field) (required bool) 
 	if tag == "" {
 		return false
 	}
-	const comma = "\x00" // one that is escaped belongs to a value
+	const comma = "\x00" // stands for an escaped comma, which belongs to a value
 	for _, part := range strings.Split(strings.ReplaceAll(tag, `\,`, comma), ",") {
 		part = strings.ReplaceAll(part, comma, ",")
 		key, value, valued := strings.Cut(part, "=")
@@ -63,7 +64,7 @@ func (d *deriver) constrain(s object, of reflect.Type, f field) (required bool) 
 	return required
 }
 
-// typesOf returns the types of JSON that a schema takes, none if it takes any.
+// typesOf returns the JSON types that a schema accepts, nil if it accepts any type.
 func typesOf(s object) []string {
 	switch t := s["type"].(type) {
 	case string:
@@ -74,13 +75,13 @@ func typesOf(s object) []string {
 	return nil
 }
 
-// target returns the schema to which a key adds: that of the field, or of its items; nil if the key does not go with
-// the field.
+// target returns the schema to which a key is added: the schema of the field or of its items. It returns nil if the key
+// does not apply to the field.
 func (d *deriver) target(s object, f field, kind, key string) object {
 	goes := func(s object, t reflect.Type) bool {
 		types := d.typesBehind(s)
 		switch {
-		case t == jsonNumber: // any value: see the schema of it
+		case t == jsonNumber: // its schema accepts any value
 			return kind == "number" || kind == "" && key != "enum"
 		case kind == "" && key != "enum", types == nil && (t.Kind() == reflect.Interface || kind == ""):
 			return true
@@ -104,10 +105,10 @@ func (d *deriver) target(s object, f field, kind, key string) object {
 	return nil
 }
 
-// typesBehind returns the types of JSON that a schema takes, through its reference.
+// typesBehind is typesOf for the schema to which s refers.
 func (d *deriver) typesBehind(s object) []string {
 	for range 10 {
-		if list, ok := s["anyOf"].([]object); ok { // of nullable
+		if list, ok := s["anyOf"].([]object); ok { // made by nullable
 			s = list[0]
 		}
 		ref, ok := s["$ref"].(string)
@@ -123,7 +124,7 @@ func (d *deriver) typesBehind(s object) []string {
 	return typesOf(s)
 }
 
-// set adds a key to a schema, and returns what is wrong with its value.
+// set adds a key to a schema. If the value is invalid, it returns the reason.
 func set(s object, f field, key, value string, valued bool) (wrong string) {
 	number := json.Valid([]byte(value)) && strings.Trim(value, "0123456789.eE+-") == ""
 	switch kind, _ := kindOf(key); {
@@ -156,7 +157,7 @@ func set(s object, f field, key, value string, valued bool) (wrong string) {
 	return ""
 }
 
-// scalar returns a value of a tag as one of the field's type.
+// scalar converts a value in a tag to JSON of the field's type.
 func scalar(s object, t reflect.Type, value string) any {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

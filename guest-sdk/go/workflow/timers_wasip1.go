@@ -6,19 +6,19 @@ import (
 	"unsafe"
 )
 
-// A goroutine that polls by itself keeps Go's scheduler from running, and timers are the scheduler's: a pending
-// time.AfterFunc, or the one behind context.WithTimeout, would not fire meanwhile. So a direct wait needs to know
-// that no timer is pending, which the runtime does not tell. It counts them, though, in words of its processor (the P
-// of the scheduler). There is one processor here, and it never moves. When the program is initialized, changing
-// numbers of timers are started and stopped, and the processor is searched for the words that follow all of these
-// numbers. They are part of the image with which every instance starts.
+// A goroutine that polls directly keeps Go's scheduler from running. The scheduler fires timers, so a pending
+// time.AfterFunc, or the timer of context.WithTimeout, would not fire meanwhile. A direct wait is therefore only allowed
+// while no timer is pending. The runtime has no function for that, but it counts the timers in words of its processor (the
+// P of the scheduler). There is one processor here, and it never moves. At initialization, findCounters starts and stops
+// changing numbers of timers, and searches the processor for the words that have all of these values in turn. Their
+// addresses are part of the image from which every instance starts.
 //
-// A word that follows by chance would do no harm, since all of them have to be zero for a direct wait. If a version of
-// Go counts in another way, nobody waits directly. Timers of channels (time.After, time.Ticker)
-// count while a goroutine waits for the channel, as do the sleeps of other goroutines.
+// A word that matches by chance does no harm, since a direct wait requires that all of them are zero. If a version of Go
+// counts differently, no goroutine waits directly. Timers with channels (time.After, time.Ticker) count while a goroutine
+// waits for the channel. Sleeps of other goroutines count, too.
 
-// counters are the addresses of the words that count the pending timers, 0 if they were not found. There are two, the
-// atomic length of the heap of timers and the length of the slice that it is.
+// counters are the addresses of the two words that count the pending timers, 0 if they were not found: the atomic length of
+// the timer heap, and the length of its slice.
 var counters [2]uintptr
 
 // timersPending reports whether a timer may be pending.
@@ -26,13 +26,13 @@ func timersPending() bool {
 	return counters[0] == 0 || word(counters[0]) != 0 || word(counters[1]) != 0
 }
 
-// earliest are the addresses of the words that say when the first timer is due, in nanoseconds of the monotonic clock, 0 if
-// they were not found. There are two as well, of the timers that stand in the heap where they belong, and of those that were
-// changed since, either of which is 0 if there are none. They are found as the counters are: timers of known instants are
-// pending, and the words follow these.
+// earliest are the addresses of two words with the time when the first timer is due, in nanoseconds of the monotonic clock;
+// 0 if they were not found. The first word is for timers at their place in the heap, the second for timers that were
+// modified since. A word is 0 if there are no such timers. They are found like the counters: findEarliest starts timers
+// with known times and searches for words with these values.
 var earliest [2]uintptr
 
-// firstTimer tells when the first timer is due, which may be one that was stopped; 0 if that is not known.
+// firstTimer returns when the first timer is due, 0 if that is unknown. The timer may have been stopped.
 func firstTimer() int64 {
 	if earliest[0] == 0 || earliest[1] == 0 {
 		return 0
@@ -47,14 +47,14 @@ func firstTimer() int64 {
 //go:linkname nanotime runtime.nanotime
 func nanotime() int64
 
-// While the garbage collector marks, goroutines may wait for it, and its workers are in no queue of the scheduler. What
-// tells is that a pointer which is written leaves a trace in the processor's buffer of the write barrier: its first two
-// words are the addresses of the next entry and of its end, and the entries follow.
+// While the garbage collector marks, goroutines may wait for it, and its workers are in no queue of the scheduler. Marking
+// can be recognized by the write barrier: each write of a pointer then adds to the processor's write barrier buffer. The
+// first two words of the buffer are the addresses of the next entry and of its end, and the entries follow.
 
-// barrier is the address of that buffer, 0 if it was not found.
+// barrier is the address of the write barrier buffer, 0 if it was not found.
 var barrier uintptr
 
-// What marking writes: a pointer into the heap.
+// marking writes pointer, a pointer into the heap, to written.
 var written, pointer *int = new(int), new(int)
 
 // marking reports whether the garbage collector may be marking.
@@ -67,7 +67,7 @@ func marking() bool {
 	return word(barrier) != next
 }
 
-// findBarrier fills barrier.
+// findBarrier sets barrier. p is the address of the processor.
 func findBarrier(p uintptr) {
 	for at := p; at < p+processorBytes; at += 8 {
 		if next, end := uintptr(word64(at)), uintptr(word64(at+8)); next == at+16 && end > next && end <= p+processorBytes {
@@ -77,40 +77,40 @@ func findBarrier(p uintptr) {
 	}
 }
 
-// word reads linear memory. The address may be of anything that memory holds, so it never becomes a pointer that
-// the garbage collector could see.
+// word reads a word of linear memory. The address is arbitrary, so it must not become a pointer that the garbage collector
+// could see.
 func word(at uintptr) uint32 { return *(*uint32)(unsafe.Add(unsafe.Pointer(nil), at)) }
 
 func memoryPages() int32
 
-// current returns the address of the runtime's description of the calling goroutine (the g).
+// current returns the address of the calling goroutine's g, its description in the runtime.
 func current() uintptr
 
 const (
 	wasmPageBytes = 65536
-	// headWords is how many words of a g may come before its machine, and machineWords how many words of a machine
-	// (the m) before its processor.
+	// headWords is the number of words of a g that are searched for its machine (the m), and machineWords the number of
+	// words of a machine that are searched for its processor.
 	headWords    = 16
 	machineWords = 128
-	// runningFirst is how a processor begins: its id, 0, and its status, 1 for running.
+	// runningFirst is the first word of a running processor: its id 0, and its status 1.
 	runningFirst = 1 << 32
-	// processorBytes is searched behind the beginning of a processor.
+	// processorBytes is the size of the part of a processor that is searched.
 	processorBytes = 16 << 10
-	// manyTimers are started at most.
+	// manyTimers is the largest number of timers that findCounters starts.
 	manyTimers = 29
 )
 
-// maxSuspects bounds the words that held the first number.
+// maxSuspects is the largest number of words that are examined.
 const maxSuspects = 256
 
-// The timers, and the words that are suspected to count them.
+// probe holds the timers, and the words that may count them.
 var probe struct {
 	timers   [manyTimers]*time.Timer
 	suspects [maxSuspects]uintptr
 	n        int
 }
 
-// findCounters fills counters, earliest and barrier.
+// findCounters sets counters, earliest and barrier.
 func findCounters() {
 	p := processor(uintptr(memoryPages()) * wasmPageBytes)
 	if p == 0 {
@@ -134,7 +134,7 @@ func findCounters() {
 	findEarliest(p)
 }
 
-// findEarliest fills earliest. No timer is pending, before and after.
+// findEarliest sets earliest. No timer may be pending before, and none is pending after.
 func findEarliest(p uintptr) {
 	var found [2]uintptr
 	for i, changed := range [...]bool{false, true} {
@@ -173,7 +173,7 @@ func isInstant(at uintptr, from, to int64) bool {
 	return from <= v && v <= to
 }
 
-// keep keeps the suspects of which something holds.
+// keep removes the suspects for which holds returns false.
 func keep(holds func(at uintptr) bool) {
 	kept := 0
 	for _, at := range probe.suspects[:probe.n] {
@@ -185,8 +185,8 @@ func keep(holds func(at uintptr) bool) {
 	probe.n = kept
 }
 
-// processor follows the words of the goroutine that may be addresses to what may be its machine, and those of the
-// machine to what begins as a running processor. It gives 0 if nothing does.
+// processor returns the address of the running processor, 0 if it is not found. It treats the first words of the g as
+// possible addresses of its machine, and the words of each of these as possible addresses of a processor.
 func processor(end uintptr) uintptr {
 	g := current()
 	for i := range uintptr(headWords) {
@@ -204,7 +204,7 @@ func processor(end uintptr) uintptr {
 	return 0
 }
 
-// address returns the aligned address below end that a word holds, else 0.
+// address returns the word at at if it is an aligned address below end, else 0.
 func address(at, end uintptr) uintptr {
 	if a := uintptr(word64(at)); a%8 == 0 && a < end {
 		return a
@@ -214,7 +214,7 @@ func address(at, end uintptr) uintptr {
 
 func word64(at uintptr) uint64 { return *(*uint64)(unsafe.Add(unsafe.Pointer(nil), at)) }
 
-// pend makes n timers the pending ones.
+// pend stops all timers of probe and starts n.
 func pend(n uint32) {
 	for i, t := range probe.timers {
 		if t != nil {
@@ -222,7 +222,7 @@ func pend(n uint32) {
 			probe.timers[i] = nil
 		}
 	}
-	runtime.Gosched() // the scheduler takes what was stopped out of the heap
+	runtime.Gosched() // the scheduler removes stopped timers from the heap
 	for i := range n {
 		probe.timers[i] = time.AfterFunc(time.Hour, func() {})
 	}

@@ -8,11 +8,12 @@ import (
 	"sync"
 )
 
-// updatePrefix begins the name of the signal as which an update comes, and of the query that asks whether it is accepted.
+// updatePrefix begins the names of two messages of the host: the signal that carries an update, and the query that asks
+// whether it is accepted.
 const updatePrefix = "host/update/"
 
-// Updates lists the updates that the workflow takes by OnUpdate, for the module's description. Where it is given, others are
-// refused without asking the workflow.
+// Updates lists the updates that the workflow handles with OnUpdate, for the module's description. The host then refuses
+// other updates without asking the workflow.
 func Updates(names ...string) RegisterOption {
 	return func(workflow string) {
 		s := registered.schemas[workflow]
@@ -24,8 +25,9 @@ func Updates(names ...string) RegisterOption {
 	}
 }
 
-// UpdateOf lists an update, as Updates does, whose input is a T. The module's description has a JSON Schema of T, made as
-// Register makes that of the workflow's input. An update whose input does not fit is refused.
+// UpdateOf lists an update with an input of type T, as Updates does. The module's description has a JSON Schema of T,
+// derived as Register derives the schema of the workflow's input. The host refuses updates whose input does not match the
+// schema.
 func UpdateOf[T any](name string) RegisterOption {
 	return func(workflow string) {
 		Updates(name)(workflow)
@@ -33,7 +35,7 @@ func UpdateOf[T any](name string) RegisterOption {
 	}
 }
 
-// UpdateSchema lists an update with the JSON Schema (draft 2020-12) of its input, as text, in place of a type.
+// UpdateSchema lists an update, as UpdateOf does, with the text of the JSON Schema (draft 2020-12) of its input.
 func UpdateSchema(name, text string) RegisterOption {
 	return func(workflow string) {
 		Updates(name)(workflow)
@@ -47,12 +49,12 @@ type updateHandler struct {
 	handle   func(ctx context.Context, input []byte) ([]byte, error)
 }
 
-// updateSet is the handlers of one iteration of a run. Its zero value is empty.
+// updateSet holds the update handlers of one iteration of a run. Its zero value is empty.
 type updateSet struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	byName  map[string]updateHandler
-	running int           // updates that were taken and have no answer
-	rest    chan struct{} // closed when running becomes 0; nil if nobody waits for that
+	running int           // updates that were taken and not answered
+	rest    chan struct{} // closed when running becomes 0; nil if no UpdatesDone waits
 }
 
 // UpdateOption is an option of OnUpdate.
@@ -60,23 +62,23 @@ type UpdateOption[In any] func(*updateOptions[In])
 
 type updateOptions[In any] struct{ validate func(In) error }
 
-// Validate has fn decide whether an update is accepted. It is called on a copy of the workflow where it waits, as the
-// function of a Query is: it may read everything, workflow calls answer ErrNotHere, and what it changes is lost. The
-// sender gets its error, and nothing is recorded. When the update is handled, updates that were accepted before it may
-// still be in progress.
+// Validate sets the function that accepts or rejects an update. Like the function of Query, fn is called on a copy of the
+// workflow at the point where it waits: it can read all of the workflow's memory, its changes are lost, and workflow calls
+// in it return ErrNotHere. If fn returns an error, the sender gets the error and nothing is recorded. Earlier updates that
+// were accepted may still be in progress when this update is handled.
 func Validate[In any](fn func(in In) error) UpdateOption[In] {
 	return func(o *updateOptions[In]) { o.validate = fn }
 }
 
-// OnUpdate handles the updates of a name from here on. An update is a request to the run whose sender waits for the
-// answer: it is accepted durably, then fn is called, in a goroutine of its own, with ctx. fn is a part of the workflow:
-// it may sleep and call steps, and updates that come meanwhile are handled beside it. What it returns is recorded, and
-// is what the sender gets; so is an error. A panic fails the run.
+// OnUpdate handles updates of a name from now on. An update is a message to the run whose sender waits for the answer. When
+// an update has been accepted durably, fn is called with ctx in a new goroutine. fn is part of the workflow: it may sleep
+// and call steps, and later updates are handled concurrently. Its result or error is recorded and returned to the sender. A
+// panic fails the run.
 //
-// Until OnUpdate is called, and when ctx has ended, updates of the name are refused; so are inputs that are not allowed
-// decoded. A workflow that returns, or continues as new, fails the updates that it has taken and not answered: let it
-// wait for them by UpdatesDone, outside of handlers. Those that it has not taken move over to the next iteration. A
-// name that is handled twice panics, unless the first ctx has ended.
+// Updates of the name are refused before OnUpdate is called and after ctx has ended. Updates whose input cannot be decoded
+// are refused, too. If the workflow returns or continues as new, the updates that it has taken and not answered fail: call
+// UpdatesDone before, but not in a handler. Accepted updates that it has not taken stay for the next iteration. OnUpdate
+// panics if the name has a handler already, unless the ctx of that handler has ended.
 func OnUpdate[In, Out any](ctx context.Context, name string, fn func(ctx context.Context, in In) (Out, error),
 	opts ...UpdateOption[In]) {
 	var o updateOptions[In]
@@ -116,7 +118,7 @@ func OnUpdate[In, Out any](ctx context.Context, name string, fn func(ctx context
 		for {
 			handle, input, err := updateWait(ctx, updatePrefix+name)
 			if err != nil {
-				if ctx.Err() != nil { // not where the journal is full: what was not taken moves over to the next iteration
+				if ctx.Err() != nil { // keep the handler if the journal is full: updates not taken stay for the next iteration
 					set.remove(name)
 				}
 				return
@@ -151,7 +153,7 @@ func (s *updateSet) remove(name string) {
 	delete(s.byName, name)
 }
 
-// validate says whether an update is accepted.
+// validate returns nil if an update is accepted, or the reason for refusing it.
 func (s *updateSet) validate(name string, input []byte) error {
 	s.mu.Lock()
 	h, ok := s.byName[name]
@@ -179,7 +181,8 @@ func (s *updateSet) end() {
 }
 
 // UpdatesDone waits until all updates that the workflow has taken are answered. Call it before the workflow returns or
-// continues as new. An update may be accepted after it, and fails if the workflow then returns.
+// continues as new. An update that is accepted after UpdatesDone fails if the workflow then returns. If ctx ends first,
+// UpdatesDone returns the cause.
 func UpdatesDone(ctx context.Context) error {
 	set := updatesOf(ctx)
 	for {

@@ -9,12 +9,12 @@ import (
 //go:wasmimport workflow_v1 update_reply
 func hostUpdateReply(h int64, ok int32, b string) int64
 
-// updates are those of the run of this instance.
+// updates holds the update handlers of this instance's run.
 var updates updateSet
 
 func updatesOf(context.Context) *updateSet { return &updates }
 
-// updateWait waits for the next update, and returns its handle and its input.
+// updateWait waits for the next update and returns its handle and input.
 func updateWait(ctx context.Context, signal string) (h int64, input []byte, err error) {
 	if err := begin(ctx); err != nil {
 		return 0, nil, err
@@ -24,7 +24,8 @@ func updateWait(ctx context.Context, signal string) (h int64, input []byte, err 
 	return h, input, err
 }
 
-// updateReply answers an update. An answer that is refused because it is too large becomes a failure, and so does a failure.
+// updateReply answers an update with b or the error failed. If the host refuses b, or refuses the error because it is too
+// large, updateReply answers with the refusal as the error.
 func updateReply(_ context.Context, h int64, b []byte, failed error) error {
 	if err := gate(); err != nil {
 		return err
@@ -45,7 +46,7 @@ func updateReply(_ context.Context, h int64, b []byte, failed error) error {
 	return err
 }
 
-// validates answers the query that asks whether an update is accepted.
+// validates returns the function for a query that asks whether an update is accepted. It returns false for other queries.
 func validates(name string) (queryFunc, bool) {
 	update, ok := strings.CutPrefix(name, updatePrefix)
 	return func(input []byte) ([]byte, error) { return nil, updates.validate(update, input) }, ok

@@ -7,16 +7,16 @@ import (
 	"runtime/metrics"
 )
 
-// A goroutine that waits while nothing else of the program can continue polls by itself: it has the event in two calls of
-// the host, where the way through Go's scheduler, its poller and the reader goroutine takes many and is some ten times
-// as long. Both ways make the same calls in the same order, so that a journal does not tell which one was gone; and
-// which one it is depends on linear memory alone, so that a replay goes the way of the live run.
+// A goroutine that waits while no other goroutine can continue polls directly: it gets the event with two calls to the
+// host. The path through Go's scheduler, its poller and the reader goroutine needs many calls and takes about ten times as
+// long. Both paths make the same calls of the workflow in the same order, so the journal is the same. The choice depends on
+// linear memory alone, so a replay takes the same path as the live run.
 
-// runnable asks the runtime how many goroutines could run, besides the calling one.
+// runnable is the runtime's metric for the number of runnable goroutines besides the caller.
 var runnable = []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 
-// quiet reports whether nothing of this program can happen while the calling goroutine waits for the workflow: no other
-// goroutine can run or waits for the garbage collector, and there is no timer that would start one or end a context.
+// quiet reports whether the program does nothing else while the calling goroutine waits for an event: no other goroutine is
+// runnable or waits for the garbage collector, and no timer is pending that could start a goroutine or end a context.
 func quiet() bool {
 	if timersPending() || marking() {
 		return false
@@ -24,7 +24,7 @@ func quiet() bool {
 	return runtime.NumGoroutine() == st.goroutines || idle()
 }
 
-// idle reports whether no other goroutine can run, but the reader that waits for this.
+// idle reports whether no other goroutine is runnable, except the reader in readerTurn.
 func idle() bool {
 	metrics.Read(runnable)
 	if runnable[0].Value.Kind() != metrics.KindUint64 {
@@ -34,10 +34,10 @@ func idle() bool {
 	return n == 0 || n == 1 && st.readerYields
 }
 
-// forever is the timeout of a poll that has none.
+// forever is the timeout of a poll without a time limit.
 const forever = -1
 
-// poll waits for the next event, and is 0 if the time comes first. Meanwhile the guest may be frozen.
+// poll waits for the next event and returns it, or 0 after the timeout. The host may freeze the guest meanwhile.
 func poll(timeoutNs int64) int64 {
 	for {
 		noEvent(timeoutNs)
@@ -48,10 +48,10 @@ func poll(timeoutNs int64) int64 {
 	}
 }
 
-// readEvents is the goroutine that gets events while all others wait: it stays behind those that can run, and polls as
-// soon as there are none, for as long as it takes until the first timer is due. While the garbage collector is at work
-// it waits in the poller of Go's scheduler, which then polls when there is nothing else to do: the collector's workers
-// run in place of a program that waits, and so not beside a goroutine that can run.
+// readEvents is the reader goroutine, which gets events while all other goroutines wait. It yields to runnable goroutines.
+// When there are none, it polls until the first timer is due. While the garbage collector marks, it waits in the poller of
+// Go's scheduler, which polls when there is nothing else to do: idle workers of the collector only run while no goroutine
+// is runnable.
 func readEvents() {
 	conn, err := st.events.SyscallConn()
 	if err != nil {
@@ -76,12 +76,12 @@ func readEvents() {
 	}
 }
 
-// readerTurn lets other goroutines run until all of them wait, and tells how long they will if no event comes. It is false
-// while the collector is at work, and if it cannot be known when the first timer is due.
+// readerTurn lets other goroutines run until all of them wait, and returns the time until the first timer is due, or
+// forever. It returns false while the collector marks, and if the time of the first timer is unknown.
 func readerTurn() (timeoutNs int64, ok bool) {
 	for !marking() {
 		st.readerYields = true
-		runtime.Gosched() // fires timers that are due, too
+		runtime.Gosched() // also fires due timers
 		st.readerYields = false
 		switch {
 		case marking() || !idle():
@@ -101,8 +101,8 @@ func readerTurn() (timeoutNs int64, ok bool) {
 	return 0, false
 }
 
-// pollFor polls until the handle is resolved, and is false if the wait has to continue by way of Go's scheduler: as soon as
-// there is something else to do.
+// pollFor polls until the handle is resolved. It returns false when another goroutine or timer needs to run: the wait must
+// then continue through Go's scheduler.
 func pollFor(ctx context.Context, h int64, body func(Step) ([]byte, error)) bool {
 	for quiet() {
 		e := poll(forever)
@@ -119,7 +119,7 @@ func pollFor(ctx context.Context, h int64, body func(Step) ([]byte, error)) bool
 			if waiterOf(e>>3) != nil {
 				return false
 			}
-		default: // as if the reader goroutine had got it: once this one waits
+		default: // as if the reader goroutine had got it: handled when this goroutine waits
 			go handle(kind, e>>3)
 			return false
 		}
@@ -127,15 +127,16 @@ func pollFor(ctx context.Context, h int64, body func(Step) ([]byte, error)) bool
 	return false
 }
 
-// waiter is where a goroutine waits for a handle. Its channel takes the kind of the handle's event, or eventCancel when
-// ctx has ended. That of a child is closed when the handle is resolved or withdrawn: several goroutines may wait for a child.
+// waiter is the wait of a goroutine for a handle. Its channel receives the kind of the handle's event, or eventCancel when
+// ctx has ended. Several goroutines may wait for a child, so its channel is closed when the handle is resolved or
+// withdrawn.
 type waiter struct {
 	c    chan int
 	over bool // c is closed
-	root bool // somebody waits, with the context of the run, whose end handle announces
+	root bool // a goroutine waits with the context of the run; handle sends it eventCancel when the context ends
 }
 
-// newWaiter makes the waiter of a handle.
+// newWaiter registers a waiter for a handle. It may reuse an idle waiter.
 func newWaiter(h int64) *waiter {
 	if int(h) >= len(st.waiters) {
 		grown := make([]*waiter, 2*h+16)
@@ -160,7 +161,8 @@ func waiterOf(h int64) *waiter {
 	return nil
 }
 
-// park waits by way of Go's scheduler. Most waits have the context of the run, and need no select.
+// park waits through Go's scheduler and returns the kind of event. Most waits have the context of the run, and need no
+// select.
 func (w *waiter) park(ctx context.Context) (kind int) {
 	done := ctx.Done()
 	if done == st.done {
@@ -177,7 +179,8 @@ func (w *waiter) park(ctx context.Context) (kind int) {
 	}
 }
 
-// wait blocks the goroutine until the handle is resolved, or withdraws it when ctx ends.
+// wait blocks until the handle is resolved. When ctx ends, it withdraws the handle and returns the cause. A negative h is
+// the error of the call that began the wait.
 func wait(ctx context.Context, h int64, body func(Step) ([]byte, error)) error {
 	switch {
 	case h < 0:
@@ -194,23 +197,23 @@ func wait(ctx context.Context, h int64, body func(Step) ([]byte, error)) error {
 	return err
 }
 
-// waitOn is wait by way of Go's scheduler, with a waiter that the event may have come to already.
+// waitOn is wait through Go's scheduler. The waiter may have received the event already.
 func waitOn(ctx context.Context, h int64, w *waiter, body func(Step) ([]byte, error)) error {
 	switch w.park(ctx) {
 	case eventRunBody:
 		runBody(ctx, body)
 	case eventCancel:
-		if err := gate(); err != nil { // a timer of the workflow that comes due while a body runs
+		if err := gate(); err != nil { // the context may end by a timer of the workflow while a body runs
 			return err
 		}
-		if waiterOf(h) == nil { // another goroutine has been told, or has withdrawn it
+		if waiterOf(h) == nil { // another goroutine got the event or withdrew the handle
 			return nil
 		}
 		switch hostCancel(h) {
 		case 0:
 			st.waiters[h] = nil
 			return context.Cause(ctx)
-		case 2: // an attempt has begun: its outcome is waited for
+		case 2: // an attempt has begun: wait for its outcome
 			if <-w.c == eventRunBody {
 				runBody(ctx, body)
 			}
@@ -220,17 +223,18 @@ func waitOn(ctx context.Context, h int64, w *waiter, body func(Step) ([]byte, er
 	return nil
 }
 
-// waitAgain is wait for the handle of a child, whose event may have come before. It wakes the other goroutines that wait for it.
+// waitAgain is wait for the handle of a child. The event may have come before. waitAgain wakes the other goroutines that
+// wait for the child.
 func waitAgain(ctx context.Context, h int64) (err error) {
 	w := waiterOf(h)
 	switch {
-	case w == nil: // it has been told
+	case w == nil: // the handle is resolved or withdrawn
 		return nil
 	case len(w.c) == 0 && pollFor(ctx, h, nil):
 		st.waiters[h] = nil
 	default:
 		err = waitOn(ctx, h, w, nil)
-		if waiterOf(h) != nil { // the call is not allowed here
+		if waiterOf(h) != nil { // the call is not allowed here: the handle is still open
 			return err
 		}
 	}

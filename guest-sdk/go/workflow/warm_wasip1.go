@@ -6,14 +6,14 @@ import (
 	"reflect"
 )
 
-// Every instance starts from memory as it is after the init functions of the program, so what is done there is done
-// once per module, and no activation pays for it. Register and RegisterStep use that: package json, to which a type that it
-// has not met costs more than the replay of dozens of steps, learns theirs, and so do plans; and the heap gets room.
+// Every instance starts from the memory after the program's init functions. Work in init is done once per module and costs
+// no activation any time. Register and RegisterStep use this to fill caches: the first use of a type by package json costs
+// more than the replay of dozens of steps. They also make plans and enlarge the heap.
 
-func noteName(string, any) {} // a host names the workflow
+func noteName(string, any) {} // the host knows the name of the workflow
 
-// warm makes package json learn the types of a registered function. It calls no method of these types, which may be
-// the program's: an empty list of them is enough to learn how they are encoded, and the fields of structs as well.
+// warm makes package json cache the types of a registered function. It must not call methods of these types, which may be
+// the program's. Encoding a nil slice of them is enough: it caches the encoders of the elements and of their fields.
 func warm[In, Out any]() {
 	if len(registered.names)+len(registered.stepNames) == 1 {
 		makeRoom()
@@ -22,22 +22,23 @@ func warm[In, Out any]() {
 		return
 	}
 	_, _ = planOf(reflect.TypeFor[In]()), planOf(reflect.TypeFor[Out]())
-	_, _ = json.Marshal([]In(nil))  // of an empty list, nothing can fail
-	_, _ = json.Marshal([]Out(nil)) // the same
+	_, _ = json.Marshal([]In(nil))  // cannot fail
+	_, _ = json.Marshal([]Out(nil)) // cannot fail
 	var in any = new(In)
 	switch in.(type) {
 	case json.Unmarshaler, encoding.TextUnmarshaler:
 		return
 	}
-	_ = json.Unmarshal([]byte("{}"), in) // refused by types that are no objects
+	_ = json.Unmarshal([]byte("{}"), in) // fails for types that are not objects
 }
 
-// unused keeps the compiler from leaving out what is allocated for nothing.
+// unused keeps the compiler from removing the allocations of makeRoom.
 var unused []byte
 
-// makeRoom has the heap grow by a step, which is enough for a short activation: one that grows it writes more pages.
-// What is allocated for it is never written, so it takes no memory where instances share the image. No garbage is
-// collected: activations wrote more pages after that. A heap that has not grown after a whole step had room.
+// makeRoom grows the heap by one step, which is enough for a short activation. An activation that grows the heap itself
+// writes more pages. The new pages are never written, so they take no memory where instances share the image. makeRoom does
+// not collect garbage: activations wrote more pages when it did. If the heap has not grown after allocating a whole step,
+// it had room.
 func makeRoom() {
 	const chunk, step = 32 << 10, 512 << 10
 	before := memoryPages()

@@ -18,11 +18,12 @@ type (
 	stepFunc     func(s Step, input []byte) ([]byte, error)
 )
 
-// registry holds what the init functions of the program registered, in that order.
+// registry holds the workflows and step functions that the program's init functions registered. The two lists of names
+// are in the order of registration.
 type registry struct {
 	workflows map[string]workflowFunc
 	steps     map[string]stepFunc
-	stepCode  map[string]any      // the functions that were registered
+	stepCode  map[string]any      // the functions as they were registered
 	queries   map[string][]string // by workflow
 	signals   map[string][]string // by workflow
 	names     []string
@@ -30,29 +31,30 @@ type registry struct {
 	schemas   map[string]*schemas // by workflow
 }
 
-// schemas are what the schemas of a workflow are made of when it is described.
+// schemas holds the types and texts from which the schemas of a workflow are derived.
 type schemas struct {
 	in, out     reflect.Type
-	input       string // in place of that of in
-	result      string
+	input       string // schema of the input; empty: derived from in
+	result      string // schema of the result; empty: derived from out
 	signals     map[string]reflect.Type
-	signalTexts map[string]string // in place of these
+	signalTexts map[string]string // schemas; a text takes precedence over the type
 	updates     []string
 	updateTypes map[string]reflect.Type
-	updateTexts map[string]string // in place of these
+	updateTexts map[string]string // schemas; a text takes precedence over the type
 }
 
 var registered = registry{workflows: map[string]workflowFunc{}, steps: map[string]stepFunc{}, stepCode: map[string]any{},
 	queries: map[string][]string{}, signals: map[string][]string{}, schemas: map[string]*schemas{}}
 
-// Register makes a function a workflow of this module, under a name. Call it in an init function. It panics if the
-// name is registered twice, which the upload shows.
+// Register registers a function as a workflow of this module. Call it in an init function. It panics if the name is
+// registered twice; the upload shows the panic.
 //
-// The module's description has JSON Schemas of In and Out, as encoding/json reads and writes them, and as the tags
-// jsonschema and jsonschema_description of their fields say: required, title, description, format, pattern, minimum,
-// maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, minLength, maxLength, minItems, maxItems, uniqueItems,
-// minProperties, maxProperties, enum, example and default, separated by commas (`jsonschema:"required,minimum=1"`). A
-// start whose input does not fit is refused. InputSchema and ResultSchema set other schemas.
+// The module's description has JSON Schemas of In and Out. They are derived from the types, as encoding/json reads and
+// writes them, and from the tags jsonschema and jsonschema_description of their fields. The keys of the tag jsonschema are
+// required, title, description, format, pattern, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf,
+// minLength, maxLength, minItems, maxItems, uniqueItems, minProperties, maxProperties, enum, example and default,
+// separated by commas (`jsonschema:"required,minimum=1"`). The host refuses a start whose input does not match the schema.
+// InputSchema and ResultSchema set other schemas.
 func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out, error), opts ...RegisterOption) {
 	if registered.workflows[name] != nil {
 		panic(fmt.Sprintf("workflow %q is registered twice", name))
@@ -77,9 +79,9 @@ func Queries(names ...string) RegisterOption {
 	return func(workflow string) { registered.queries[workflow] = append(registered.queries[workflow], names...) }
 }
 
-// Signals lists the signals that the workflow receives, for the module's description. The host then refuses signals
-// over HTTP and from the command line that have another name, or a payload that is not JSON, with 422. It does not
-// check signals from other workflows and from Go programs.
+// Signals lists the signals that the workflow receives, for the module's description. The host then refuses, with 422,
+// signals over HTTP and from the command line if their name is not listed or their payload is not JSON. It does not check
+// signals from other workflows and from Go programs.
 func Signals(names ...string) RegisterOption {
 	return func(workflow string) {
 		for _, name := range names {
@@ -90,9 +92,9 @@ func Signals(names ...string) RegisterOption {
 	}
 }
 
-// SignalOf lists a signal, as Signals does, whose payload is a T. The module's description has a JSON Schema of T, made as
-// Register makes that of the input. A signal from outside whose payload does not fit is refused; signals of other workflows
-// are not checked.
+// SignalOf lists a signal with a payload of type T, as Signals does. The module's description has a JSON Schema of T,
+// derived as Register derives the schema of the input. The host refuses signals from outside whose payload does not match
+// the schema. It does not check signals from other workflows.
 func SignalOf[T any](name string) RegisterOption {
 	return func(workflow string) {
 		Signals(name)(workflow)
@@ -100,7 +102,7 @@ func SignalOf[T any](name string) RegisterOption {
 	}
 }
 
-// SignalSchema lists a signal with the JSON Schema (draft 2020-12) of its payload, as text, in place of a type.
+// SignalSchema lists a signal, as SignalOf does, with the text of the JSON Schema (draft 2020-12) of its payload.
 func SignalSchema(name, text string) RegisterOption {
 	return func(workflow string) {
 		Signals(name)(workflow)
@@ -108,14 +110,14 @@ func SignalSchema(name, text string) RegisterOption {
 	}
 }
 
-// InputSchema sets the JSON Schema (draft 2020-12) of the input, as text, in place of the one that Register makes of
-// its type. The schema "true" takes anything. If the text is not a schema, the upload is refused.
+// InputSchema sets the text of the JSON Schema (draft 2020-12) of the input. By default Register derives the schema from
+// the input's type. The schema "true" accepts any input. If the text is not a schema, the host refuses the upload.
 func InputSchema(text string) RegisterOption {
 	return func(workflow string) { registered.schemas[workflow].input = text }
 }
 
-// ResultSchema sets the JSON Schema of the result, as InputSchema sets that of the input. It documents: results are not
-// checked.
+// ResultSchema sets the text of the JSON Schema of the result. The schema is documentation: the host does not check
+// results.
 func ResultSchema(text string) RegisterOption {
 	return func(workflow string) { registered.schemas[workflow].result = text }
 }
@@ -134,8 +136,9 @@ func erase[In, Out any](fn func(ctx context.Context, in In) (Out, error)) workfl
 	}
 }
 
-// RegisterStep makes a function a step function of this module. Call runs it in an instance of its own, with the real
-// clock and real random numbers: what it changes in memory is lost. Call RegisterStep in an init function.
+// RegisterStep registers a step function of this module. Call runs it in an instance of its own, with the real clock and
+// real random numbers. Its changes to memory are lost. Use RegisterStep in an init function. It panics if the name is
+// registered twice.
 func RegisterStep[In, Out any](name string, fn func(s Step, in In) (Out, error)) {
 	if registered.steps[name] != nil {
 		panic(fmt.Sprintf("step function %q is registered twice", name))
@@ -155,22 +158,22 @@ func RegisterStep[In, Out any](name string, fn func(s Step, in In) (Out, error))
 	warm[In, Out]()
 }
 
-// Step is passed to a body or step function: a context, and the step for which the function runs.
+// Step describes the current step and attempt to a body or step function. It is also the context of the attempt.
 type Step struct {
 	context.Context
 	Name     string
 	Attempt  int // from 1
-	Attempts int // at most; 0 = no limit
-	// IdempotencyKey is the same over all attempts, and differs between steps and runs. Hand it to whatever the
-	// step changes, so that a repeated attempt is recognized.
+	Attempts int // the limit; 0 = no limit
+	// IdempotencyKey is the same for all attempts of a step, and different for each step and run. Pass it to the service
+	// that the step calls, so that the service recognizes a repeated attempt.
 	IdempotencyKey string
-	LastError      string // message of the failure of the attempt before
+	LastError      string // message of the previous attempt's failure; empty at the first attempt
 }
 
-// Do runs fn as a step, at least once, and returns its recorded result; on a replay it returns the result without
-// running fn. The name is unique in an iteration of the run. fn works on a copy of the workflow: it may read
-// everything, and what it changes is lost. If fn returns an error, the options say when it is retried; Fatal and
-// RetryAfter control that. When the attempts are used up, Do returns a *StepError.
+// Do runs fn as a step, at least once, and returns its recorded result. A replay returns the result without running fn.
+// The name must be unique in the iteration. fn works on a copy of the workflow: it can read all of the workflow's memory,
+// but its changes are lost. If fn returns an error, it is retried according to the options, Fatal and RetryAfter. When the
+// attempts are used up, Do returns a *StepError.
 func Do[T any](ctx context.Context, name string, fn func(s Step) (T, error), opts ...Option) (v T, err error) {
 	if err := checkBody(ctx, name, fn); err != nil {
 		return v, err
@@ -192,8 +195,8 @@ func Do[T any](ctx context.Context, name string, fn func(s Step) (T, error), opt
 	return v, nil
 }
 
-// Call has a handler perform a step and returns the recorded result. The handler is a step function of this module,
-// by its name, or a handler of the host, by "host/" and its name. Retries and errors are as for Do.
+// Call asks a handler to perform a step and returns the recorded result. handler is the name of a step function of this
+// module, or "host/" and the name of a handler of the host. Retries and errors are as for Do.
 func Call[T any](ctx context.Context, name, handler string, in any, opts ...Option) (v T, err error) {
 	input, err := encode(in)
 	if err != nil {
@@ -210,13 +213,13 @@ func Call[T any](ctx context.Context, name, handler string, in any, opts ...Opti
 	return v, nil
 }
 
-// Sleep sleeps durably. Operators see the name, and can end the sleep by it; it is unique in an iteration of the run.
-// Fractions of a millisecond are rounded up. A negative duration is ErrInvalidDuration, however short it is.
+// Sleep sleeps durably. The name must be unique in the iteration. Operators see it, and can end the sleep by its name.
+// Fractions of a millisecond are rounded up. A negative duration, however short, returns ErrInvalidDuration.
 func Sleep(ctx context.Context, name string, d time.Duration) error {
 	return sleepMs(ctx, name, millis(d))
 }
 
-// SleepUntil sleeps until an instant. It returns at once if the instant has passed.
+// SleepUntil sleeps until t, rounded up to a millisecond. It returns at once if t has passed.
 func SleepUntil(ctx context.Context, name string, t time.Time) error {
 	ms := t.UnixMilli()
 	if t.Nanosecond()%int(time.Millisecond) != 0 {
@@ -225,12 +228,12 @@ func SleepUntil(ctx context.Context, name string, t time.Time) error {
 	return sleepUntilMs(ctx, name, ms)
 }
 
-// SleepText sleeps for a duration in text ("1h30m", "7d", "PT5M"), or until an instant of RFC 3339.
+// SleepText sleeps for a duration ("1h30m", "7d", "PT5M") or until an instant in RFC 3339.
 func SleepText(ctx context.Context, name, text string) error { return sleepText(ctx, name, text) }
 
-// Rand returns a source of random numbers of this run: the same numbers on each replay, others in other runs. The
-// global functions of math/rand and math/rand/v2 are replayed as well, but return the same numbers in all runs of a
-// module; in bodies and step functions they differ from run to run, and from attempt to attempt.
+// Rand returns a source of random numbers for this run. It returns the same numbers on each replay, and different numbers
+// in each run. The global functions of math/rand and math/rand/v2 can be replayed, too, but return the same numbers in all
+// runs of a module. In bodies and step functions their numbers differ between runs and between attempts.
 func Rand(ctx context.Context) *rand.Rand {
 	var seed [16]byte
 	random(ctx, seed[:])
@@ -245,21 +248,21 @@ type RunInfo struct {
 	Module    string // SHA-256
 	StartedAt time.Time
 	Iteration uint32
-	Position  uint64 // of the workflow in its journal
-	// SuggestContinue says that the journal has become long: a good time for ContinueAsNew.
+	Position  uint64 // the workflow's position in its journal
+	// SuggestContinue reports whether the journal has become so long that ContinueAsNew is advisable.
 	SuggestContinue bool
-	// Schedule is the id of the schedule that started the run, or the run that this one repeats, and Nominal the
-	// instant for which it did; empty and zero if none did.
+	// Schedule is the id of the schedule that started this run, or the run that this run repeats. Nominal is the
+	// scheduled instant. They are empty and zero if the run was started in another way.
 	Schedule string
 	Nominal  time.Time
-	// Attributes are those with which the run, or its iteration, was started and what the workflow has set up to here;
-	// empty in step functions of a module. A query may read them, too.
+	// Attributes are the attributes at the start of the run or iteration, with the workflow's changes up to now. They are
+	// empty in step functions of a module. Queries may read them, too.
 	Attributes map[string]string
-	// Memo is the JSON with which the run was started for people to see; nil if there is none.
+	// Memo is the run's memo, in JSON. It is set at the start and shown to people; nil if there is none.
 	Memo json.RawMessage
 }
 
-// Info returns what the workflow may know about its run.
+// Info describes the current run.
 func Info(ctx context.Context) RunInfo {
 	i := readInfo(ctx)
 	info := RunInfo{RunID: i.RunID, Workflow: i.Workflow, Version: i.Version, Module: i.Module,
@@ -272,11 +275,10 @@ func Info(ctx context.Context) RunInfo {
 	return info
 }
 
-// Log returns a logger whose lines the host keeps with the run. A line that was stored is not stored again on a
-// replay.
+// Log returns a logger. The host stores its lines with the run. A replay does not store a line again.
 func Log(ctx context.Context) *slog.Logger { return slog.New(&logHandler{ctx: ctx}) }
 
-// logHandler hands records to the host as text: the message, then key=value.
+// logHandler passes records to the host as text: the message, then key=value pairs.
 type logHandler struct {
 	ctx   context.Context
 	attrs string

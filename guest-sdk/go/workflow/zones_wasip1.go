@@ -1,5 +1,5 @@
 package workflow
 
-// A guest has no files, so time.LoadLocation finds its zones in the module. They belong to the module and not to the host: a
-// workflow that continues after a year then computes with the rules with which it began.
+// A guest has no files, so time.LoadLocation reads the time zones from the module. They are part of the module and not of
+// the host, so a workflow that continues after a year still uses the same rules.
 import _ "time/tzdata"

@@ -1,5 +1,5 @@
-// Package fetch gives bodies of steps an http.Client. The host performs the requests, under what the workflow's version
-// is allowed to request. It is a package of its own since net/http makes a module larger by megabytes.
+// Package fetch provides an http.Client for the bodies of steps. The host performs the requests that the workflow's version
+// is allowed to make. It is a separate package because net/http adds megabytes to a module.
 //
 //	workflow.Do(ctx, "charge", func(s workflow.Step) (Receipt, error) {
 //		req, err := http.NewRequestWithContext(s, http.MethodPost, "https://pay.example.com/charges", body)
@@ -26,18 +26,18 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-// ErrDenied says that the version may not make this request.
+// ErrDenied is the error for a request that the version is not allowed to make. The step is not retried.
 var ErrDenied = errors.New("request not allowed")
 
-// Client makes requests through the host. It follows redirects as other clients do, but none with a secret: its answer is the
-// redirect then. Built for another platform than WebAssembly, it makes them by http.DefaultTransport.
+// Client makes requests through the host. It follows up to 10 redirects, as net/http does. If a header of the request has a
+// secret, it follows none and returns the redirect. On platforms other than WebAssembly it uses http.DefaultTransport.
 var Client = &http.Client{Transport: Transport{}, CheckRedirect: checkRedirect}
 
-// Transport is the http.RoundTripper of Client. A client of your own that has it decides by its CheckRedirect what becomes of
-// redirects. The host checks each of them as it checks any request.
+// Transport is the http.RoundTripper of Client. If you use it in a client of your own, that client's CheckRedirect decides
+// about redirects. The host checks each redirect like any request.
 type Transport struct{}
 
-const maxRedirects = 10 // of net/http
+const maxRedirects = 10 // as in net/http
 
 func checkRedirect(_ *http.Request, via []*http.Request) error {
 	for _, values := range via[0].Header {
@@ -66,7 +66,7 @@ type answer struct {
 	Headers map[string][]string `json:"headers"`
 }
 
-// RoundTrip makes one request. The body is sent, and the response read, as a whole: both have to fit into a payload.
+// RoundTrip makes one request. It buffers the body and the response: both must fit into a payload.
 func (Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
@@ -105,11 +105,11 @@ func (Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		Request: r}, nil
 }
 
-// maxRetryAfter bounds what is believed of a Retry-After, in seconds: a year.
+// maxRetryAfter limits the delay of a Retry-After header, in seconds: a year.
 const maxRetryAfter = 365 * 24 * 3600
 
-// Check returns an error for a response that is no success, as steps want it: 408, 425, 429 and statuses of 500 and more
-// are retried, after what Retry-After says in seconds; others of 400 and more are fatal.
+// Check returns an error if the status is 400 or more, for use as the error of a step. The step is retried for the statuses
+// 408, 425, 429, and 500 and more, after the seconds in Retry-After if that header is set. Other statuses are fatal.
 func Check(res *http.Response) error {
 	if res.StatusCode < http.StatusBadRequest {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"net/http"
 )
 
-// roundTrip makes the request by http.DefaultTransport, for tests of workflow functions outside of a host.
+// roundTrip makes the request with http.DefaultTransport, for tests of workflow functions outside of a host.
 func roundTrip(r *http.Request, framed []byte) ([]byte, error) {
 	n := 4 + binary.LittleEndian.Uint32(framed)
 	req := r.Clone(r.Context())
@@ -20,7 +20,7 @@ func roundTrip(r *http.Request, framed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = res.Body.Close() }() // it has been read
+	defer func() { _ = res.Body.Close() }() // the body has been read
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ func hostFetch(req string, out unsafe.Pointer, n uint32) int64
 //go:wasmimport workflow_v1 last
 func hostLast(out unsafe.Pointer, n uint32) int64
 
-// last returns the whole of the newest answer, of which the length is known.
+// last returns the host's newest answer, which has n bytes.
 func last(n int64) []byte {
 	b := make([]byte, max(n, 1))
 	return b[:hostLast(unsafe.Pointer(&b[0]), uint32(len(b)))]
@@ -36,7 +36,7 @@ func roundTrip(_ *http.Request, framed []byte) ([]byte, error) {
 		return nil, err
 	}
 	if e.Code == "DENIED" {
-		return nil, workflow.Fatal(fmt.Errorf("%w: %s", ErrDenied, e.Message)) // no attempt will be allowed
+		return nil, workflow.Fatal(fmt.Errorf("%w: %s", ErrDenied, e.Message)) // another attempt would be denied, too
 	}
 	return nil, errors.New(e.Message)
 }
