@@ -6,15 +6,15 @@ import (
 	"go/types"
 )
 
-// use is a call with a name that is the same each time, or of a function of this package that makes such a call.
+// use is a call of the SDK with a constant name, or a call of a function of this package that makes such a call.
 type use struct {
 	call *ast.CallExpr
-	fn   string // as it is called
+	fn   string // the called function, as the report names it
 	name string
 	path []ast.Node // from the function's body to the call
 }
 
-// names reports names that a function uses twice: by two calls that one run comes to, or by a call in a loop.
+// names reports names that a function uses twice: in two calls that the same run may make, or in a call in a loop.
 func (c *checker) names(body *ast.BlockStmt) {
 	type key struct {
 		of   ast.Node
@@ -43,7 +43,7 @@ func (c *checker) names(body *ast.BlockStmt) {
 	})
 }
 
-// uses returns the names that a call uses, each time the same ones.
+// uses returns the constant names that a call uses.
 func (c *checker) uses(call *ast.CallExpr) (all []use) {
 	fn := c.of(call)
 	if name, ok := c.fixedName(fn, call); ok {
@@ -59,7 +59,7 @@ func (c *checker) uses(call *ast.CallExpr) (all []use) {
 	return all
 }
 
-// again reports a use of a name that is used before, or in each turn of a loop.
+// again reports a use if a loop repeats it, or if an earlier use in seen has the same name.
 func (c *checker) again(u *use, seen []use) {
 	if repeats(u.path) {
 		c.report(u.call.Pos(), "%s uses the name %q again in each turn of the loop, and names are unique in a run: "+
@@ -75,8 +75,8 @@ func (c *checker) again(u *use, seen []use) {
 	}
 }
 
-// workflow returns where on a path the innermost function begins that is called anew for each run: one that takes a context and
-// an input, as workflows do, or a test. 0 is the whole function.
+// workflow returns the index in path of the innermost function literal that is called once per run: a workflow, with a
+// context and an input as parameters, or a test. If there is none, it returns 0, for the whole function.
 func (c *checker) workflow(path []ast.Node) int {
 	for i := len(path) - 1; i > 0; i-- {
 		fn, ok := path[i].(*ast.FuncLit)
@@ -100,7 +100,7 @@ func (c *checker) isMethod(call *ast.CallExpr) bool {
 	return ok && c.TypesInfo.Selections[s] != nil
 }
 
-// repeats reports whether the end of a path is in a loop that goes on after it.
+// repeats reports whether the end of a path is in a loop that may continue afterwards.
 func repeats(path []ast.Node) bool {
 	for i, n := range path {
 		var body *ast.BlockStmt
@@ -117,11 +117,11 @@ func repeats(path []ast.Node) bool {
 	return false
 }
 
-// leaves reports whether one of the lists of statements on a path, up to the next function, ends by leaving it.
+// leaves reports whether control certainly leaves one of the statement lists on a path, up to the next function literal.
 func leaves(path []ast.Node) bool {
 	for _, n := range path {
 		switch n := n.(type) {
-		case *ast.FuncLit: // it may be called again in the next turn
+		case *ast.FuncLit: // it may be called again in the next iteration
 			return false
 		case *ast.BlockStmt:
 			if ends(n.List) {
@@ -142,7 +142,7 @@ func leaves(path []ast.Node) bool {
 	return false
 }
 
-// ends reports whether what stands behind a list of statements is not come to.
+// ends reports whether control never reaches the end of a statement list.
 func ends(list []ast.Stmt) bool {
 	if len(list) == 0 {
 		return false
@@ -163,15 +163,16 @@ func ends(list []ast.Stmt) bool {
 	return false
 }
 
-// both reports whether one run may come to the ends of two paths, of which a is the first in the source: they are in no two
-// branches, and a is in none that ends by leaving.
+// both reports whether the same run may reach the ends of the paths a and b. a is earlier in the source. The paths must not
+// be in different branches of a statement, and a not in a branch that control leaves. Paths into function literals do not
+// count, since it is unknown whether they are called.
 func both(a, b []ast.Node) bool {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {
 		i++
 	}
 	switch fork := a[i-1].(type) {
-	case *ast.IfStmt: // one of them may be in the condition
+	case *ast.IfStmt: // either may be in the condition
 		return a[i] != ast.Node(fork.Body) || b[i] != fork.Else
 	case *ast.BlockStmt:
 		if _, isCase := a[i].(*ast.CaseClause); isCase {
@@ -183,7 +184,7 @@ func both(a, b []ast.Node) bool {
 	}
 	for _, n := range a[i:] {
 		switch n := n.(type) {
-		case *ast.FuncLit: // whether it is called, and where, is not known
+		case *ast.FuncLit: // unknown whether and where it is called
 			return false
 		case *ast.IfStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
 			if leaves(pathFrom(a[i:], n)) {
@@ -199,7 +200,7 @@ func both(a, b []ast.Node) bool {
 	return true
 }
 
-// pathFrom returns the part of a path behind a node.
+// pathFrom returns the part of a path after a node.
 func pathFrom(path []ast.Node, from ast.Node) []ast.Node {
 	for i, n := range path {
 		if n == from {

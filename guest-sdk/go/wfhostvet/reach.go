@@ -9,14 +9,14 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// reached is a call of the SDK that a function of this package makes whenever it is called, unless an error ends it before.
+// reached is a call of the SDK that a function of this package makes each time, unless it returns early because of an error.
 type reached struct {
-	fn    string // of the SDK
-	name  string // the step's, sleep's or child's, if it is always the same
-	fixed bool   // it is
+	fn    string // function of the SDK
+	name  string // name of the step, sleep or child; valid if fixed
+	fixed bool   // the name is a constant
 }
 
-// callee returns the function or method of this package that is called, nil if it is another one.
+// callee returns the called function or method of this package, nil if the callee is in another package.
 func (c *checker) callee(call *ast.CallExpr) *ast.FuncDecl {
 	fn, _ := typeutil.Callee(c.TypesInfo, call).(*types.Func)
 	if fn == nil || fn.Pkg() != c.Pkg {
@@ -25,12 +25,12 @@ func (c *checker) callee(call *ast.CallExpr) *ast.FuncDecl {
 	return c.declared[fn.Origin()]
 }
 
-// reaches returns the calls of the SDK that a function always makes, by itself or by functions of this package that it calls.
+// reaches returns the calls of the SDK that a function always makes, directly or through functions of this package.
 func (c *checker) reaches(fn *ast.FuncDecl) []reached {
 	if all, ok := c.reach[fn]; ok {
 		return all
 	}
-	c.reach[fn] = nil // of a function that calls itself
+	c.reach[fn] = nil // ends the recursion if a function calls itself
 	var all []reached
 	if fn.Body != nil {
 		for _, s := range fn.Body.List {
@@ -47,7 +47,8 @@ func (c *checker) reaches(fn *ast.FuncDecl) []reached {
 	return all
 }
 
-// always returns the expressions that a statement always evaluates, and whether what is behind it is come to without an error.
+// always returns the expressions that a statement always evaluates. goesOn reports whether the next statement is reached if
+// there is no error.
 func (c *checker) always(s ast.Stmt) (exprs []ast.Expr, goesOn bool) {
 	switch s := s.(type) {
 	case *ast.ExprStmt:
@@ -74,7 +75,7 @@ func (c *checker) always(s ast.Stmt) (exprs []ast.Expr, goesOn bool) {
 	return nil, !mayLeave(s)
 }
 
-// first returns what of a condition is evaluated whatever it comes to.
+// first returns the part of a condition that is always evaluated: the left operand of && and ||.
 func first(x ast.Expr) ast.Expr {
 	for {
 		b, ok := ast.Unparen(x).(*ast.BinaryExpr)
@@ -85,7 +86,7 @@ func first(x ast.Expr) ast.Expr {
 	}
 }
 
-// isError reports whether a condition is that there is an error.
+// isError reports whether a condition has the form err != nil.
 func (c *checker) isError(cond ast.Expr) bool {
 	b, ok := ast.Unparen(cond).(*ast.BinaryExpr)
 	if !ok || b.Op != token.NEQ {
@@ -95,7 +96,7 @@ func (c *checker) isError(cond ast.Expr) bool {
 	return t != nil && types.Identical(t, types.Universe.Lookup("error").Type())
 }
 
-// mayLeave reports whether a statement may leave the function, or the list in which it stands.
+// mayLeave reports whether a statement may leave the function or its statement list.
 func mayLeave(s ast.Stmt) (leaves bool) {
 	ast.Inspect(s, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -138,13 +139,13 @@ func (c *checker) callsIn(x ast.Expr) (all []reached) {
 	return all
 }
 
-// fixedName returns the name that a call of the SDK gives, if it is the same each time.
+// fixedName returns the name that a call passes to the SDK. It returns false if the name is not a constant.
 func (c *checker) fixedName(fn string, call *ast.CallExpr) (name string, ok bool) {
 	if !named[fn] || len(call.Args) < 2 || c.isMethod(call) {
 		return "", false
 	}
 	v := c.TypesInfo.Types[call.Args[1]].Value
-	if v == nil || v.Kind() != constant.String { // it may be another one each time
+	if v == nil || v.Kind() != constant.String { // the name may differ each time
 		return "", false
 	}
 	return constant.StringVal(v), true

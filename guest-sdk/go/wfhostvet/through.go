@@ -8,8 +8,8 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/internal/bodies"
 )
 
-// through reports a call in the body of a step that has a function or method of this package write to what is outside of the
-// body: to its receiver, or to what an argument points to.
+// through reports a call in the body of a step if the called function or method of this package writes to a variable outside
+// of the body, through its receiver or an argument.
 func (c *checker) through(body ast.Node, call *ast.CallExpr, decl *ast.FuncDecl) {
 	changed := c.changed(decl)
 	if len(changed) == 0 {
@@ -47,21 +47,22 @@ func (c *checker) through(body ast.Node, call *ast.CallExpr, decl *ast.FuncDecl)
 	}
 }
 
-// changed returns the parameters of a function, its receiver included, through which it writes to what its caller has.
+// changed returns the parameters of a function, including the receiver, through which it writes to memory of its caller.
 func (c *checker) changed(decl *ast.FuncDecl) map[types.Object]bool {
 	all := map[types.Object]bool{}
 	if decl.Body == nil {
 		return all
 	}
 	for _, x := range bodies.Find(decl.Body, func(id *ast.Ident) bool { return c.shared(decl, id) }) {
-		if x.Name != x.Root.Name { // else the parameter is another one from there on
+		if x.Name != x.Root.Name { // an assignment to the parameter itself does not affect the caller
 			all[c.TypesInfo.ObjectOf(x.Root)] = true
 		}
 	}
 	return all
 }
 
-// shared reports whether a name is that of a parameter of a function through which it and its caller have the same thing.
+// shared reports whether an identifier denotes a parameter or receiver that shares memory with the caller: a pointer, map or
+// slice.
 func (c *checker) shared(decl *ast.FuncDecl, id *ast.Ident) bool {
 	v, ok := c.TypesInfo.ObjectOf(id).(*types.Var)
 	if !ok || v.Pos() < decl.Pos() || v.Pos() > decl.Body.Pos() {

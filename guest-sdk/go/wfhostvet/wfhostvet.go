@@ -1,8 +1,8 @@
-// Package wfhostvet finds mistakes in workflows of the Go SDK that compile, and may pass tests, but do not work on a host:
-// bodies of Do that change what is outside of them, call what belongs to the workflow, or leave goroutines behind, and names
-// that are used twice.
+// Package wfhostvet finds mistakes in workflows of the Go SDK that compile, and may pass tests, but fail on a host: bodies
+// of Do that change variables outside of them, make workflow calls, or leave goroutines behind, and names that are used
+// twice.
 //
-// A comment //workflow:lost on the line of a finding, or above it, allows it.
+// A comment //workflow:lost on the line of a finding, or the line above, suppresses it.
 package wfhostvet
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/internal/bodies"
 )
 
-// Analyzer is for go vet -vettool, by cmd/wfhostvet, and for programs that run several analyzers.
+// Analyzer is the analyzer. cmd/wfhostvet runs it for go vet -vettool; other programs may combine it with more analyzers.
 var Analyzer = &analysis.Analyzer{
 	Name:     "wfhostvet",
 	Doc:      "find mistakes in workflows of wfhost's Go SDK\n\nBodies of workflow.Do work on a copy of the workflow.",
@@ -30,30 +30,30 @@ var Analyzer = &analysis.Analyzer{
 	Run:      run,
 }
 
-// sdk is the package whose calls are looked at.
+// sdk is the import path of the SDK.
 const sdk = "github.com/wfhost/wfhost/guest-sdk/go/workflow"
 
-// durable are the functions of the SDK that answer ErrNotHere in a body, or do nothing there.
+// durable lists the functions and methods of the SDK that return ErrNotHere in a body, or do nothing there.
 var durable = map[string]bool{"Do": true, "Call": true, "Sleep": true, "SleepUntil": true, "SleepText": true,
 	"SleepUntilNext": true, "Receive": true, "ReceiveTimeout": true, "Signal": true, "Send": true, "Hook": true, "StartChild": true,
 	"Child": true, "Wait": true, "ContinueAsNew": true, "Emit": true, "SetAttribute": true, "Version": true,
 	"SetCancelPolicy": true, "Query": true, "OnUpdate": true, "UpdatesDone": true}
 
-// named are the functions whose second argument is a name that is unique in a run, whatever the function. Markers have names
-// of their own, and may be asked for again.
+// named lists the functions whose second argument is a name that must be unique in a run, across all of these functions. The
+// ids of markers are independent of these names, and may be used again.
 var named = map[string]bool{"Do": true, "Call": true, "Sleep": true, "SleepUntil": true, "SleepText": true, "StartChild": true,
 	"Child": true}
 
 type checker struct {
 	*analysis.Pass
 	allowed  map[*token.File]map[int]bool
-	declared map[*types.Func]*ast.FuncDecl // of this package
-	reach    map[*ast.FuncDecl][]reached
-	looked   map[ast.Node]bool // bodies
+	declared map[*types.Func]*ast.FuncDecl // functions and methods of this package
+	reach    map[*ast.FuncDecl][]reached   // cache of reaches
+	looked   map[ast.Node]bool             // bodies that were checked
 }
 
 func run(pass *analysis.Pass) (any, error) {
-	if pass.Pkg.Path() == sdk { // it is made of what it is to be used for
+	if pass.Pkg.Path() == sdk { // the SDK itself is not checked
 		return nil, nil
 	}
 	c := &checker{Pass: pass, allowed: map[*token.File]map[int]bool{}, declared: map[*types.Func]*ast.FuncDecl{},
@@ -93,7 +93,7 @@ func (c *checker) report(pos token.Pos, format string, args ...any) {
 	}
 }
 
-// of returns the name of the function or method of the SDK that is called; empty if it is another one.
+// of returns the name of the called function or method of the SDK; empty if the callee is not in the SDK.
 func (c *checker) of(call *ast.CallExpr) string {
 	fn, _ := typeutil.Callee(c.TypesInfo, call).(*types.Func)
 	if fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != sdk {
@@ -102,7 +102,7 @@ func (c *checker) of(call *ast.CallExpr) string {
 	return fn.Name()
 }
 
-// body looks at the body of a step, or a step function: a function literal, or a function of this package.
+// body checks the body of a step or a step function. x is a function literal, or names a function of this package.
 func (c *checker) body(x ast.Expr) {
 	fn := c.function(ast.Unparen(x))
 	if fn == nil || c.looked[fn] {
@@ -113,7 +113,7 @@ func (c *checker) body(x ast.Expr) {
 		c.report(w.Pos, "the body of this step %s, which is declared outside of it: on a host a step does not work in the workflow's "+
 			"own memory, and the change is lost; return it as the step's result", w)
 	}
-	waits := false // for something: whoever starts goroutines waits for them so
+	waits := false // the body waits, presumably for the goroutines that it starts
 	var started []ast.Node
 	ast.Inspect(fn, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -150,7 +150,7 @@ func (c *checker) body(x ast.Expr) {
 	}
 }
 
-// function returns the function that an expression names, if its source is at hand.
+// function returns the function that an expression denotes, nil if its source is not in this package.
 func (c *checker) function(x ast.Expr) ast.Node {
 	switch x := x.(type) {
 	case *ast.FuncLit:
@@ -168,7 +168,7 @@ func (c *checker) function(x ast.Expr) ast.Node {
 	return nil
 }
 
-// value returns the function literal with which a variable of this package is declared, nil if there is none.
+// value returns the function literal that initializes a variable of this package, nil if there is none.
 func (c *checker) value(v *types.Var) (fn ast.Node) {
 	for _, f := range c.Files {
 		if f.FileStart > v.Pos() || v.Pos() > f.FileEnd {
@@ -201,7 +201,7 @@ func (c *checker) value(v *types.Var) (fn ast.Node) {
 	return fn
 }
 
-// outside reports whether a name is that of a variable that a function does not declare.
+// outside reports whether an identifier denotes a variable that is declared outside of a function.
 func (c *checker) outside(fn ast.Node, id *ast.Ident) bool {
 	switch obj := c.TypesInfo.ObjectOf(id).(type) {
 	case *types.PkgName:
@@ -212,5 +212,5 @@ func (c *checker) outside(fn ast.Node, id *ast.Ident) bool {
 	return false
 }
 
-// Functions returns the names of the functions and methods of the SDK at which the analyzer looks, for tests.
+// Functions returns the names of the SDK's functions and methods that the analyzer knows, for tests.
 func Functions() []string { return slices.Sorted(maps.Keys(durable)) }
