@@ -1,6 +1,6 @@
-// Package bodies finds what the body of a step changes outside of itself. On a host a body works on a copy of the workflow's
-// memory, so such a change is lost. It reads syntax alone: what a function that the body calls changes, and what is changed
-// through a local variable that points outside, is not found.
+// Package bodies finds changes that the body of a step makes to variables outside of it. On a host a body works on a copy of
+// the workflow's memory, so such changes are lost. The package reads syntax alone. It does not find changes in functions
+// that the body calls, or changes through a local variable that points outside.
 package bodies
 
 import (
@@ -10,29 +10,30 @@ import (
 	"strings"
 )
 
-// Directive begins a comment on the line of a change that is meant to be lost, or above it: //workflow:lost counts attempts.
+// Directive is the beginning of a comment that allows a change to be lost, as in //workflow:lost counts attempts. The comment
+// is on the same line as the change or on the line above.
 const Directive = "//workflow:lost"
 
-// Change is something that a body changes outside of itself.
+// Change is a change that a body makes to a variable outside of it.
 type Change struct {
 	Pos  token.Pos
-	Verb string // what it does: "writes to", "decodes into", "sends on"
-	Name string // of the variable as the source has it, such as total
-	Root *ast.Ident
+	Verb string     // "writes to", "decodes into" or "sends on"
+	Name string     // the changed expression, such as total or list[…]
+	Root *ast.Ident // the variable in it
 }
 
-// String returns the change as the end of a sentence about the body.
+// String returns the verb and the name.
 func (c Change) String() string { return c.Verb + " " + c.Name }
 
-// Find returns the changes that the function makes to variables for which outside returns true, in the order of the source.
-// Function literals within the function belong to it.
+// Find returns the changes that a function, including its function literals, makes to variables if outside returns true for
+// them. The changes are in the order of the source.
 func Find(fn ast.Node, outside func(*ast.Ident) bool) []Change {
 	f := finder{outside: outside}
 	ast.Inspect(fn, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			for _, x := range n.Lhs {
-				if n.Tok != token.DEFINE { // a name that is defined again is one of the same scope
+				if n.Tok != token.DEFINE { // := only assigns to variables of the same scope
 					f.add("writes to", x)
 				}
 			}
@@ -58,18 +59,19 @@ type finder struct {
 	found   []Change
 }
 
-// add adds a change of what an expression names, if that is outside.
+// add adds a change to an expression if its variable is outside.
 func (f *finder) add(verb string, x ast.Expr) {
 	if root := Root(x); root != nil && root.Name != "_" && f.outside(root) {
 		f.found = append(f.found, Change{x.Pos(), verb, text(x), root})
 	}
 }
 
-// decoders are the names of functions of the standard library, and of those that follow it, that write through each pointer.
+// decoders lists the names of functions that write through their pointer arguments. The names are from the standard library;
+// other libraries use them, too.
 var decoders = map[string]bool{"Unmarshal": true, "Decode": true, "Scan": true, "Scanf": true, "Scanln": true, "Sscan": true,
 	"Sscanf": true, "Sscanln": true, "Fscan": true, "Fscanf": true, "Fscanln": true}
 
-// call looks at a call of a builtin that changes its first argument, or of a decoder.
+// call adds the changes of a call to a decoder, or to a builtin that changes its first argument.
 func (f *finder) call(c *ast.CallExpr) {
 	name := ""
 	switch fun := ast.Unparen(c.Fun).(type) {
@@ -88,8 +90,8 @@ func (f *finder) call(c *ast.CallExpr) {
 	}
 }
 
-// Root returns the variable to which an expression that can be assigned to belongs; nil if there is none, as for what a
-// function returns.
+// Root returns the variable at the root of an assignable expression. It returns nil if there is none, for example for the
+// result of a function.
 func Root(x ast.Expr) *ast.Ident {
 	for {
 		switch e := x.(type) {
@@ -111,7 +113,7 @@ func Root(x ast.Expr) *ast.Ident {
 	}
 }
 
-// text returns the source of an expression that can be assigned to, without what is between brackets.
+// text returns the source of an assignable expression, with "…" in place of indices.
 func text(x ast.Expr) string {
 	switch e := x.(type) {
 	case *ast.Ident:
@@ -130,7 +132,7 @@ func text(x ast.Expr) string {
 	return fmt.Sprintf("%T", x)
 }
 
-// Allowed returns the lines of a file whose changes a comment allows: its own line and the next.
+// Allowed returns the lines of a file where a comment allows changes: the line of each such comment and the next line.
 func Allowed(fset *token.FileSet, file *ast.File) map[int]bool {
 	lines := map[int]bool{}
 	for _, g := range file.Comments {
