@@ -1,5 +1,5 @@
-// Command stories holds the story workflows of docs/conformance.md, in Go. Their journals are the reference with which those of
-// other SDKs are compared.
+// Command stories has the story workflows of docs/conformance.md, in Go. Their journals are the reference for the journals of
+// the other SDKs.
 package main
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-func main() {} // a host calls what is registered
+func main() {} // a host calls the registered workflows
 
-// add registers a story, and has tests in memory know it by its name.
+// add registers a story as a workflow, and by its name for the tests in memory.
 func add[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...workflow.RegisterOption) {
 	workflow.Register(name, fn, opts...)
 	told(name, fn)
@@ -63,7 +63,7 @@ func init() {
 	})
 }
 
-// codes of the errors that stories meet.
+// codes maps errors in the stories to their codes.
 var codes = map[error]string{
 	workflow.ErrInvalidArgument: "INVALID_ARGUMENT", workflow.ErrDuplicateName: "DUPLICATE_NAME",
 	workflow.ErrInvalidDuration: "INVALID_DURATION", workflow.ErrInvalidDate: "INVALID_DATE",
@@ -85,7 +85,7 @@ func codeOf(err error) string {
 	return err.Error()
 }
 
-// or returns a value, or the code of an error in its place.
+// or returns the value, or the code of the error if there is one.
 func or[T any](v T, err error) any {
 	if err != nil {
 		return codeOf(err)
@@ -127,7 +127,7 @@ func steps(ctx context.Context, name string) ([]any, error) {
 	return []any{greeting, x, y}, err
 }
 
-// changed is changed by bodies, which the workflow must not see.
+// changed is changed by bodies. The workflow must not see the changes.
 var changed int
 
 func bodies(ctx context.Context, name string) ([]any, error) {
@@ -183,7 +183,7 @@ func retries(ctx context.Context, _ any) ([]string, error) {
 	return []string{flaky, body, later}, err
 }
 
-// failure is what a story says of a failed call.
+// failure describes a failed call in the result of a story.
 type failure struct {
 	Code     string `json:"code"`
 	Kind     string `json:"kind"`
@@ -463,8 +463,8 @@ func raw(ctx context.Context, in workflow.Bytes) (workflow.Bytes, error) {
 	return out, err
 }
 
-// chance draws random numbers, keeps them over a sleep, and draws others: the same ones on each replay, which the comparison of
-// memory sees.
+// chance draws random numbers, keeps them over a sleep, and draws more. A replay must draw the same numbers; the comparison of
+// memory checks this.
 func chance(ctx context.Context, _ any) ([]bool, error) {
 	before := workflow.Rand(ctx).Uint64()
 	if err := workflow.Sleep(ctx, "nap", time.Second); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-// inMemory runs stories, by name, in an environment of tests.
+// inMemory has functions, by name, that run stories in a workflow.Env.
 var inMemory = map[string]func(ctx context.Context, e *workflow.Env, input []byte) ([]byte, error){}
 
 func told[In, Out any](name string, fn func(context.Context, In) (Out, error)) {

@@ -16,7 +16,7 @@ func init() {
 	workflow.RegisterStep("knows", func(s workflow.Step, _ int) ([]string, error) { return known(s), nil })
 }
 
-// known is what a body or step function knows of its run, and of the call.
+// known returns the facts that a body or step function can read about its run and its call.
 func known(s workflow.Step) []string {
 	i := workflow.Info(s)
 	at, dated := s.Deadline()
@@ -24,7 +24,7 @@ func known(s workflow.Step) []string {
 		outcome([]int{s.Attempt, s.Attempts}, nil), outcome(dated, nil), at.UTC().String()}
 }
 
-// stepsKnow has steps tell what they know, without and with a deadline.
+// stepsKnow returns the results of known in several kinds of steps, without and with a deadline.
 func stepsKnow(ctx context.Context, _ string) (told []string, _ error) {
 	if err := workflow.SetAttribute(ctx, "key", "value"); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func stepsKnow(ctx context.Context, _ string) (told []string, _ error) {
 	return told, nil
 }
 
-// slowWithin calls a handler that takes so many seconds, with a context that ends after 5 s.
+// slowWithin calls a handler that takes the given number of seconds, with a context that ends after 5 s.
 func slowWithin(ctx context.Context, seconds int) ([]string, error) {
 	within, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -49,7 +49,7 @@ func slowWithin(ctx context.Context, seconds int) ([]string, error) {
 	return []string{outcome(nil, err)}, nil
 }
 
-// slowCancelled calls a slow handler, and takes a cancel meanwhile.
+// slowCancelled calls a slow handler. The run is cancelled meanwhile.
 func slowCancelled(ctx context.Context, _ string) ([]string, error) {
 	if err := workflow.SetCancelPolicy(ctx, workflow.CooperativeCancel); err != nil {
 		return nil, err

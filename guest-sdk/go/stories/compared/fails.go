@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-// hugeError is an error whose message is larger than a payload may be.
+// hugeError is an error with a message that is larger than a payload may be.
 type hugeError struct{}
 
 func (hugeError) Error() string { return "a" + strings.Repeat("é", 1<<20) }
@@ -24,7 +24,8 @@ func init() {
 	workflow.Register("child-fails", childFails)
 }
 
-// hugeErrors has bodies, a step function and a child fail with messages that no report has room for: what else they say stays.
+// hugeErrors runs bodies, a step function and a child that fail with messages that do not fit into a report. The other fields
+// of the report must be kept.
 func hugeErrors(ctx context.Context, _ string) (told []string, _ error) {
 	for i, body := range []func(workflow.Step) (int, error){
 		func(workflow.Step) (int, error) { return 0, hugeError{} },
@@ -42,7 +43,7 @@ func hugeErrors(ctx context.Context, _ string) (told []string, _ error) {
 	return append(told, outcome(nil, err)), nil
 }
 
-// handlersFail calls handlers that panic, get another input than they read, return what is no JSON, or fail without a message.
+// handlersFail calls handlers that panic, cannot decode their input, return a value without JSON, or fail without a message.
 func handlersFail(ctx context.Context, _ string) (told []string, _ error) {
 	for _, how := range []string{"panic", "error", "empty", "wrapped", "fatal", "result"} {
 		_, err := workflow.Call[any](ctx, how, "host/fails", how, workflow.Attempts(2))
@@ -52,7 +53,7 @@ func handlersFail(ctx context.Context, _ string) (told []string, _ error) {
 	return append(told, outcome(nil, err)), nil
 }
 
-// fails is what host/fails does on a host and in the environment. fatal is how either marks an error that is not retried.
+// fails is the function of the handler host/fails, on a host and in an Env. fatal marks an error that must not be retried.
 func fails(how string, fatal func(error) error) (any, error) {
 	switch how {
 	case "panic":
@@ -73,7 +74,7 @@ type notThere struct{}
 
 func (*notThere) Error() string { return "not there" }
 
-// childFails ends as its input says.
+// childFails fails in the way that its input names.
 func childFails(ctx context.Context, how string) (any, error) {
 	switch how {
 	case "panic":
@@ -100,7 +101,7 @@ func childFails(ctx context.Context, how string) (any, error) {
 	return nil, workflow.Sleep(ctx, "sleep", time.Hour)
 }
 
-// detailed tells the details of errors: the attempts of steps, what children said, who holds a token.
+// detailed returns the details of errors: the attempts of steps, the reports of children, the holder of a token.
 func detailed(ctx context.Context, _ string) (told []string, _ error) {
 	for i, body := range []func(s workflow.Step) (any, error){
 		func(workflow.Step) (any, error) { return nil, &notThere{} },

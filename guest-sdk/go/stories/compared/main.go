@@ -1,5 +1,5 @@
-// Command compared has workflows that its tests run twice, on a host and in the environment for tests: how they end, when, and
-// what they tell must be the same. What the calls of rules.json cannot express is compared here.
+// Command compared has workflows that its tests run twice, on a host and in a workflow.Env. Their ends, times and results
+// must be the same. The workflows cover cases that the calls of rules.json cannot express.
 package main
 
 import (
@@ -12,12 +12,12 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-func main() {} // a host calls what is registered
+func main() {} // a host calls the registered workflows
 
-// workflowFunc is a workflow that tells what came of its calls.
+// workflowFunc is a workflow that returns the outcomes of its calls.
 type workflowFunc = func(ctx context.Context, in string) ([]string, error)
 
-// all are the workflows by their names.
+// all holds the workflows by name.
 var all = map[string]workflowFunc{}
 
 // add registers a workflow.
@@ -26,13 +26,13 @@ func add(name string, fn workflowFunc, opts ...workflow.RegisterOption) {
 	workflow.Register(name, fn, opts...)
 }
 
-// stacks are what differs in every build.
+// stacks matches stacks, which differ in every build.
 var stacks = regexp.MustCompile(`"stack":"(\\.|[^"\\])*"`)
 
-// runIDs are those that a host gives to children, which differ from those of the environment.
+// runIDs matches the run ids of children: a host and an Env choose different ids.
 var runIDs = regexp.MustCompile(`\(run [^)]*\)`)
 
-// outcome is what came of a call, as a line.
+// outcome returns the outcome of a call as a line.
 func outcome(v any, err error) string {
 	if err == nil {
 		return "OK " + shown(v)
@@ -59,7 +59,7 @@ func shown(v any) string {
 	return shortened(string(b))
 }
 
-// shortened replaces a text that nobody would read by its ends and its length.
+// shortened returns a string of 10,000 bytes or more as its ends and its length.
 func shortened(s string) string {
 	if len(s) < 10_000 {
 		return s

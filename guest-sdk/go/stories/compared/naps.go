@@ -12,7 +12,7 @@ func init() {
 	add("napping-children", nappingChildren)
 }
 
-// napper waits without a call of the workflow.
+// napper waits without a workflow call.
 func napper(ctx context.Context, how string) (string, error) {
 	switch how {
 	case "select":
@@ -36,7 +36,7 @@ func napper(ctx context.Context, how string) (string, error) {
 	return "done", nil
 }
 
-// nappingChildren ends children that wait without a call: they end at once, with their hooks and children.
+// nappingChildren ends children that wait without a workflow call. They must end at once, with their hooks and children.
 func nappingChildren(ctx context.Context, _ string) (told []string, _ error) {
 	for _, how := range []string{"sleep", "select", "hook", "parent"} {
 		began := time.Now()

@@ -12,7 +12,7 @@ func init() {
 	add("signal-when-many-wait", signalWhenFull)
 }
 
-// signalsAtTimeouts waits for signals that come when the time is over.
+// signalsAtTimeouts waits for signals that arrive at the instant of the timeout.
 func signalsAtTimeouts(ctx context.Context, _ string) (told []string, _ error) {
 	for range 20 {
 		told = append(told, outcome(workflow.ReceiveTimeout[int](ctx, "s", time.Hour)))
@@ -20,7 +20,7 @@ func signalsAtTimeouts(ctx context.Context, _ string) (told []string, _ error) {
 	return told, nil
 }
 
-// signalWhenFull waits for a signal of one name, while no more signals of other names are accepted.
+// signalWhenFull waits for a signal of one name while the run accepts no more signals of other names.
 func signalWhenFull(ctx context.Context, _ string) ([]string, error) {
 	workflow.OnUpdate(ctx, "u", func(context.Context, string) (string, error) { return "updated", nil })
 	for {

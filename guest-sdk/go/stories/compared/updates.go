@@ -27,7 +27,7 @@ func init() {
 	})
 }
 
-// takesMore takes more queries and updates than it lists.
+// takesMore handles more queries and updates than it lists.
 func takesMore(ctx context.Context, _ string) ([]string, error) {
 	for _, name := range []string{"listed", "unlisted"} {
 		workflow.Query(ctx, name, func(in int) (int, error) { return in + 1, nil })
@@ -36,7 +36,7 @@ func takesMore(ctx context.Context, _ string) ([]string, error) {
 	return nil, workflow.Sleep(ctx, "sleep", time.Hour)
 }
 
-// slowUpdates takes updates that are not answered within an hour, whatever happens.
+// slowUpdates handles updates that take an hour, even if their context ends.
 func slowUpdates(ctx context.Context) {
 	workflow.OnUpdate(ctx, "slow", func(ctx context.Context, _ int) (int, error) {
 		return 1, workflow.Sleep(context.WithoutCancel(ctx), "update", time.Hour)

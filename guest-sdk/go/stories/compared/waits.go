@@ -17,7 +17,7 @@ func init() {
 	add("waits-for-a-child-are-cancelled", waitsCancelled)
 }
 
-// severalWait has goroutines wait for the same child, from different instants on and for different times.
+// severalWait starts goroutines that wait for the same child, beginning at different times and for different durations.
 func severalWait(ctx context.Context, _ string) ([]string, error) {
 	c, err := workflow.StartChild[string](ctx, "child", "sleeper", "1m")
 	if err != nil {
@@ -45,7 +45,8 @@ func severalWait(ctx context.Context, _ string) ([]string, error) {
 	return append(told, outcome(again, err)), nil
 }
 
-// oneWaitEnds has a goroutine give up a child for which others wait, in part until the same instant.
+// oneWaitEnds starts several goroutines that wait for the same child. When one wait ends early, the child is withdrawn. Some
+// waits end at the same instant.
 func oneWaitEnds(ctx context.Context, _ string) ([]string, error) {
 	c, err := workflow.StartChild[string](ctx, "child", "sleeper", "1h")
 	if err != nil {
@@ -64,7 +65,7 @@ func oneWaitEnds(ctx context.Context, _ string) ([]string, error) {
 	return append(told, outcome(again, err)), nil
 }
 
-// waitsCancelled has goroutines wait for a child when the run is told that it is cancelled.
+// waitsCancelled starts goroutines that wait for a child when the run is cancelled cooperatively.
 func waitsCancelled(ctx context.Context, _ string) ([]string, error) {
 	if err := workflow.SetCancelPolicy(ctx, workflow.CooperativeCancel); err != nil {
 		return nil, err

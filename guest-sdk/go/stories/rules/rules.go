@@ -1,5 +1,5 @@
-// Package rules has the workflow "rules", which makes the calls that a case of host/conformance/rules.json lists, and returns
-// what came of each. It runs on a host, and in the environment of the SDK's tests.
+// Package rules has the workflow "rules", which makes the calls of a case in host/conformance/rules.json and returns the
+// outcome of each call. It runs on a host and in a workflow.Env.
 package rules
 
 import (
@@ -19,22 +19,22 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-// Name is the name of the workflow, of the step function, of the query and of the update in which calls are made.
+// Name is the name of the workflow, and of the step function, query and update that make calls.
 const Name = "rules"
 
-// Case is the input of the workflow: calls, and where they are made.
+// Case is the input of the workflow.
 type Case struct {
-	// In is where the calls are made: "" the workflow, or "body", "beside" (beside a body), "function" (a step function), "query",
-	// "validator" (of an update).
+	// In is the code that makes the calls: "" for the workflow, or "body", "beside" (beside a body), "function" (a step
+	// function), "query", "validator" (of an update).
 	In    string `json:"in,omitempty"`
 	Calls []Call `json:"calls"`
-	// Repeats says that names are used again, which some SDKs number.
+	// Repeats reports whether names are used again. Some SDKs number repeated names.
 	Repeats bool `json:"repeats,omitempty"`
-	// Messages says that outcomes have the messages of errors.
+	// Messages requests the messages of errors in the outcomes.
 	Messages bool `json:"messages,omitempty"`
 }
 
-// Call is one call of the SDK. host/conformance/rules.json says what the fields mean.
+// Call is one call of the SDK. host/conformance/rules.json explains the fields.
 type Call struct {
 	Call    string          `json:"call"`
 	Name    Text            `json:"name,omitempty"`
@@ -43,15 +43,15 @@ type Call struct {
 	Ms      int64           `json:"ms,omitempty"`
 	Newest  int64           `json:"newest,omitempty"`
 	Options json.RawMessage `json:"options,omitempty"`
-	Times   int             `json:"times,omitempty"` // texts have # for the number, from 0; the outcome is that of the last
+	Times   int             `json:"times,omitempty"` // repetitions: # in texts is the number, from 0; the last outcome counts
 
 	Payload json.RawMessage `json:"payload,omitempty"`
-	Bytes   int             `json:"bytes,omitempty"` // of a payload that is text, as JSON
-	Bad     string          `json:"bad,omitempty"`   // a value that is no JSON
+	Bytes   int             `json:"bytes,omitempty"` // length in JSON of a payload that is a string
+	Bad     string          `json:"bad,omitempty"`   // a value that has no JSON
 	Fails   string          `json:"fails,omitempty"` // how a body ends: error, fatal, panic
 
-	// Of programs: a body, or the step function rules-late, succeeds at this attempt. together, within (a time) and race have others
-	// in them.
+	// For programs. Until is the attempt at which a body or the step function rules-late succeeds. Calls are the inner calls of
+	// together, within and race.
 	Until    int      `json:"until,omitempty"`
 	Calls    []Call   `json:"calls,omitempty"`
 	Branches [][]Call `json:"branches,omitempty"`
@@ -59,7 +59,7 @@ type Call struct {
 	messages bool
 }
 
-// Text is a text, or {"repeat": "n", "times": 257}.
+// Text is a string. In JSON it may also be {"repeat": "n", "times": 257}.
 type Text string
 
 // UnmarshalJSON reads both forms.
@@ -92,7 +92,7 @@ func Register() {
 	workflow.RegisterStep("rules-echo", func(_ workflow.Step, in any) (any, error) { return in, nil })
 }
 
-// Run makes the calls of a case, and returns what came of each.
+// Run makes the calls of a case and returns their outcomes.
 func Run(ctx context.Context, c Case) ([]string, error) {
 	switch c.In {
 	case "body":
@@ -123,7 +123,7 @@ func Run(ctx context.Context, c Case) ([]string, error) {
 	return All(ctx, calls), nil
 }
 
-// demand has the outcomes of calls, and of those in them, have messages.
+// demand sets whether the outcomes of calls and their inner calls have messages.
 func demand(calls []Call, messages bool) []Call {
 	for i := range calls {
 		calls[i].messages = messages
@@ -157,7 +157,7 @@ func (c Call) repeated(ctx context.Context) string {
 
 func numbered(t Text, i int) Text { return Text(strings.ReplaceAll(string(t), "#", strconv.Itoa(i))) }
 
-// make makes the call, and returns its outcome: OK, and a value where that is of interest, or the code of the error.
+// make makes the call and returns its outcome: OK, with a value for some calls, or the code of the error.
 func (c *Call) make(ctx context.Context) string {
 	name, handler, to := string(c.Name), string(c.Handler), string(c.To)
 	switch c.Call {
@@ -202,7 +202,7 @@ func (c *Call) make(ctx context.Context) string {
 	return c.several(ctx)
 }
 
-// several makes the calls that are in a call.
+// several makes the inner calls of a call.
 func (c *Call) several(ctx context.Context) string {
 	switch c.Call {
 	case "together":
@@ -229,10 +229,10 @@ func (c *Call) several(ctx context.Context) string {
 		}
 		first := <-won
 		cancel()
-		for range len(c.Calls) - 1 { // a step that has begun is waited for
+		for range len(c.Calls) - 1 { // waits for steps that have begun
 			<-won
 		}
-		if outer.Err() != nil { // who is told of that first is up to the machine
+		if outer.Err() != nil { // the order in which the branches learn of it depends on the machine
 			return "all are over"
 		}
 		return first
@@ -240,7 +240,7 @@ func (c *Call) several(ctx context.Context) string {
 	return "there is no call " + c.Call
 }
 
-// option sets the options as they stand in the case.
+// option sets the options of the case unchanged.
 func (c *Call) option() func(map[string]any) {
 	return func(o map[string]any) {
 		set := map[string]any{}
@@ -274,7 +274,7 @@ func bad(what string) any {
 	case "function":
 		return func() {}
 	}
-	return make(chan int) // in Go; what else is no JSON elsewhere
+	return make(chan int) // other SDKs use other values without JSON
 }
 
 func (c *Call) body(s workflow.Step) (any, error) {
@@ -299,7 +299,7 @@ func (c *Call) plain(err error) string {
 	return c.outcome(nil, err)
 }
 
-// outcome is the outcome of a call, with the message of an error if that is asked for.
+// outcome returns the outcome of a call, with the error's message if the case requests messages.
 func (c *Call) outcome(v any, err error) string {
 	if err != nil && c.messages {
 		text := outcome(v, err)
@@ -311,10 +311,10 @@ func (c *Call) outcome(v any, err error) string {
 	return outcome(v, err)
 }
 
-// ids are the ids of children in errors, which the environment of tests makes otherwise.
+// ids matches the run ids of children in errors: a host and an Env choose different ids.
 var ids = regexp.MustCompile(`\(run [^)]*\)`)
 
-// longestValue is what of a value is in an outcome.
+// longestValue is the length of the longest value that is shown in full in an outcome.
 const longestValue = 40
 
 func outcome(v any, err error) string {
