@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// rustTarget is what workflows in Rust are compiled for, unless their project says another one.
+// rustTarget is the default target of workflows in Rust.
 const rustTarget = "wasm32-unknown-unknown"
 
-// configs are the names of cargo's configuration in a folder, the first one first.
+// configs are the names of cargo's configuration file in a folder, in order of precedence.
 var configs = []string{".cargo/config", ".cargo/config.toml"}
 
 var (
@@ -25,8 +25,8 @@ var (
 	tomlTarget = regexp.MustCompile(`^\s*(build\s*\.\s*)?target\s*=\s*\[?\s*["']([^"']+)["']`)
 )
 
-// target returns what a project is compiled for: the target of CARGO_BUILD_TARGET, or of the nearest configuration of cargo that
-// has build.target, as cargo looks for it. One that is not for WebAssembly is for other programs of that machine.
+// target returns the target of a project: CARGO_BUILD_TARGET, or build.target in the nearest configuration of cargo, with
+// cargo's order of search. It ignores targets other than WebAssembly: they are for other programs on this machine.
 func target(dir string) (string, error) {
 	named := os.Getenv("CARGO_BUILD_TARGET")
 	for at := dir; named == ""; at = filepath.Dir(at) {
@@ -50,7 +50,8 @@ func target(dir string) (string, error) {
 	return rustTarget, nil
 }
 
-// configured returns build.target of a configuration, the first one of a list; empty if there is none.
+// configured returns build.target in the text of a configuration, or its first element if it is a list; empty if there is
+// none.
 func configured(text string) string {
 	table := ""
 	for line := range strings.Lines(text) {
@@ -65,7 +66,7 @@ func configured(text string) string {
 	return ""
 }
 
-// rust returns the folder of the first rustc in PATH that has the target.
+// rust returns the folder of the first rustc in PATH that supports the target.
 func rust(ctx context.Context, target string) (bin string, err error) {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		rustc := filepath.Join(dir, "rustc")
@@ -107,7 +108,7 @@ func compileRust(ctx context.Context, dir string, _ []string, out string) error 
 	return copyFile(made[0], out)
 }
 
-// cargo builds a project and returns the modules that it made or found unchanged, without those of its dependencies.
+// cargo builds a project and returns the paths of its modules, including unchanged ones but not the dependencies' modules.
 func cargo(ctx context.Context, dir, bin, triple, tmp string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "cargo"), "build", "--release", "--quiet", "--target", triple,
 		"--target-dir", targetDir(dir, tmp), "--message-format", "json-render-diagnostics")
@@ -121,7 +122,8 @@ func cargo(ctx context.Context, dir, bin, triple, tmp string) ([]string, error) 
 	return modules(&artifacts)
 }
 
-// modules reads what cargo says of its build: one object for each crate. Modules of dependencies stay in the folder deps.
+// modules reads the paths of modules from cargo's messages, which have one object per crate. It skips the modules of
+// dependencies, which are in the folder deps.
 func modules(artifacts *bytes.Buffer) (made []string, err error) {
 	for d := json.NewDecoder(artifacts); d.More(); {
 		var artifact struct {
@@ -139,8 +141,9 @@ func modules(artifacts *bytes.Buffer) (made []string, err error) {
 	return made, nil
 }
 
-// targetDir returns where cargo keeps what it makes of a project, so that the next build takes what has not changed. No two
-// projects share it: cargo would make both anew in turns. The name of the folder tells people which project it belongs to.
+// targetDir returns the folder for cargo's build output, so that the next build compiles changed code only. Each project has
+// its own folder: in a shared folder, each build would discard the output of the other project. The folder's name shows
+// people the project.
 func targetDir(dir, tmp string) string {
 	if own := os.Getenv("CARGO_TARGET_DIR"); own != "" {
 		return own

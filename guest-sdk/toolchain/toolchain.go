@@ -1,4 +1,4 @@
-// Package toolchain has the compilers of a machine make modules of workflows in C, C++, Rust and AssemblyScript.
+// Package toolchain compiles workflows in C, C++, Rust and AssemblyScript to modules, with the compilers on this machine.
 package toolchain
 
 import (
@@ -11,29 +11,29 @@ import (
 	"path/filepath"
 )
 
-// MissingError says that a tool is not on this machine.
+// MissingError is the error for a tool that is not on this machine.
 type MissingError struct {
-	Lang string // for people
+	Lang string // the language, for people
 	Tool string
-	Hint string // how it is installed
+	Hint string // how to install the tool
 }
 
-// Error says what is missing and how it is installed.
+// Error names the missing tool and says how to install it.
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("to compile %s, %s must be installed: %s", e.Lang, e.Tool, e.Hint)
 }
 
-// ErrUnknown is the error for a folder in which no language is found.
+// ErrUnknown is the error for a folder without a program in a supported language.
 var ErrUnknown = errors.New("it holds no program in C, C++, Rust or AssemblyScript: no *.c, *.cpp, Cargo.toml or asconfig.json")
 
-// lang is a language: which files show that a folder holds a program in it, and how that is compiled.
+// lang is a language: the files that identify its programs, and the function that compiles them.
 type lang struct {
 	name    string
 	pattern string
 	compile func(ctx context.Context, dir string, files []string, out string) error
 }
 
-// langs are looked for in this order.
+// langs lists the languages in the order in which find tries them.
 var langs = []lang{
 	{"Rust", "Cargo.toml", compileRust},
 	{"AssemblyScript", "asconfig.json", compileAssemblyScript},
@@ -59,7 +59,7 @@ func find(dir string) (*lang, []string) {
 	return nil, nil
 }
 
-// Compile makes a module of the program in a folder. A tool that is not there is a *MissingError.
+// Compile compiles the program in a folder to a module. It returns a *MissingError if a tool is not installed.
 func Compile(ctx context.Context, dir string) ([]byte, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -81,7 +81,7 @@ func Compile(ctx context.Context, dir string) ([]byte, error) {
 	return os.ReadFile(out)
 }
 
-// run runs a tool in a folder. Its error has what the tool has printed.
+// run runs a tool in a folder. The error contains the tool's output.
 func run(ctx context.Context, dir string, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -94,7 +94,7 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 	return nil
 }
 
-// need returns an error unless all of these tools are there.
+// need returns a *MissingError if one of the tools is not in PATH.
 func need(lang, hint string, tools ...string) error {
 	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -104,13 +104,14 @@ func need(lang, hint string, tools ...string) error {
 	return nil
 }
 
-// includes are where headers of the SDK are looked for: in the project, and in its folder wfhost.
+// includes returns the flags for the folders with the SDK's headers: the project, and its folder wfhost.
 func includes(dir string) []string {
 	return []string{"-I" + dir, "-I" + filepath.Join(dir, "wfhost")}
 }
 
-// clang compiles the files of a program with some flags, and links it with others. It does so in two steps: a clang that links
-// with optimization runs wasm-opt if it finds one in PATH, which then refuses instructions that it has not been told of.
+// clang compiles the files of a program with the flags in compile, then links it with the flags in link. It takes two steps
+// because clang, when it links with optimization, runs the wasm-opt in PATH, which refuses instructions that are not enabled
+// for it.
 func clang(ctx context.Context, dir, cc string, files, compile, link []string, out string) error {
 	link = append(link, "-o", out)
 	compile = append(append(compile, "-O2", "-Wall", "-mbulk-memory"), includes(dir)...)
@@ -133,7 +134,7 @@ func compileC(ctx context.Context, dir string, files []string, out string) error
 		[]string{target, "-nostdlib", "-Wl,--no-entry", "-Wl,--strip-all"}, out)
 }
 
-// hintCPP says how the standard library for WASI is installed, which clang does not bring.
+// hintCPP says how to install the standard library for WASI, which is not part of clang.
 const hintCPP = "on Debian and Ubuntu: apt-get install clang lld libc++-dev-wasm32 wasi-libc libclang-rt-dev-wasm32; " +
 	"elsewhere: the wasi-sdk, whose bin must come first in PATH"
 
@@ -152,7 +153,7 @@ func compileCPP(ctx context.Context, dir string, files []string, out string) err
 
 func compileAssemblyScript(ctx context.Context, dir string, _ []string, out string) error {
 	asc, ok := "", false
-	for at := dir; !ok; at = filepath.Dir(at) { // as node finds packages
+	for at := dir; !ok; at = filepath.Dir(at) { // searches the parents, as node does for packages
 		asc = filepath.Join(at, "node_modules", ".bin", "asc")
 		_, err := os.Stat(asc)
 		ok = err == nil
@@ -170,7 +171,7 @@ func compileAssemblyScript(ctx context.Context, dir string, _ []string, out stri
 	return run(ctx, dir, nil, asc, "--config", "asconfig.json", "--target", "release", "--outFile", out)
 }
 
-// copyFile copies a file, which may be on another disk.
+// copyFile copies a file. The target may be on another disk.
 func copyFile(from, to string) error {
 	b, err := os.ReadFile(from)
 	if err != nil {
