@@ -1,4 +1,4 @@
-// Package guestsdk holds the sources of the SDKs that are not fetched from a registry: wfhost new writes them into a project.
+// Package guestsdk has the sources of the SDKs that are not in a package registry. wfhost new writes them into a project.
 package guestsdk
 
 import (
@@ -13,7 +13,7 @@ import (
 //go:embed c/workflow.h cpp/workflow.hpp rust/Cargo.toml rust/README.md rust/src assemblyscript/assembly
 var sources embed.FS
 
-// files lists what a project in a language needs: a file or folder of the SDK, and what it is called in the project.
+// files maps each language to the files and folders of its SDK, and their names in the project.
 var files = map[string]map[string]string{
 	"c":    {"c/workflow.h": "workflow.h"},
 	"cpp":  {"c/workflow.h": "workflow.h", "cpp/workflow.hpp": "workflow.hpp"},
@@ -21,7 +21,7 @@ var files = map[string]map[string]string{
 	"as":   {"assemblyscript/assembly": "."},
 }
 
-// Write writes the SDK of a language into a folder, which need not exist.
+// Write writes the SDK of a language into a folder. It creates the folder if necessary.
 func Write(lang, dir string) error {
 	list, ok := files[lang]
 	if !ok {
@@ -46,7 +46,7 @@ func write(from, to string) error {
 			return err
 		}
 		target := filepath.Join(to, filepath.FromSlash(strings.TrimPrefix(strings.TrimPrefix(name, from), "/")))
-		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil { //nolint:gosec // sources that everybody may read
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil { //nolint:gosec // the sources are public
 			return err
 		}
 		return os.WriteFile(target, b, 0o644) //nolint:gosec // likewise

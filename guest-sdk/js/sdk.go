@@ -1,4 +1,4 @@
-// Package js holds the SDK for TypeScript and JavaScript, the npm package @wfhost/workflow, so that wfhost builds programs
+// Package js has the SDK for TypeScript and JavaScript, the npm package @wfhost/workflow, so that wfhost can build programs
 // without npm.
 package js
 
@@ -10,15 +10,15 @@ import (
 // Package is the name of the npm package.
 const Package = "@wfhost/workflow"
 
-// Files has the npm package.
+// Files holds the files of the npm package.
 //
 //go:embed package.json LICENSE README.md *.d.ts src
 var Files embed.FS
 
-// parts are what a workflow may import, and the file of each.
+// parts maps the paths that a workflow may import to their files.
 var parts = map[string]string{"": "src/index.js", "/engine": "src/engine.js"}
 
-// Resolve returns the file of Files that an import of the package means in a workflow.
+// Resolve returns the file in Files for an import path. It returns false if the path is not in the package.
 func Resolve(path string) (file string, ok bool) {
 	rest, ok := strings.CutPrefix(path, Package)
 	if !ok {
