@@ -18,8 +18,8 @@ import (
 	"github.com/wfhost/wfhost/typescript/engine"
 )
 
-// main returns the text of the script's first file. The engine's part of the SDK comes first: it defines what programs may use
-// when they are loaded, such as URL.
+// main returns the text of the script's main file. It imports the engine's part of the SDK first, because that part defines
+// globals that programs may use while they are loaded, such as URL.
 func (p program) main() (string, error) {
 	unnamed := ""
 	if e, ok := errors.AsType[*abi.Error](abi.CheckWorkflow(p.name)); ok {
@@ -39,7 +39,7 @@ func (p program) main() (string, error) {
 		sdk.Package+"/engine", texts[0], texts[1], texts[2], texts[3]), nil
 }
 
-// bundle makes one script of a program, of what it imports, and of the SDK.
+// bundle makes one script from a program, its imports and the SDK.
 func bundle(p program) (engine.Script, error) {
 	main, err := p.main()
 	if err != nil {
@@ -72,7 +72,7 @@ func bundle(p program) (engine.Script, error) {
 	if err != nil {
 		return engine.Script{}, err
 	}
-	// What the bundle has around the files is the SDK's, as stacks know it.
+	// In stacks, the bundle's own code around the files counts as part of the SDK.
 	first, end := uint32(0), uint32(bytes.Count(bytes.TrimRight(s.Text, "\n"), []byte("\n")))
 	if len(s.Places) > 0 {
 		first = s.Places[0].Line
@@ -86,16 +86,16 @@ func bundle(p program) (engine.Script, error) {
 	return s, nil
 }
 
-// failed makes one error of the messages of a bundle.
+// failed returns one error for the messages of a bundle.
 func failed(messages []api.Message) error {
 	for i, m := range messages {
 		if strings.Contains(m.Text, "op-level await") {
 			messages[i].Text = "a file cannot await at its top level: it is loaded once for all runs; await in the function of the " +
 				"workflow"
-			messages[i].Notes = nil // of other formats
+			messages[i].Notes = nil // they recommend other formats
 		}
 		if name, ok := strings.CutPrefix(m.Text, "Could not resolve "); ok {
-			// Here nothing can be left to be found later.
+			// Imports cannot be marked as external here: a module has no loader.
 			m.Notes = slices.DeleteFunc(m.Notes, func(n api.Note) bool { return strings.Contains(n.Text, "as external") })
 			name = packageOf(strings.Trim(name, `"`))
 			if name != "" && len(m.Notes) == 0 {
@@ -108,7 +108,7 @@ func failed(messages []api.Message) error {
 	return errors.New(strings.TrimSpace(strings.Join(lines, "")))
 }
 
-// packageOf returns the name of the package of an import, and "" for a file.
+// packageOf returns the package name in an import path, "" for a file.
 func packageOf(path string) string {
 	if path == "" || path[0] == '.' || path[0] == '/' {
 		return ""
@@ -120,14 +120,14 @@ func packageOf(path string) string {
 	return parts[0]
 }
 
-// maxMessages bounds the errors of a program that are shown.
+// maxMessages limits the number of errors of a program that are shown.
 const maxMessages = 20
 
-// namespace is that of files that are in this program, not on a disk.
+// namespace is the namespace of embedded files, which are not on a disk.
 const namespace = "wfhost"
 
-// embedded resolves the SDK: its code comes with this command, as the engine does that it is made for, so that a program needs no
-// npm install. The package from npm is for editors and tests.
+// embedded resolves imports of the SDK to the files that are embedded in this program, like the engine. So a build needs no
+// npm install, and SDK and engine fit each other. The package from npm is for editors and tests.
 var embedded = api.Plugin{Name: "wfhost-sdk", Setup: func(b api.PluginBuild) {
 	part := api.OnResolveOptions{Filter: "^" + sdk.Package + "(/|$)"}
 	b.OnResolve(part, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
@@ -153,7 +153,7 @@ const nodeModules = "assert|async_hooks|buffer|child_process|cluster|crypto|dgra
 	"http|http2|https|inspector|module|net|os|path|perf_hooks|process|punycode|querystring|readline|repl|stream|string_decoder|" +
 	"timers|tls|tty|url|util|v8|vm|wasi|worker_threads|zlib"
 
-// builtins refuses the modules of Node, unless the project has a package of that name.
+// builtins refuses imports of Node's modules, unless the project has a package with that name.
 var builtins = api.Plugin{Name: "wfhost-node", Setup: func(b api.PluginBuild) {
 	type again struct{}
 	refuse := func(a api.OnResolveArgs) (api.OnResolveResult, error) {
@@ -173,7 +173,7 @@ var builtins = api.Plugin{Name: "wfhost-node", Setup: func(b api.PluginBuild) {
 	b.OnResolve(api.OnResolveOptions{Filter: "^node:|^(" + nodeModules + ")(/.*)?$"}, refuse)
 }}
 
-// parseMap reads a source map: its files, and where the parts of the script came from.
+// parseMap parses a source map. It returns the source files, and the places of the parts of the script.
 func parseMap(text []byte) (files []string, places []engine.Place, err error) {
 	var m struct {
 		Sources  []string `json:"sources"`
@@ -208,7 +208,7 @@ func parseMap(text []byte) (files []string, places []engine.Place, err error) {
 	return files, places, nil
 }
 
-// vlq reads the numbers of a segment of a source map, in base 64.
+// vlq decodes the numbers in a segment of a source map (base64 VLQ).
 func vlq(text string) (numbers []int64, err error) {
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	const more, payload, width = 32, 31, 5

@@ -10,11 +10,11 @@ import (
 	"github.com/wfhost/wfhost/typescript/engine"
 )
 
-// wrapper matches the first line of the function that a bundle has in place of a CommonJS file.
+// wrapper matches the beginning of the function into which a bundle puts a CommonJS file.
 var wrapper = regexp.MustCompile(`(?m)^ *(var|let) \w+ = __commonJS\(\{\n *"(?:[^"\\\n]|\\.)*"\([\w$, ]*\) \{$`)
 
-// markSloppy marks the CommonJS files of a bundle, which are not strict code unless they say so. Modules are: so is the bundle.
-// What is added stands at the end of lines, so that all places stay.
+// markSloppy marks the CommonJS files of a bundle as sloppy: they are not strict code, unless they say so. Modules are strict,
+// and so is the bundle. The marks are at the ends of lines, so that places in the source map stay valid.
 func markSloppy(text []byte) []byte {
 	return wrapper.ReplaceAllFunc(text, func(line []byte) []byte {
 		return append(slices.Clip(line), `"use sloppy";`...)
@@ -23,11 +23,11 @@ func markSloppy(text []byte) []byte {
 
 const (
 	bundledRequire = "typeof __require"
-	noRequire      = "typeof   require" // as long, so that all places stay
+	noRequire      = "typeof   require" // has the same length, so that places stay valid
 )
 
-// hideRequire lets modules see that they have no require, as in Node. A bundle gives them a function that resolves nothing.
-// CommonJS files keep it. The meta file is that of the bundle, and files and places are those of its map.
+// hideRequire makes typeof require "undefined" in modules, as in Node. A bundle would give them a function that resolves
+// nothing. CommonJS files keep that function. meta is the bundle's metafile; files and places are from its source map.
 func hideRequire(text []byte, meta string, files []string, places []engine.Place) ([]byte, error) {
 	if !bytes.Contains(text, []byte(bundledRequire)) {
 		return text, nil
@@ -61,7 +61,8 @@ func hideRequire(text []byte, meta string, files []string, places []engine.Place
 	return text, nil
 }
 
-// fileAt returns the file from which came what begins at a place of a bundle, and "" where nothing begins, as within a string.
+// fileAt returns the source file of the token that begins at a line and column of a bundle. It returns "" if no token begins
+// there, for example within a string.
 func fileAt(places []engine.Place, files []string, line, column uint32) string {
 	i, ok := slices.BinarySearchFunc(places, engine.Place{Line: line, Column: column}, func(a, b engine.Place) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

@@ -1,5 +1,6 @@
-// Package typescript builds workflows in TypeScript and JavaScript. It makes one script of a program and the packages that it
-// imports, compiles that to bytecode, and puts the bytecode into the data of the JavaScript engine. It needs no Node.
+// Package typescript builds workflows in TypeScript and JavaScript. It bundles a program and the packages that it imports into
+// one script, compiles the script to bytecode, and adds the bytecode to the data of the JavaScript engine. It does not need
+// Node.
 package typescript
 
 import (
@@ -17,18 +18,18 @@ import (
 	"github.com/wfhost/wfhost/typescript/engine"
 )
 
-// extensions are those of programs.
+// extensions are the file extensions of programs.
 var extensions = []string{".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"}
 
-// entries are where a program of a folder begins if its package.json does not say so, the first that there is.
+// entries are the entry files of a folder, in order of precedence, if its package.json names none.
 var entries = []string{"src/index.ts", "src/main.ts", "src/workflow.ts", "index.ts", "main.ts", "workflow.ts", "src/index.js",
 	"src/main.js", "src/workflow.js", "index.js", "main.js", "workflow.js"}
 
-// Entries returns the files at which programs of folders begin.
+// Entries returns the names of the files that may be the entry of a folder, in order of precedence.
 func Entries() []string { return slices.Clone(entries) }
 
-// Is reports whether a path is a program that Build takes: a file with the extension of one, or a folder without Go files that
-// has a package.json, or a file at which programs begin.
+// Is reports whether Build accepts a path: a file with the extension of a program, except .d.ts, or a folder without Go files
+// that has a package.json or one of the Entries.
 func Is(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -49,16 +50,16 @@ func isFile(dir, name string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// program is what is built.
+// program is a program to build.
 type program struct {
 	dir   string // absolute
 	entry string // a file in it
-	name  string // of the workflow that the file exports as its default
-	named string // what has that name: file, folder or package
+	name  string // the name of the workflow in the default export
+	named string // the origin of the name: file, folder or package
 }
 
-// Build returns the module of a program. The path is one that Is takes. The name is that of the workflow
-// that the program exports as its default, if it does.
+// Build returns the module of a program. Is must accept the path. name is the name of the workflow in the program's default
+// export, if it has one.
 func Build(ctx context.Context, path string) (wasm []byte, name string, err error) {
 	p, err := find(path)
 	if err != nil {
@@ -78,7 +79,7 @@ func Build(ctx context.Context, path string) (wasm []byte, name string, err erro
 	return wasm, p.name, nil
 }
 
-// find looks up where a program begins.
+// find finds the entry and the name of a program.
 func find(path string) (program, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -124,5 +125,5 @@ func find(path string) (program, error) {
 	return program{}, fmt.Errorf("%s: %w", path, errNoEntry)
 }
 
-// errNoEntry is for folders without a program.
+// errNoEntry is the error for a folder without an entry.
 var errNoEntry = errors.New(`package.json does not say where the program begins: set "source", such as "src/index.ts"`)

@@ -1,5 +1,5 @@
-// Package engine holds QuickJS as a guest of wfhost, and makes modules of it and a program. The engine is one module for all
-// programs: they differ in their data alone, so that a host compiles its code once. The file README.md says how it is built.
+// Package engine has QuickJS as a guest of wfhost, and makes modules from it and a program. All programs use the same engine
+// and differ in their data alone, so a host compiles its code once. README.md explains how the engine is built.
 package engine
 
 import (
@@ -29,7 +29,7 @@ var packed []byte
 var Wasm = sync.OnceValue(func() []byte {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		panic(err) // it is part of this program
+		panic(err) // the embedded file is broken
 	}
 	wasm, err := io.ReadAll(z)
 	if err != nil {
@@ -38,11 +38,11 @@ var Wasm = sync.OnceValue(func() []byte {
 	return wasm
 })
 
-// Place is where a part of a script came from: from line and column of the script on, as far as the next Place. All are counted
-// from 0.
+// Place is the source of a part of a script. The part begins at Line and Column of the script and ends at the next Place.
+// Lines and columns count from 0.
 type Place struct {
 	Line, Column     uint32
-	File             uint32 // index into Script.Files, plus 1
+	File             uint32 // index into Script.Files, plus 1; 0 if there is no source
 	ToLine, ToColumn uint32
 }
 
@@ -53,10 +53,10 @@ const placeBytes = 20
 type Script struct {
 	Text   []byte
 	Places []Place  // in the order of the script
-	Files  []string // names that stacks show
+	Files  []string // names of source files, as stacks show them
 }
 
-// cache keeps the compiled engine: in the user's folder for such things if there is one, else for as long as this process lives.
+// cache holds the compiled engine: in the user's cache folder if possible, else in the memory of this process.
 var cache = sync.OnceValue(func() wazero.CompilationCache {
 	if dir, err := os.UserCacheDir(); err == nil {
 		if c, err := wazero.NewCompilationCacheWithDir(filepath.Join(dir, "wfhost", "javascript")); err == nil {
@@ -66,10 +66,10 @@ var cache = sync.OnceValue(func() wazero.CompilationCache {
 	return wazero.NewCompilationCache()
 })
 
-// Make returns a module that runs a script. Its errors are those of the script.
+// Make returns a module that runs a script. If the script cannot be compiled, it returns the engine's error.
 func Make(ctx context.Context, s Script) ([]byte, error) {
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCompilationCache(cache()))
-	defer func() { _ = r.Close(ctx) }() // nothing of it is kept
+	defer func() { _ = r.Close(ctx) }() // an error has no consequences
 	var stderr bytes.Buffer
 	m, err := start(ctx, r, &stderr)
 	if err != nil {
@@ -94,7 +94,7 @@ func Make(ctx context.Context, s Script) ([]byte, error) {
 	return segment.Append(Wasm(), segment.Drop, program, func([]byte) (uint32, error) { return at, nil })
 }
 
-// start instantiates the engine with stand-ins for the host, which it does not call while it compiles.
+// start instantiates the engine. Its imports are stand-ins: the engine does not call the host while it compiles.
 func start(ctx context.Context, r wazero.Runtime, stderr io.Writer) (api.Module, error) {
 	compiled, err := r.CompileModule(ctx, Wasm())
 	if err != nil {
@@ -117,7 +117,8 @@ func start(ctx context.Context, r wazero.Runtime, stderr io.Writer) (api.Module,
 	return r.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithStartFunctions("_initialize"))
 }
 
-// standIn returns a function of WASI as the engine needs it while it compiles: time stands still, and there is stderr.
+// standIn returns an imported function with the behavior that the engine needs while it compiles: the clock is always 0,
+// random numbers are 0, and output goes to stderr. Other functions panic.
 func standIn(name string, answers bool, stderr io.Writer) api.GoModuleFunc {
 	return func(_ context.Context, m api.Module, stack []uint64) {
 		switch name {
@@ -142,13 +143,13 @@ func writeTo(w io.Writer, memory api.Memory, stack []uint64) {
 		at, _ := memory.ReadUint32Le(uint32(stack[1]) + 8*i)
 		n, _ := memory.ReadUint32Le(uint32(stack[1]) + 8*i + 4)
 		b, _ := memory.Read(at, n)
-		_, _ = w.Write(b) // to memory
+		_, _ = w.Write(b) // a buffer in memory, which does not fail
 		total += n
 	}
 	memory.WriteUint32Le(uint32(stack[3]), total)
 }
 
-// compiler calls the engine's functions; after the first error they are not called any more.
+// compiler calls the engine's functions. After the first error it calls no more.
 type compiler struct {
 	ctx context.Context
 	m   api.Module
@@ -167,7 +168,7 @@ func (c *compiler) call(name string, args ...uint64) uint32 {
 	return uint32(out[0])
 }
 
-// errMemory is for scripts that are too large to be compiled.
+// errMemory is the error for a script that is too large to be compiled.
 var errMemory = errors.New("the program is too large: the engine's memory does not suffice to compile it")
 
 // put copies bytes into the engine's memory.
@@ -188,7 +189,7 @@ func (c *compiler) compile(s Script) []byte {
 		}
 	}
 	text := c.put(append(bytes.Clone(s.Text), 0))
-	places := c.put(append(table, 0)) // never empty
+	places := c.put(append(table, 0)) // put needs at least one byte
 	at := c.call("wfhost_compile", text, uint64(len(s.Text)), places, uint64(len(s.Places)))
 	if c.err != nil {
 		return nil
@@ -205,7 +206,7 @@ func (c *compiler) compile(s Script) []byte {
 	return bytes.Clone(code)
 }
 
-// text reads a text that ends with a zero byte.
+// text reads a string that ends with a zero byte.
 func (c *compiler) text(at uint32) string {
 	b, _ := c.m.Memory().Read(at, c.m.Memory().Size()-at)
 	if i := bytes.IndexByte(b, 0); i >= 0 {
