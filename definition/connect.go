@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// connect checks what steps say of each other, and says which are auxiliary.
+// connect checks the references between steps, and marks auxiliary steps.
 func (d *decoder) connect() {
 	place := map[string]int{}
 	d.d.byName = map[string]*Step{}
@@ -41,7 +41,7 @@ func (d *decoder) connect() {
 	}
 }
 
-// follow checks that a reference leads to a step, and of what kind.
+// follow checks that a reference names an existing step that may be referred to in this way.
 func (d *decoder) follow(place map[string]int, from int, r reference) {
 	name := r.at.Text
 	to, ok := place[name]
@@ -65,7 +65,7 @@ func (d *decoder) follow(place map[string]int, from int, r reference) {
 	}
 }
 
-// after checks the nodes that one waits for.
+// after checks the nodes in a node's After.
 func (d *decoder) after(s *Step, place map[string]int) {
 	for _, name := range s.After {
 		to, ok := place[name]
@@ -117,7 +117,7 @@ func (d *decoder) acyclic(place map[string]int) {
 	}
 }
 
-// order checks that what expressions read has ended by then.
+// order checks that the steps that an expression reads have ended before its own step begins.
 func (d *decoder) order() {
 	for _, s := range d.d.Steps {
 		for _, r := range s.reads {
@@ -135,7 +135,7 @@ func (d *decoder) order() {
 	}
 }
 
-// known checks that the steps exist that expressions read.
+// known checks that the steps that expressions read exist and are not auxiliary.
 func (d *decoder) known(list []reading) {
 	for _, r := range list {
 		for _, name := range r.steps {
@@ -149,13 +149,13 @@ func (d *decoder) known(list []reading) {
 	}
 }
 
-// unreadable reports an expression that reads a step which is performed in place of another one.
+// unreadable reports an expression that reads an auxiliary step.
 func (d *decoder) unreadable(r reading, name string) {
 	d.failf(r.at, "the expression reads the step %q, which is performed only when another step fails: what an "+
 		"on_failure returns is the output of the step that it recovers", name)
 }
 
-// signals reports an approval that has the signal of another step: a decision that is sent twice would count for both.
+// signals reports approvals that share a signal with another step: a decision about one step would count for the other.
 func (d *decoder) signals() {
 	first := map[string]*Step{}
 	for _, s := range d.d.Steps {
@@ -172,7 +172,7 @@ func (d *decoder) signals() {
 	}
 }
 
-// closure finds out which nodes of a graph lead to each one.
+// closure computes the transitive predecessors of each node of a graph.
 func (d *decoder) closure() {
 	all := d.d.Steps
 	d.d.before = make([][]uint64, len(all))
@@ -196,8 +196,8 @@ func (d *decoder) closure() {
 	}
 }
 
-// Before reports whether a step has ended when another one begins: those before it in a list, if they were performed, or
-// those that lead to it in a graph. To an auxiliary step, all count as such.
+// Before reports whether step a has always ended when step of begins. In a list, a must come earlier in the text, though it
+// may not have been performed. In a graph, a path must lead from a to of. If of is auxiliary, Before returns true.
 func (d *Definition) Before(a, of *Step) bool {
 	switch {
 	case of.Auxiliary:
@@ -211,7 +211,8 @@ func (d *Definition) Before(a, of *Step) bool {
 // Computes reports whether a step has expressions.
 func (s *Step) Computes() bool { return len(s.reads) > 0 }
 
-// Reads returns the names of the steps that the expressions of a step read; any says that they may read others, too.
+// Reads returns the names of the steps that the expressions of a step read. any reports whether they may also read steps
+// whose names are computed.
 func (s *Step) Reads() (names []string, any bool) {
 	for _, r := range s.reads {
 		names, any = append(names, r.steps...), any || r.any
@@ -228,8 +229,7 @@ func sortedKeys(m map[string]bool) []string {
 	return keys
 }
 
-// Last returns the names of the nodes of a graph that no other one comes after, in the order of the text, without
-// auxiliary ones.
+// Last returns the names of the nodes without a following node, in the order of the text, except auxiliary nodes.
 func (d *Definition) Last() (names []string) {
 	followed := map[string]bool{}
 	for _, s := range d.Steps {

@@ -17,12 +17,12 @@ const (
 	maxDagNatsApprovalMs = 168 * 3600 * 1000
 )
 
-// isDagNats reports whether steps are those of a graph as DagNats writes it: the first one has an id, and no name.
+// isDagNats reports whether steps have the format of DagNats: the first step has an id and no name.
 func isDagNats(steps *Node) bool {
 	return len(steps.Items) > 0 && steps.Items[0].field("id") != nil && steps.Items[0].field("name") == nil
 }
 
-// dagnats reads a graph as DagNats writes it.
+// dagnats reads a graph in the format of DagNats.
 func (d *decoder) dagnats(o *object, steps *Node) {
 	d.head(o)
 	d.d.TimeoutMs = o.goDuration(maxWaitMs, "timeout")
@@ -46,7 +46,7 @@ func (d *decoder) dagnats(o *object, steps *Node) {
 	o.done()
 }
 
-// goDuration returns a duration in milliseconds: Go's text, or a number of nanoseconds. 0 is none.
+// goDuration reads a duration in Go's text format or as a number of nanoseconds. It returns milliseconds, 0 if there is none.
 func (o *object) goDuration(most int64, names ...string) int64 {
 	n := o.get(names...)
 	if n == nil {
@@ -77,7 +77,7 @@ func (d *decoder) dagnatsRetry(n *Node) *Retry {
 		Factor:     o.number(1, 1000, 2, "multiplier"),
 	}
 	if r.MaxDelayMs == 0 {
-		r.MaxDelayMs = maxWaitMs // it is not bounded there
+		r.MaxDelayMs = maxWaitMs // DagNats has no limit
 	}
 	o.done()
 	return r
@@ -95,7 +95,7 @@ func (d *decoder) dagnatsStep(n *Node, standard *Retry) *Step {
 	s.Type = d.typeOf(o)
 	s.After = o.names("depends_on")
 	if m := o.get("metadata"); m != nil {
-		d.object(m, "metadata") // for readers
+		d.object(m, "metadata") // for people, not used
 	}
 	for _, name := range []string{"worker_group", "rate_limit", "keyed_rate_limit", "max_task_concurrency", "singleton",
 		"required_capabilities"} {
@@ -125,7 +125,7 @@ func (d *decoder) dagnatsStep(n *Node, standard *Retry) *Step {
 	return s
 }
 
-// dagnatsConfig reads what depends on the type of a step.
+// dagnatsConfig reads the fields that depend on the type of a step.
 func (d *decoder) dagnatsConfig(o *object, s *Step) {
 	if s.Type == Task || s.Type == "" {
 		return
@@ -141,7 +141,7 @@ func (d *decoder) dagnatsConfig(o *object, s *Step) {
 		s.Bounds = &Bounds{MaxIterations: c.integer(1, maxIterations, 0, "max_iterations"),
 			MaxDurationMs: c.goDuration(maxWaitMs, "max_duration"), DelayMs: c.goDuration(maxWaitMs, "loop_delay")}
 		c.get("budget_warn_at")
-		c.get("budget_force_at") // advice to workers
+		c.get("budget_force_at") // advice to workers, not used
 		if !c.has("max_iterations") {
 			c.missing("a loop needs a bound: max_iterations")
 		}
@@ -257,7 +257,7 @@ func (d *decoder) dagnatsApproval(c *object, s *Step) {
 	}
 }
 
-// respond reads a step that answers a request. Here the answer is output of the run.
+// respond reads a step that answers a request. The answer becomes output of the run.
 func (d *decoder) respond(c *object, s *Step) {
 	s.Topic = "response"
 	body := "input"
@@ -297,7 +297,8 @@ func (d *decoder) respond(c *object, s *Step) {
 	s.Config.add("body", &Value{whole: e, dynamic: true})
 }
 
-// parentCondition reads a condition on a field of another step's output. It is false where the types are not comparable.
+// parentCondition reads a condition on a field of another step's output. The condition is false if the types cannot be
+// compared.
 func (d *decoder) parentCondition(n *Node) *expression.Expression {
 	if n == nil {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// Fault is what is wrong with a definition.
+// Fault is an error in a definition.
 type Fault struct {
 	Pointer string `json:"pointer"` // JSON Pointer to the value, "" for the whole definition
 	Line    int    `json:"line"`    // from 1
 	Message string `json:"message"`
 }
 
-// Error returns the place and what is wrong there.
+// Error returns the place and the message.
 func (f *Fault) Error() string {
 	where := f.Pointer
 	if where == "" {
@@ -28,10 +28,10 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("line %d: %s: %s", f.Line, where, f.Message)
 }
 
-// maxFaults bounds the faults that are told of one definition.
+// maxFaults limits the faults, and the warnings, that are reported for a definition.
 const maxFaults = 20
 
-// Faults is what is wrong with a definition, in the order of its text; at least one, and at most 20.
+// Faults lists 1 to 20 errors in a definition, in the order of its text.
 type Faults []*Fault
 
 // Error returns the faults, one on each line.
@@ -43,24 +43,24 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// decoder reads a definition from a tree and collects what is wrong with it.
+// decoder reads a definition from a tree and collects its faults.
 type decoder struct {
 	d      *Definition
 	faults Faults
-	reads  []reading // of the step that is being read
+	reads  []reading // of the current step
 
 	results []reading // of the result
 
 	checkSchema func(text []byte) error
-	parts       int // of the expressions that were compiled
-	patterns    int // instructions of theirs
+	parts       int // of all expressions so far
+	patterns    int // instructions of the patterns of all expressions so far
 }
 
 // reading is an expression that reads steps.
 type reading struct {
 	at    *Node
 	steps []string
-	any   bool // or another one
+	any   bool // may also read steps whose names are computed
 }
 
 // failf adds a fault at a node.
@@ -77,14 +77,14 @@ func (d *decoder) warnf(n *Node, format string, args ...any) {
 	}
 }
 
-// object is an object of which fields are read. Those that nobody asks for are faults.
+// object reads the fields of a node. done reports the fields that were not read as faults.
 type object struct {
 	d     *decoder
 	n     *Node
 	asked []string
 }
 
-// object returns a node as an object; if it is none, that is a fault, and the object is empty.
+// object returns a node as an object. If the node is not an object, it reports a fault and returns an empty object.
 func (d *decoder) object(n *Node, what string) *object {
 	if n.Kind != Object {
 		d.failf(n, "%s must be an object, got %s", what, n.Kind)
@@ -93,7 +93,7 @@ func (d *decoder) object(n *Node, what string) *object {
 	return &object{d: d, n: n}
 }
 
-// get returns the field of one of several names, which mean the same; nil if there is none, or null.
+// get returns the field with one of several synonymous names; nil if it is missing or null.
 func (o *object) get(names ...string) *Node {
 	o.asked = append(o.asked, names...)
 	var found *Node
@@ -110,13 +110,13 @@ func (o *object) get(names ...string) *Node {
 	return found
 }
 
-// has reports whether a field is there, and is not null.
+// has reports whether a field exists and is not null.
 func (o *object) has(name string) bool {
 	n := o.n.field(name)
 	return n != nil && n.Kind != Null
 }
 
-// refuse makes a field a fault that says what to do in place of it.
+// refuse reports a field as a fault. instead says what to use instead.
 func (o *object) refuse(name, instead string) {
 	if o.has(name) {
 		o.d.failf(o.n.field(name), "%s", instead)
@@ -124,7 +124,7 @@ func (o *object) refuse(name, instead string) {
 	o.asked = append(o.asked, name)
 }
 
-// done reports the fields that nobody has asked for.
+// done reports the fields that were not read.
 func (o *object) done() {
 	for _, m := range o.n.Members {
 		if !slices.Contains(o.asked, m.Key) {
@@ -135,12 +135,12 @@ func (o *object) done() {
 	}
 }
 
-// missing reports a field that must be there.
+// missing reports that a required field is missing.
 func (o *object) missing(format string, args ...any) {
 	o.d.failf(o.n, format, args...)
 }
 
-// is reports whether a node is there and of a kind; another kind is a fault.
+// is reports whether a node exists and has a kind. It reports a fault if the node has another kind.
 func (o *object) is(n *Node, k Kind) bool {
 	if n != nil && n.Kind != k {
 		o.d.failf(n, "it must be %s, got %s", k, n.Kind)
@@ -149,7 +149,7 @@ func (o *object) is(n *Node, k Kind) bool {
 	return n != nil
 }
 
-// text returns a text of at most so many characters.
+// text returns a text. A text with more than most characters is a fault.
 func (o *object) text(most int, names ...string) string {
 	n := o.get(names...)
 	if !o.is(n, Text) {
@@ -162,7 +162,7 @@ func (o *object) text(most int, names ...string) string {
 	return n.Text
 }
 
-// name returns a text that names something, of 1 to 100 characters.
+// name returns a name of 1 to 100 characters.
 func (o *object) name(names ...string) string {
 	n := o.get(names...)
 	if !o.is(n, Text) {
@@ -172,13 +172,13 @@ func (o *object) name(names ...string) string {
 	return n.Text
 }
 
-// Limits of names: as both other systems have them, and short enough for a suffix in the journal.
+// Limits of names. Both other systems have the same limits, and the journal has room to append a suffix.
 const (
 	maxNameChars = 100
 	maxNameBytes = 200
 )
 
-// checkName reports what is wrong with a text as a name.
+// checkName reports a fault if a text is not a valid name.
 func (d *decoder) checkName(n *Node) {
 	c := utf8.RuneCountInString(n.Text)
 	switch {
@@ -193,7 +193,7 @@ func (d *decoder) checkName(n *Node) {
 	}
 }
 
-// plainError returns the sentence of an error, without its code.
+// plainError returns the message of an error without its code.
 func plainError(err error) string {
 	if e, ok := errors.AsType[*abi.Error](err); ok {
 		return e.Message
@@ -204,7 +204,7 @@ func plainError(err error) string {
 // names returns a list of names.
 func (o *object) names(field ...string) (list []string) {
 	n := o.get(field...)
-	if n != nil && n.Kind == Text { // one of them
+	if n != nil && n.Kind == Text { // a single name
 		return []string{n.Text}
 	}
 	if !o.is(n, List) {
@@ -223,13 +223,13 @@ func (o *object) names(field ...string) (list []string) {
 	return list
 }
 
-// boolean returns a truth value.
+// boolean returns a boolean, false if there is none.
 func (o *object) boolean(names ...string) bool {
 	n := o.get(names...)
 	return o.is(n, Bool) && n.Text == "true"
 }
 
-// integer returns a whole number within bounds, or the default.
+// integer returns an integer from least to most; otherwise is the default.
 func (o *object) integer(least, most, otherwise int, names ...string) int {
 	n := o.get(names...)
 	if !o.is(n, Number) {
@@ -243,7 +243,7 @@ func (o *object) integer(least, most, otherwise int, names ...string) int {
 	return int(i)
 }
 
-// number returns a number within bounds, or the default.
+// number returns a number from least to most; otherwise is the default.
 func (o *object) number(least, most, otherwise float64, names ...string) float64 {
 	n := o.get(names...)
 	if !o.is(n, Number) {
@@ -257,7 +257,7 @@ func (o *object) number(least, most, otherwise float64, names ...string) float64
 	return f
 }
 
-// choice returns one of some texts, or the default.
+// choice returns one of the texts in of; otherwise is the default.
 func (o *object) choice(otherwise string, of []string, names ...string) string {
 	n := o.get(names...)
 	if !o.is(n, Text) {
@@ -270,7 +270,7 @@ func (o *object) choice(otherwise string, of []string, names ...string) string {
 	return n.Text
 }
 
-// duration returns a duration from text, in milliseconds, 0 if there is none.
+// duration reads a duration as text. It returns milliseconds, 0 if there is none.
 func (o *object) duration(least, most int64, names ...string) int64 {
 	n := o.get(names...)
 	if !o.is(n, Text) {
@@ -284,7 +284,7 @@ func (o *object) duration(least, most int64, names ...string) int64 {
 	return o.within(n, ms, least, most)
 }
 
-// within reports a duration that is out of bounds.
+// within reports a fault if a duration is out of bounds.
 func (o *object) within(n *Node, ms, least, most int64) int64 {
 	if ms < least || ms > most {
 		o.d.failf(n, "it must be from %s to %s, got %s", abi.FormatDuration(least), abi.FormatDuration(most), abi.FormatDuration(ms))
@@ -293,12 +293,13 @@ func (o *object) within(n *Node, ms, least, most int64) int64 {
 	return ms
 }
 
-// millis returns a number of milliseconds, 0 if there is none.
+// millis reads a number of milliseconds, 0 if there is none.
 func (o *object) millis(least, most int64, names ...string) int64 {
 	return int64(o.number(float64(least), float64(most), 0, names...))
 }
 
-// either returns a duration that is given as text or as a number of milliseconds, 0 if there is none.
+// either reads a duration from the field text or, as a number of milliseconds, from the field number. It returns
+// milliseconds, 0 if there is none.
 func (o *object) either(least, most int64, text, number string) int64 {
 	d, ms := o.duration(least, most, text), o.millis(least, most, number)
 	if o.has(text) && o.has(number) {

@@ -1,10 +1,9 @@
 // Package definition reads workflows that are data: lists of steps, and graphs of nodes, in JSON or in YAML (package
-// yamltext). It is pure. The command line checks definitions with it, and so does the guest that performs them (package
-// interpret).
+// yamltext). It has no side effects. The command line checks definitions with it, and so does the guest that performs them
+// (package interpret).
 //
-// A definition comes in one of three forms: a list of steps, each of which follows the one before, as Stevora has them; a
-// graph of nodes, each of which begins when those that it names by "after" have ended; and a graph as DagNats writes it.
-// Fields that are not known are faults.
+// A definition has one of three forms: a list of steps, which are performed in order, as in Stevora; a graph of nodes, where
+// a node begins when the nodes in its "after" have ended; and a graph in the format of DagNats. Unknown fields are faults.
 package definition
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/definition/expression"
 )
 
-// Type says what a step does.
+// Type is the type of a step.
 type Type string
 
 // The types.
@@ -33,29 +32,29 @@ const (
 	Fail      Type = "fail"      // fails the run
 )
 
-// End is the name by which a step of a list says that the run ends after it.
+// End is the name of the next step if the run ends after a step of a list.
 const End = "end"
 
 // Definition is a workflow.
 type Definition struct {
 	Name         string
-	Version      string // as the author calls it
+	Version      string // chosen by the author
 	Description  string
 	InputSchema  json.RawMessage // nil if there is none
 	OutputSchema json.RawMessage
 	Vars         []Var // computed from the input when a run starts
 	TimeoutMs    int64 // of a run; 0 = none
-	MaxParallel  int   // of a graph: nodes that are performed at a time
+	MaxParallel  int   // of a graph: the most nodes that are performed at a time
 	Graph        bool
 	Steps        []*Step // in the order of the text
-	Result       *Value  // nil: the state of a list, the outputs of the last nodes of a graph
+	Result       *Value  // nil: the state of a list, or the outputs of the last nodes of a graph
 	Warnings     []*Fault
 
 	byName map[string]*Step
-	before [][]uint64 // of a graph: a bit for each step, by its index
+	before [][]uint64 // of a graph: for each step, a bit set of its predecessors, by index
 }
 
-// Var is a value that expressions name by vars.NAME.
+// Var is a value that expressions read as vars.NAME.
 type Var struct {
 	Name  string
 	Value *Value
@@ -66,35 +65,35 @@ type Step struct {
 	Name        string
 	Type        Type
 	Description string
-	After       []string // of a graph: these must have ended
+	After       []string // of a graph: the steps that must end before this step begins
 	SkipIf      *expression.Expression
-	Optional    bool   // if it fails, the run continues
-	OnFailure   string // this one is performed if it fails, and its output is the step's
-	Compensate  string // this one is performed if the run fails later
-	Next        string // of a list: this one is next, or End; "" is the one that follows
-	Auxiliary   bool   // it is performed only as somebody's OnFailure or Compensate
+	Optional    bool   // if the step fails, the run continues
+	OnFailure   string // the step that is performed if this step fails; its output becomes this step's output
+	Compensate  string // the step that is performed if the run fails later
+	Next        string // of a list: the next step, or End; "" is the following step
+	Auxiliary   bool   // the step is only performed as the OnFailure or Compensate of another step
 	Retry       *Retry // nil: the host's defaults
 	TimeoutMs   int64  // of one attempt, or of a wait for a signal; 0 = the default
 
 	Handler  string // of a task, map or loop, with "host/" before its name
 	Workflow string // of a map or workflow
-	Config   *Value // what they are given; nil: the default
-	Detach   bool   // of a workflow: nobody waits for it
+	Config   *Value // the input of the handler or workflow; nil: the default
+	Detach   bool   // of a workflow: the run does not wait for it
 
 	Wait      *Pause
 	Condition *Branch
 	Signal    string // of an event or approval
 	Where     *expression.Expression
-	Continue  bool            // of an event: a timeout is a result; of an approval: so is a rejection
+	Continue  bool            // a timeout of an event or approval, and a rejection, are not failures
 	Schema    json.RawMessage // of the payload of an event
 	Prompt    *Value          // of an approval
-	Content   string          // of an approval: the field of the state that is to be approved
-	Items     *Value          // of a map; nil: the output of the node before
+	Content   string          // of an approval: the field of the state that a person approves
+	Items     *Value          // of a map; nil: the output of the preceding node
 	MaxItems  int
 	Parallel  int // of a map
 	Bounds    *Bounds
 	Topic     string // of an emit
-	Legacy    bool   // as DagNats does it
+	Legacy    bool   // behaves as in DagNats
 
 	Index int // in Steps
 
@@ -103,41 +102,41 @@ type Step struct {
 	refs  []reference
 }
 
-// reference is a name of another step.
+// reference is a field that names another step.
 type reference struct {
 	at    *Node
 	field string
 }
 
-// Retry says how often a step is attempted, as workflow.Option does.
+// Retry sets how a step is retried. The fields correspond to the options of package workflow.
 type Retry struct {
-	Attempts     int // the first included
+	Attempts     int // including the first
 	DelayMs      int64
 	Backoff      string // fixed, linear or exponential
 	Factor       float64
 	MaxDelayMs   int64 // 0 = the default
 	Jitter       float64
-	MaxElapsedMs int64 // 0 = no bound
+	MaxElapsedMs int64 // 0 = no limit
 }
 
-// Pause says how long a wait lasts: the later one of what is there.
+// Pause is the length of a wait. If several fields are set, the latest instant counts.
 type Pause struct {
 	Duration *Value // text, or a number of milliseconds
-	Until    *Value // an instant of RFC 3339
-	Cron     string // the next instant of an expression
+	Until    *Value // an instant in RFC 3339
+	Cron     string // a cron expression, for its next instant
 	Zone     string
 	MaxMs    int64
-	// UntilMs says that a number in Until is milliseconds from now.
+	// UntilMs allows a number of milliseconds from now in Until.
 	UntilMs bool
 }
 
-// Branch says which step of a list comes next; "" is the one that follows.
+// Branch chooses the next step of a list; "" is the following step.
 type Branch struct {
 	If         *expression.Expression
 	Then, Else string
 }
 
-// Bounds are those of a loop.
+// Bounds limits a loop.
 type Bounds struct {
 	Until         *expression.Expression // nil: until the output has no "continue": true
 	MaxIterations int
@@ -159,8 +158,8 @@ func (d *Definition) Handlers() []string {
 	return sortedKeys(seen)
 }
 
-// Missing returns the handlers that the definition calls, and that a version may not call which has been granted these
-// ("*" is all of them), sorted. A run fails where it calls one.
+// Missing returns the handlers that the definition calls and that are not in granted, sorted. "*" grants all handlers. A run
+// fails when it calls a missing handler.
 func (d *Definition) Missing(granted []string) []string {
 	if slices.Contains(granted, "*") {
 		return nil
@@ -168,7 +167,7 @@ func (d *Definition) Missing(granted []string) []string {
 	return slices.DeleteFunc(d.Handlers(), func(h string) bool { return slices.Contains(granted, h) })
 }
 
-// Callers returns the names of the steps that call a handler, which is named without "host/", in the order of the text.
+// Callers returns the names of the steps that call a handler, in the order of the text. handler is a name without "host/".
 func (d *Definition) Callers(handler string) (names []string) {
 	for _, s := range d.Steps {
 		if s.Handler == handlerPrefix+handler {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Mermaid returns the definition as a diagram of Mermaid, which many readers of Markdown draw.
+// Mermaid returns the definition as a Mermaid diagram, which many Markdown viewers can draw.
 func (d *Definition) Mermaid() string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
@@ -48,15 +48,15 @@ func (d *Definition) Mermaid() string {
 	return b.String()
 }
 
-// Edge leads from a step to one that may come next.
+// Edge connects a step with a possible next step.
 type Edge struct {
 	From  int    // in Steps
 	To    string // name of a step, or End
-	Label string // yes, no, fails or undone by; empty for what comes next in any case
-	Aside bool   // it is taken if something has failed
+	Label string // yes, no, fails or undone by; empty for an unconditional edge
+	Aside bool   // the edge is only taken after a failure
 }
 
-// Edges returns what may come after what, in the order of the text.
+// Edges returns the edges between steps, in the order of the text.
 func (d *Definition) Edges() (list []Edge) {
 	for i, s := range d.Steps {
 		d.edges(i, s, func(from int, to, label string, dotted bool) {
@@ -68,7 +68,7 @@ func (d *Definition) Edges() (list []Edge) {
 	return list
 }
 
-// edges tells what follows a step.
+// edges calls edge for each possible successor of a step.
 func (d *Definition) edges(i int, s *Step, edge func(from int, to, label string, dotted bool)) {
 	following := End
 	for _, t := range d.Steps[i+1:] {

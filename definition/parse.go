@@ -15,27 +15,27 @@ import (
 const (
 	maxVersionChars     = 50
 	maxDescriptionChars = 1000
-	// maxSteps bounds its steps: a run has a journal of 50,000 entries.
+	// maxSteps limits the number of steps: the journal of a run has at most 50,000 entries.
 	maxSteps = 1000
-	// maxVars bounds its vars.
+	// maxVars limits the number of vars.
 	maxVars = 100
-	// maxSchemaBytes is what the host takes.
+	// maxSchemaBytes is the longest schema that the host accepts.
 	maxSchemaBytes = 64 << 10
-	// maxParallel bounds what is performed at a time, and is the default.
+	// maxParallel is the largest number, and the default, of nodes that are performed at a time.
 	maxParallel = 100
-	// maxWork bounds what it takes to read a definition, which the interpreter does with the 1,000,000,000 units of fuel that a
-	// module has for its start: up to 5,600 of them for each byte of its JSON, and up to 160,000 for each part of an expression,
-	// which counts as partWork bytes.
+	// maxWork limits the work of reading a definition, in bytes of JSON. The interpreter reads it with the 1,000,000,000 units
+	// of fuel for the start of a module. A byte costs up to 5,600 units. A part of an expression costs up to 160,000 units,
+	// and counts as partWork bytes.
 	maxWork = 160_000
-	// partWork is the work of an expression, and that of each value, name, operator and call in it.
+	// partWork is the work for an expression, and for each value, name, operator and call in it.
 	partWork = 30
-	// maxPatterns bounds the instructions of the constant patterns of all its expressions, for the same reason.
+	// maxPatterns limits the instructions of the constant patterns in all expressions, for the same reason.
 	maxPatterns = 20_000
 	// maxWaitMs is ten years.
 	maxWaitMs = 3653 * 24 * 3600 * 1000
 )
 
-// ParseJSON reads a definition of JSON. The error is Faults.
+// ParseJSON reads a definition in JSON. Errors are of type Faults.
 func ParseJSON(text []byte) (*Definition, error) {
 	n, err := ReadJSON(text)
 	if err != nil {
@@ -44,7 +44,7 @@ func ParseJSON(text []byte) (*Definition, error) {
 	return Parse(n)
 }
 
-// AsFaults returns the error of a reader, or of Parse, as Faults.
+// AsFaults converts an error of a reader or of Parse to Faults.
 func AsFaults(err error) Faults {
 	if all, ok := errors.AsType[Faults](err); ok {
 		return all
@@ -55,16 +55,16 @@ func AsFaults(err error) Faults {
 	return Faults{{Line: 1, Message: err.Error()}}
 }
 
-// Option says what Parse checks beside what it always does.
+// Option adds a check to Parse.
 type Option func(*decoder)
 
-// CheckSchemas has a function check each JSON Schema, that of the payload of an approval included; its errors are faults.
-// Without it a definition may have schemas that an upload refuses. host.SchemaSet.Add is such a function.
+// CheckSchemas sets a function that checks each JSON Schema, including the schema of the payload of an approval. Its errors
+// become faults. Without it, a definition may have schemas that an upload refuses. host.SchemaSet.Add is such a function.
 func CheckSchemas(check func(text []byte) error) Option {
 	return func(d *decoder) { d.checkSchema = check }
 }
 
-// Parse reads a definition from a tree. The error is Faults.
+// Parse reads a definition from a tree. Errors are of type Faults.
 func Parse(n *Node, opts ...Option) (*Definition, error) {
 	d := &decoder{d: &Definition{MaxParallel: maxParallel}, checkSchema: func([]byte) error { return nil }}
 	for _, o := range opts {
@@ -111,9 +111,9 @@ func (d *decoder) checkSize(n *Node) {
 	}
 }
 
-// head reads what all forms have.
+// head reads the fields that all forms have.
 func (d *decoder) head(o *object) {
-	o.get("$schema") // for editors
+	o.get("$schema") // for editors, not used
 	if n := o.get("name"); n == nil {
 		o.missing("a definition needs a name, which is that of the workflow")
 	} else if o.is(n, Text) {
@@ -195,7 +195,7 @@ func (d *decoder) items(n *Node) []*Node {
 	return n.Items
 }
 
-// scope lists the names that expressions of steps may use, and others that are given.
+// scope returns the names that expressions of steps may use, and the names in more.
 func (d *decoder) scope(more ...string) []string {
 	names := []string{"input", "vars", "steps", "run", "error"}
 	if !d.d.Graph {
@@ -204,7 +204,7 @@ func (d *decoder) scope(more ...string) []string {
 	return append(names, more...)
 }
 
-// expression compiles a field that is an expression, nil if there is none. "${…}" around it may be there.
+// expression compiles the expression in a field, which may be in "${…}". It returns nil if there is none.
 func (o *object) expression(names []string, fields ...string) *expression.Expression {
 	n := o.get(fields...)
 	if !o.is(n, Text) {
@@ -217,11 +217,11 @@ func (o *object) expression(names []string, fields ...string) *expression.Expres
 	return o.d.compile(n, text, names)
 }
 
-// dotted is a path such as user.active.
+// dotted matches a path such as user.active.
 var dotted = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*$`)
 
-// path returns an expression that reads a dot path, and is null where there is nothing. A path that begins with none of
-// the names is one into another one.
+// path returns an expression that reads a dot path, and is null if there is no value. If the path does not begin with one of
+// names, it is relative to into.
 func path(text, into string, names []string) string {
 	parts := strings.Split(text, ".")
 	if slices.Contains(names, parts[0]) {
@@ -233,7 +233,7 @@ func path(text, into string, names []string) string {
 	return into
 }
 
-// retry reads how often a step is attempted: as the SDK calls it, or as Stevora does.
+// retry reads the retry policy of a step, with the names of the SDK or of Stevora.
 func (d *decoder) retry(n *Node) *Retry {
 	if n == nil {
 		return nil

@@ -10,22 +10,22 @@ import (
 
 // Limits of steps.
 const (
-	// maxItems bounds the elements of a map, and is the default: as many as a run may have live children.
+	// maxItems is the largest number, and the default limit, of the elements of a map: a run may have as many live children.
 	maxItems = 1000
-	// maxIterations bounds a loop: each iteration has an entry or two in a journal of 50,000.
+	// maxIterations limits a loop: each iteration has one or two entries in the journal, which has at most 50,000.
 	maxIterations = 10_000
-	// defaultSide is how many elements of a map are worked on at a time.
+	// defaultSide is the default for the number of elements of a map that are processed at a time.
 	defaultSide = 10
 )
 
-// types are the names of types, with those that the other systems use.
+// types maps the names of types to types. It includes the names in the other systems.
 var types = map[string]Type{
 	"task": Task, "normal": Task, "http": HTTP, "wait": Wait, "sleep": Wait, "condition": Condition, "event": Event,
 	"external_event": Event, "wait_for_event": Event, "approval": Approval, "map": Map, "loop": Loop, "agent_loop": Loop,
 	"workflow": Workflow, "sub_workflow": Workflow, "set": Set, "emit": Emit, "respond": Emit, "fail": Fail,
 }
 
-// foreign are types that are not ours, with what there is in place of them.
+// foreign maps types of the other systems that are not supported to an explanation.
 var foreign = map[string]string{
 	"llm":     "steps of type llm are not ours: register a handler, and call it by a task",
 	"agent":   "steps of type agent are not ours: register a handler, and call it by a task, or by a loop",
@@ -67,7 +67,7 @@ func (d *decoder) step(n *Node) *Step {
 	}
 	s.Type = d.typeOf(o)
 	s.Description = o.text(maxDescriptionChars, "description")
-	if s.Type != Condition { // which continues to others, and does nothing else
+	if s.Type != Condition { // a condition only chooses the next step
 		s.SkipIf = o.expression(d.scope(), "skip_if")
 		s.Optional = o.boolean("optional")
 		s.OnFailure = o.reference(s, "on_failure")
@@ -97,7 +97,7 @@ func (o *object) reference(s *Step, names ...string) string {
 	return n.Text
 }
 
-// reader returns what reads the fields of a type; nil if the type is none.
+// reader returns the function that reads the fields of a type, nil for an unknown type.
 func (d *decoder) reader(t Type) func(*object, *Step) {
 	switch t {
 	case Task:
@@ -124,7 +124,7 @@ func (d *decoder) reader(t Type) func(*object, *Step) {
 	return nil
 }
 
-// attempts reads what all have that call a handler.
+// attempts reads the fields of all steps that call a handler.
 func (d *decoder) attempts(o *object, s *Step) {
 	s.Retry = d.retry(o.get("retry"))
 	s.TimeoutMs = o.either(1, maxWaitMs, "timeout", "timeoutMs")
@@ -152,7 +152,7 @@ func (d *decoder) task(o *object, s *Step) {
 	d.attempts(o, s)
 }
 
-// given reads what a handler or workflow is given.
+// given reads the input of a handler or workflow.
 func (d *decoder) given(o *object, names []string) *Value {
 	n := o.get("config", "input")
 	if n == nil {
@@ -161,7 +161,7 @@ func (d *decoder) given(o *object, names []string) *Value {
 	return d.value(n, names)
 }
 
-// http reads a request as the handler host/http takes it.
+// http reads a request in the format of the handler host/http.
 func (d *decoder) http(o *object, s *Step) {
 	s.Handler = handlerPrefix + "http"
 	request := &Node{Kind: Object, Place: o.n.Place, Line: o.n.Line}
@@ -182,7 +182,7 @@ func (d *decoder) http(o *object, s *Step) {
 	d.attempts(o, s)
 }
 
-// lists returns headers with a list of values for each.
+// lists returns headers with a list of values for each name.
 func lists(n *Node) *Node {
 	h := *n
 	h.Members = nil
@@ -216,7 +216,7 @@ func (d *decoder) wait(o *object, s *Step) {
 	if n := o.get("until", "untilTimestamp"); o.is(n, Text) {
 		p.Until = d.value(n, d.scope())
 		if text, ok := p.Until.Constant(); ok {
-			if _, err := abi.ParseInstant(text.(string)); err != nil { //nolint:forcetypeassert // it is that of a Text
+			if _, err := abi.ParseInstant(text.(string)); err != nil { //nolint:forcetypeassert // the node is a Text
 				d.failf(n, "%s", plainError(err))
 			}
 		}
@@ -231,7 +231,7 @@ func (d *decoder) wait(o *object, s *Step) {
 	}
 }
 
-// cron reads an expression of instants.
+// cron reads a cron expression.
 func (d *decoder) cron(o *object, p *Pause) {
 	if n := o.get("cron"); o.is(n, Text) {
 		p.Cron = n.Text
@@ -282,7 +282,7 @@ const DecisionSchema = `{"type":"object","anyOf":[{"required":["decision"]},{"re
 	`"comment":{"type":"string"},"editedContent":{}}}`
 
 func (d *decoder) approval(o *object, s *Step) {
-	if err := d.checkSchema([]byte(DecisionSchema)); err != nil { // there is no room for it
+	if err := d.checkSchema([]byte(DecisionSchema)); err != nil { // no room for another schema
 		d.failf(o.n, "%v", err)
 	}
 	s.Signal = o.name("signal")
@@ -355,7 +355,7 @@ func (d *decoder) workflow(o *object, s *Step) {
 	s.TimeoutMs = o.duration(1, maxWaitMs, "timeout")
 }
 
-// simple reads the steps that have a value and nothing else.
+// simple reads the fields of steps that only have a value.
 func (d *decoder) simple(o *object, s *Step) {
 	fields := map[Type][]string{Set: {"values"}, Emit: {"value"}, Fail: {"message"}}[s.Type]
 	n := o.get(fields...)

@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/definition/expression"
 )
 
-// Kind is what a node of a text is.
+// Kind is the kind of a node.
 type Kind int
 
 // The kinds.
@@ -29,13 +29,13 @@ const (
 
 var kinds = [...]string{"null", "a boolean", "a number", "a text", "a list", "an object"}
 
-// String says what a kind is called in an error.
+// String returns the name of a kind for errors.
 func (k Kind) String() string { return kinds[k] }
 
-// Node is a value of a text, with its place.
+// Node is a value in a text, with its place.
 type Node struct {
 	Kind    Kind
-	Text    string   // of a Text; of a Number, as it is written; "true" or "false" of a Bool
+	Text    string   // the value of a Text; a Number as it is written; "true" or "false" for a Bool
 	Items   []*Node  // of a List
 	Members []Member // of an Object, in the order of the text
 	Place   *Place   // nil for the whole text
@@ -44,11 +44,11 @@ type Node struct {
 	byKey map[string]*Node // of an Object with many members
 }
 
-// Pointer returns where the node stands, as Place.Pointer does.
+// Pointer returns the node's place, as Place.Pointer does.
 func (n *Node) Pointer() string { return n.Place.Pointer() }
 
-// Place is where a value stands in a text; nil is the whole text. A pointer is made of it only when something is wrong: if
-// each value had its own, a long key would be repeated for each value below it.
+// Place is the place of a value in a text; nil is the whole text. It is converted to a JSON Pointer only for a fault: if each
+// value had its own pointer, a long key would be repeated for each value below it.
 type Place struct {
 	of  *Place
 	key string
@@ -65,7 +65,7 @@ func (p *Place) Key() string {
 	return p.key
 }
 
-// maxPointerKey bounds, in bytes, what of a key stands in a pointer, and in the sentence of a fault.
+// maxPointerKey is the largest number of bytes of a key in a pointer or in the message of a fault.
 const maxPointerKey = 200
 
 // Pointer returns the place as a JSON Pointer (RFC 6901), "" for the whole text. Keys of more than 200 bytes are shortened.
@@ -81,7 +81,7 @@ func (p *Place) Pointer() string {
 	return "/" + strings.Join(keys, "/")
 }
 
-// shortened returns a key as it stands in a fault.
+// shortened returns a key for a fault. It truncates keys of more than maxPointerKey bytes.
 func shortened(key string) string {
 	if len(key) <= maxPointerKey {
 		return key
@@ -97,13 +97,13 @@ type Member struct {
 
 // Limits of a text.
 const (
-	// MaxBytes bounds a definition, and what a module has room for: some thousand steps.
+	// MaxBytes limits the size of a definition, and is the room for it in a module. It is enough for about 1,000 steps.
 	MaxBytes = 128 << 10
-	// MaxDepth bounds how deep its values are nested.
+	// MaxDepth limits the nesting of values.
 	MaxDepth = 100
 )
 
-// field returns the member of a name, nil if there is none.
+// field returns the value of the member with a name, nil if there is none.
 func (n *Node) field(name string) *Node {
 	if n.byKey != nil {
 		return n.byKey[name]
@@ -116,10 +116,10 @@ func (n *Node) field(name string) *Node {
 	return nil
 }
 
-// manyMembers is from how many members on an object is searched by a map.
+// manyMembers is the number of members from which an object is searched with a map.
 const manyMembers = 16
 
-// Append adds the member of a key to an object, or returns an error if it has one.
+// Append adds a member to an object. It returns an error if the key exists.
 func (n *Node) Append(key string, value *Node) error {
 	if n.field(key) != nil {
 		return &Fault{Pointer: n.Place.Child(key).Pointer(), Line: value.Line,
@@ -138,7 +138,7 @@ func (n *Node) Append(key string, value *Node) error {
 	return nil
 }
 
-// ReadJSON reads a text of JSON. Its error is a *Fault with the line at which the text cannot be read.
+// ReadJSON parses JSON. Its error is a *Fault with the line of the error.
 func ReadJSON(text []byte) (*Node, error) {
 	if err := checkText(text); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func ReadJSON(text []byte) (*Node, error) {
 	return n, nil
 }
 
-// checkText reports what is wrong with a text before it is parsed.
+// checkText checks a text before it is parsed.
 func checkText(text []byte) error {
 	switch {
 	case len(text) > MaxBytes:
@@ -179,11 +179,11 @@ func either(t json.Token, err error) any {
 type jsonReader struct {
 	text []byte
 	d    *json.Decoder
-	read int // of text, of which line is the line
+	read int // bytes of text that are counted in line
 	line int
 }
 
-// at returns the line of the token that was read last.
+// at returns the line of the last token.
 func (r *jsonReader) at() int {
 	to := min(int(r.d.InputOffset()), len(r.text))
 	r.line += bytes.Count(r.text[r.read:to], []byte{'\n'})
@@ -236,7 +236,7 @@ func (r *jsonReader) members(n *Node, depth int) error {
 		if err != nil {
 			return r.unreadable(n.Place, err)
 		}
-		key, _ := t.(string) // the decoder lets no other keys pass
+		key, _ := t.(string) // the decoder refuses other keys
 		v, err := r.value(n.Place.Child(key), depth+1)
 		if err != nil {
 			return err
@@ -263,7 +263,7 @@ func (r *jsonReader) unreadable(place *Place, err error) error {
 	return &Fault{Pointer: place.Pointer(), Line: r.at(), Message: "it is not JSON: " + err.Error()}
 }
 
-// JSON returns the value as JSON, without space, with its fields in the order of the text.
+// JSON returns the value as JSON, without white space, with its fields in the order of the text.
 func (n *Node) JSON() []byte { return n.append(nil) }
 
 func (n *Node) append(b []byte) []byte {
@@ -294,7 +294,7 @@ func (n *Node) append(b []byte) []byte {
 	return append(b, "null"...)
 }
 
-// quote returns a text as JSON, with < > & as they are.
+// quote returns a text as JSON, without escapes for < > &.
 func quote(s string) []byte {
 	if !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' || c == '"' || c == '\\' }) { // most of them
 		return []byte(`"` + s + `"`)
@@ -302,11 +302,11 @@ func quote(s string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a text is always JSON
+	_ = e.Encode(s) // cannot fail for a string
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Value returns the value as package json has it, with numbers as expression.Number returns them.
+// Value returns the value in the types of package json, with numbers as expression.Number returns them.
 func (n *Node) Value() any {
 	switch n.Kind {
 	case Bool:
@@ -331,5 +331,5 @@ func (n *Node) Value() any {
 	return nil
 }
 
-// CheckNumber returns a sentence about a number of JSON that a definition would not keep as it is written.
+// CheckNumber returns an error if a definition cannot keep a JSON number as it is written.
 func CheckNumber(text string) error { return expression.CheckNumber(text) }

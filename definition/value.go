@@ -9,10 +9,10 @@ import (
 	"github.com/wfhost/wfhost/definition/expression"
 )
 
-// Value is a value of JSON in whose texts expressions stand: "${input.email}" is the value of the expression, with its type;
+// Value is a JSON value with expressions in its texts: "${input.email}" is the value of the expression, with its type;
 // "Dear ${input.name}" is a text; "$${" is "${".
 type Value struct {
-	constant any // if there is no expression in it
+	constant any // the value, if it has no expressions
 	whole    *expression.Expression
 	parts    []part // of a text
 	items    []*Value
@@ -69,7 +69,7 @@ func (d *decoder) template(v *Value, n *Node, names []string) {
 		if i < 0 {
 			break
 		}
-		if i > 0 && rest[i-1] == '$' { // it is written $${
+		if i > 0 && rest[i-1] == '$' { // an escape: $${
 			literal, rest = literal+rest[:i-1]+"${", rest[i+2:]
 			continue
 		}
@@ -96,7 +96,8 @@ func (d *decoder) template(v *Value, n *Node, names []string) {
 	}
 }
 
-// closing returns where the brace is that closes an expression, -1 if there is none. Braces in texts and of maps are not.
+// closing returns the index of the brace that closes an expression, -1 if there is none. It skips braces in texts and the
+// braces of maps.
 func closing(s string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -119,15 +120,15 @@ func closing(s string) int {
 	return -1
 }
 
-// compile compiles an expression; one that cannot be is a fault, and nil. Those beyond the limits of a definition are one fault,
-// and not compiled.
+// compile compiles an expression. If that fails, it reports a fault and returns nil. Expressions beyond the limits of a
+// definition are not compiled, and are one fault together.
 func (d *decoder) compile(n *Node, text string, names []string) *expression.Expression {
 	if d.parts*partWork > maxWork || d.patterns > maxPatterns {
 		return nil
 	}
 	e, err := expression.Compile(text, names)
 	if err != nil {
-		d.parts++ // it was compiled to find that out
+		d.parts++ // the failed compilation costs work, too
 		d.failf(n, "%v", err)
 		return nil
 	}
@@ -146,8 +147,8 @@ func (d *decoder) compile(n *Node, text string, names []string) *expression.Expr
 	return e
 }
 
-// Eval returns the value with its expressions evaluated. What env holds, and what is returned, are values as
-// expression.Eval has them.
+// Eval evaluates the expressions and returns the value. The values in env and the result have the types of
+// Expression.Eval.
 func (v *Value) Eval(env map[string]any) (any, error) {
 	switch {
 	case v == nil:
@@ -182,7 +183,7 @@ func (v *Value) collect(list bool, env map[string]any) (any, error) {
 	return m, nil
 }
 
-// Constant returns the value if there is no expression in it.
+// Constant returns the value if it has no expressions.
 func (v *Value) Constant() (any, bool) {
 	if v == nil {
 		return nil, true
@@ -190,7 +191,7 @@ func (v *Value) Constant() (any, bool) {
 	return v.constant, !v.dynamic
 }
 
-// maxTextBytes bounds a text that expressions stand in: it is part of a payload.
+// maxTextBytes limits a text with expressions after evaluation: it is part of a payload.
 const maxTextBytes = 1 << 20
 
 func (v *Value) text(env map[string]any) (any, error) {
@@ -215,7 +216,7 @@ func (v *Value) text(env map[string]any) (any, error) {
 	return b.String(), nil
 }
 
-// Written returns a value as it stands in a text: a text as it is, nothing for null, and the rest as JSON.
+// Written returns a value for insertion into a text: a text unchanged, null as "", and other values as JSON.
 func Written(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:

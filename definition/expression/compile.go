@@ -16,16 +16,16 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// languages are the configurations of the library, by the names that expressions may use. expr.Compile would make one for each
-// expression: a table of all functions, which takes more time than to compile a short expression. The mutex is held while an
-// expression is compiled: the library keeps in a configuration what it finds out about types.
+// languages caches the library's configurations by the names that expressions may use. expr.Compile would make a configuration
+// for each expression. It has a table of all functions, which takes longer to make than a short expression to compile. The
+// mutex is held during a compilation, because the library caches facts about types in the configuration.
 var languages struct {
 	sync.Mutex
 	by map[string]*conf.Config
 }
 
-// language returns the configuration for expressions that may use the given names; languages is locked. There is one for each
-// list of names that this program has, some ten.
+// language returns the configuration for expressions that may use the given names. The caller holds the lock of languages. The
+// program has about ten different lists of names.
 func language(names []string) *conf.Config {
 	key := strings.Join(names, " ")
 	if c := languages.by[key]; c != nil {
@@ -37,7 +37,7 @@ func language(names []string) *conf.Config {
 	}
 	c := conf.CreateNew()
 	for _, o := range append(functions(), expr.Env(env), expr.AsAny(), expr.MaxNodes(maxNodes),
-		expr.DisableBuiltin("now"), // it would be another instant at each evaluation
+		expr.DisableBuiltin("now"), // its value differs at each evaluation
 		expr.Function("keys", sorted(func(k string, _ any) any { return k })),
 		expr.Function("values", sorted(func(_ string, v any) any { return v })),
 		expr.Function("toPairs", sorted(func(k string, v any) any { return []any{k, v} }))) {

@@ -12,18 +12,19 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// The library computes with whole numbers as Go does: what does not fit is wrapped, and compared with a fraction it is rounded.
-// So operators on what may be numbers are calls of the functions below, whose names nobody can write.
+// The library computes with integers as Go does: results that do not fit wrap around, and comparisons with a float64 round. So
+// operators whose operands may be numbers are replaced by calls of the functions below. Expressions cannot contain the names of
+// these functions.
 
-// exact has operators and functions compute exactly, or not at all. It implements ast.Visitor.
+// exact makes operators and functions compute exactly or fail. It implements ast.Visitor.
 type exact struct{}
 
-// checkedArguments are the functions of the library whose arguments are checked, and how.
+// checkedArguments maps functions of the library to the function that checks their arguments.
 var checkedArguments = map[string]string{"int": "check int", "abs": "check abs",
 	"float": "check float", "ceil": "check float", "floor": "check float", "round": "check float", "mean": "check float",
 	"median": "check float", "max": "check mixed", "min": "check mixed", "sort": "check mixed"}
 
-// Visit replaces a node.
+// Visit replaces operators, and wraps the arguments of functions in checks.
 func (exact) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.BinaryNode:
@@ -64,7 +65,7 @@ func call(name string, args ...ast.Node) ast.Node {
 // hidden begins the names of functions that no expression can name.
 const hidden = " "
 
-// mayBeNumber reports whether the library does not know a node to be something else.
+// mayBeNumber reports whether a node is a number or has a type that the library does not know.
 func mayBeNumber(n ast.Node) bool {
 	if n.Nature().IsUnknown(nil) {
 		return true
@@ -80,7 +81,7 @@ func mayBeNumber(n ast.Node) bool {
 	return false
 }
 
-// operators are the operators that are replaced, for operands that are whole, mixed or fractions, and for all others.
+// operators maps the replaced operators to functions. The functions accept operands of any type.
 var operators = map[string]func(a, b any) (any, error){
 	"+": func(a, b any) (any, error) { return computed("+", a, b, runtime.Add) },
 	"-": func(a, b any) (any, error) { return computed("-", a, b, runtime.Subtract) },
@@ -109,7 +110,8 @@ var operators = map[string]func(a, b any) (any, error){
 	},
 }
 
-// computed computes + - * / and **. others does so of what are no numbers, and of fractions.
+// computed computes + - * / and ** of two integers exactly. For all other operands it calls others, a function of the
+// library. It returns an error for an integer beyond 2^53 if the other operand is a float64.
 func computed(op string, a, b any, others func(a, b any) any) (any, error) {
 	i, _, intA, numberA, err := operand(a)
 	j, _, intB, numberB, err2 := operand(b)
@@ -137,8 +139,8 @@ func computed(op string, a, b any, others func(a, b any) any) (any, error) {
 	return others(a, b), nil
 }
 
-// equal compares two values. Two numbers that do not fit into 64 bits are the same one if they are written alike, and otherwise
-// not compared.
+// equal reports whether two values are equal. Two numbers that do not fit into 64 bits are equal if they are written alike;
+// otherwise equal returns an error.
 func equal(a, b any) (bool, error) {
 	x, kept := a.(json.Number)
 	y, also := b.(json.Number)
@@ -148,7 +150,7 @@ func equal(a, b any) (bool, error) {
 	case kept || also:
 		return kept && also, nil
 	}
-	i, f, intA, numberA, _ := operand(a) // no json.Number
+	i, f, intA, numberA, _ := operand(a) // not a json.Number, so there is no error
 	j, g, intB, numberB, _ := operand(b)
 	switch {
 	case !numberA || !numberB || intA == intB:
@@ -173,7 +175,7 @@ func ordered(a, b any, others func(a, b any) bool, is func(c int) bool) (bool, e
 	return is(-compareMixed(j, f)), nil
 }
 
-// operatorFunctions adds the functions of operators.
+// operatorFunctions adds the functions for operators.
 func operatorFunctions(list []expr.Option) []expr.Option {
 	for op, of := range operators {
 		two := func(params ...any) (any, error) { return of(params[0], params[1]) }
@@ -187,7 +189,7 @@ func operatorFunctions(list []expr.Option) []expr.Option {
 	return list
 }
 
-// functions are the hidden ones.
+// functions returns the options for all hidden functions.
 func functions() (list []expr.Option) {
 	add := func(name string, of func(v any) (any, error)) {
 		list = append(list, expr.Function(hidden+name, func(params ...any) (any, error) { return of(params[0]) }))
@@ -265,7 +267,8 @@ func addChecks(add func(name string, of func(v any) (any, error))) {
 	})
 }
 
-// eachNumber checks a whole number, or those of a list, and refuses numbers that cannot be computed with.
+// eachNumber calls check for an integer, or for each integer in a list. It returns an error for a json.Number, with which
+// expressions cannot compute.
 func eachNumber(v any, check func(i int) error) error {
 	if list, ok := v.([]any); ok {
 		for _, x := range list {

@@ -1,6 +1,6 @@
-// Package expression is the language of the expressions in definitions: github.com/expr-lang/expr, without what would
-// differ from one evaluation to the next, and within bounds. An expression reads values and returns one. It has no way to
-// change anything, to name a function that is not built in, or to loop without end.
+// Package expression implements the language of expressions in definitions: github.com/expr-lang/expr, with limits and
+// without functions that are not deterministic. An expression reads values and returns a value. It cannot change values,
+// call functions that are not built in, or loop forever.
 package expression
 
 import (
@@ -23,20 +23,20 @@ import (
 
 // Limits of an expression.
 const (
-	// MaxBytes bounds the text of one: what is longer belongs into a handler.
+	// MaxBytes limits the text of an expression. Longer code belongs in a handler.
 	MaxBytes = 4096
-	// maxNodes bounds what it is parsed to.
+	// maxNodes limits the nodes of its syntax tree.
 	maxNodes = 1000
-	// maxElements bounds the elements of the lists and maps that one evaluation makes, which is what it allocates.
+	// maxElements limits the elements of the lists and maps that one evaluation makes, and so its memory.
 	maxElements = 100_000
-	// maxValues bounds the values in a result, each counted where it stands: a list that holds another one twice, ten times
-	// over, is a small value until somebody writes it. The largest input has half as many.
+	// maxValues limits the values in a result. Shared values count at each place: a list that holds another list twice, ten
+	// levels deep, is small in memory, but large in JSON. The largest input has half as many values.
 	maxValues = 1_000_000
-	// maxDepth bounds how deep a result is nested, as that of inputs is.
+	// maxDepth limits the nesting of a result. Inputs have the same limit.
 	maxDepth = 500
 )
 
-// Expression is one that has been compiled. It may be evaluated by several goroutines at a time.
+// Expression is a compiled expression. Several goroutines may evaluate it at the same time.
 type Expression struct {
 	text     string
 	program  *vm.Program
@@ -46,8 +46,8 @@ type Expression struct {
 	patterns int
 }
 
-// Compile compiles an expression that may use the given names, such as "input". The error is a sentence that says what is
-// wrong, and where in the text.
+// Compile compiles an expression that may use the given names, such as "input". The error is a sentence with the position in
+// the text.
 func Compile(text string, names []string) (*Expression, error) {
 	switch {
 	case len(text) > MaxBytes:
@@ -70,23 +70,23 @@ func Compile(text string, names []string) (*Expression, error) {
 		parts: refs.parts, patterns: counted.instructions}, nil
 }
 
-// Parts returns how many values, names, operators and calls the expression consists of, at most 1,000.
+// Parts returns the number of values, names, operators and calls in the expression, at most 1,000.
 func (e *Expression) Parts() int { return e.parts }
 
-// Patterns returns about how many instructions the constant patterns of the expression are compiled to, at most 20,000.
+// Patterns returns the approximate number of instructions of the expression's constant patterns, at most 20,000.
 func (e *Expression) Patterns() int { return e.patterns }
 
-// Steps returns the names that the expression reads from steps, as in steps.NAME or steps["NAME"], sorted.
+// Steps returns the names of the steps that the expression reads, as in steps.NAME or steps["NAME"], sorted.
 func (e *Expression) Steps() []string { return e.steps }
 
-// AnyStep reports whether the expression reads from steps in another way, so that the names are not known: steps[input.name].
+// AnyStep reports whether the expression reads steps whose names are not constant, as in steps[input.name].
 func (e *Expression) AnyStep() bool { return e.computed }
 
 // String returns the text of the expression.
 func (e *Expression) String() string { return e.text }
 
-// Eval returns the value of the expression: nil, a bool, an int, a float64, a json.Number that is as its input had it, a
-// string, or a []any or map[string]any of these. The values in env are of the same types.
+// Eval returns the value of the expression: nil, a bool, an int, a float64, a json.Number that is unchanged from the input, a
+// string, or a []any or map[string]any of these. The values in env must have the same types.
 func (e *Expression) Eval(env map[string]any) (any, error) {
 	machine := vm.VM{MemoryBudget: maxElements}
 	v, err := machine.Run(e.program, env)
@@ -99,10 +99,10 @@ func (e *Expression) Eval(env map[string]any) (any, error) {
 	return v, nil
 }
 
-// Decode returns a value of JSON as Eval takes it. No text is nil.
+// Decode parses JSON to a value for Eval. For an empty text it returns nil.
 func Decode(text []byte) (any, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
-		return nil, nil //nolint:nilnil // that is its value
+		return nil, nil //nolint:nilnil // nil is the value of an empty text
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -113,7 +113,7 @@ func Decode(text []byte) (any, error) {
 	return numbers(v), nil
 }
 
-// numbers replaces numbers as they are written by those that Number returns.
+// numbers replaces each json.Number in a value by the result of Number.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -147,7 +147,7 @@ func Truth(v any) bool {
 	return true
 }
 
-// references collects the steps that an expression names, and counts where it reads steps without a name, and its parts.
+// references collects the steps that an expression names. It counts the reads without a constant name, and the parts.
 type references struct {
 	steps    []string
 	computed int
@@ -158,7 +158,7 @@ type references struct {
 func (r *references) Visit(node *ast.Node) {
 	r.parts++
 	if i, ok := (*node).(*ast.IdentifierNode); ok && (i.Value == "steps" || i.Value == "$env") {
-		r.computed++ // unless it is that of a member, which is visited next
+		r.computed++ // reverted if its member, which is visited next, has a constant name
 	}
 	m, ok := (*node).(*ast.MemberNode)
 	if !ok {
@@ -174,7 +174,7 @@ func (r *references) Visit(node *ast.Node) {
 	}
 }
 
-// sorted returns a function of a map whose result is in the order of the keys: Go's own is another one each time.
+// sorted returns a function of a map with a result in the order of the keys: Go's order of iteration is random.
 func sorted(of func(key string, value any) any) func(params ...any) (any, error) {
 	return func(params ...any) (any, error) {
 		if len(params) != 1 {
@@ -206,7 +206,7 @@ func maps(m map[string]any) func(yield func(string) bool) {
 	}
 }
 
-// maxShown bounds what of an expression stands in an error.
+// maxShown is the longest part of an expression in an error.
 const maxShown = 80
 
 func shown(text string) string {
@@ -220,7 +220,7 @@ func shown(text string) string {
 	return text[:n] + "…"
 }
 
-// sentence returns what an error of the library says, on one line.
+// sentence returns an error of the library on one line.
 func sentence(err error) error {
 	var e *file.Error
 	if !errors.As(err, &e) {
@@ -229,8 +229,8 @@ func sentence(err error) error {
 	return fmt.Errorf("%s (line %d, column %d)", strings.Join(strings.Fields(e.Message), " "), max(e.Line, 1), e.Column+1)
 }
 
-// Plain returns a value as one of the types that Eval returns. Instants and durations become text, and bytes become
-// base64. A number that JSON does not have is an error, as is a value that is nested too deeply.
+// Plain converts a value to the types that Eval returns. Instants and durations become text, and bytes become base64. It
+// returns an error for a number that JSON does not have, and for a value that is nested too deeply.
 func Plain(v any) (any, error) { return (&plain{}).of(v, 0) }
 
 // plain counts the values that it has made.
@@ -287,7 +287,7 @@ func (p *plain) of(v any, depth int) (any, error) {
 		for it := r.MapRange(); it.Next(); {
 			k, ok := it.Key().Interface().(string)
 			if !ok {
-				k = fmt.Sprint(it.Key().Interface()) // groupBy makes keys of any values
+				k = fmt.Sprint(it.Key().Interface()) // groupBy makes keys of any type
 			}
 			of, err := p.of(it.Value().Interface(), depth+1)
 			if err != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Number returns the number that a text of JSON is: an int if it is whole and fits into 64 bits, a float64 if one is written by
-// the same digits, and otherwise a json.Number, which goes where it is put as it is written, and cannot be computed with.
+// Number converts a JSON number: to an int if it is an integer of 64 bits, to a float64 if that has the same digits, and
+// otherwise to a json.Number. A json.Number is passed on as it is written, and expressions cannot compute with it.
 func Number(text string) any {
 	if i, err := strconv.ParseInt(text, 10, 64); err == nil && text != "-0" {
 		return int(i)
@@ -22,7 +22,7 @@ func Number(text string) any {
 	return f
 }
 
-// CheckNumber returns a sentence about a number that would not be kept as it is written.
+// CheckNumber returns an error if a number has neither an int nor a float64 that keeps its digits.
 func CheckNumber(text string) error {
 	n, kept := Number(text).(json.Number)
 	switch {
@@ -37,14 +37,15 @@ func CheckNumber(text string) error {
 	return fmt.Errorf("the number %.40s has more digits than 64 bits keep: write it in quotes if it is a text", text)
 }
 
-// sameNumber reports whether two texts of JSON are the same number.
+// sameNumber reports whether two JSON numbers are equal.
 func sameNumber(a, b string) bool {
 	x, xe, ok := digitsOf(a)
 	y, ye, also := digitsOf(b)
 	return ok && also && x == y && xe == ye
 }
 
-// digitsOf returns a number as digits without zeros at either end, with their sign, and the exponent of ten of the last of them.
+// digitsOf returns the digits of a number with their sign, without zeros at either end, and the exponent of ten of the last
+// digit.
 func digitsOf(text string) (digits string, exponent int, ok bool) {
 	sign := ""
 	if strings.HasPrefix(text, "-") {
@@ -67,7 +68,7 @@ func digitsOf(text string) (digits string, exponent int, ok bool) {
 	return sign + kept, exponent + len(digits) - len(kept), true
 }
 
-// whole returns a whole number of any of Go's types.
+// whole returns the value of any of Go's integer types.
 func whole(v any) (int, bool) {
 	switch v := v.(type) {
 	case int:
@@ -82,8 +83,8 @@ func whole(v any) (int, bool) {
 	return 0, false
 }
 
-// operand returns an operand as a whole number or a fraction; number is false for what is neither. What cannot be computed with
-// is an error.
+// operand returns an operand as an int or a float64. number is false for other values. It returns an error for a json.Number,
+// with which expressions cannot compute.
 func operand(v any) (i int, f float64, isInt, number bool, err error) {
 	if i, ok := whole(v); ok {
 		return i, 0, true, true, nil
@@ -103,8 +104,8 @@ func unfit(n json.Number) error {
 	return fmt.Errorf("the number %.40s cannot be computed with: it does not fit into 64 bits", string(n))
 }
 
-// asFloat returns a whole number as a fraction. One over 2^53 is an error: a fraction holds some of those, and is written
-// otherwise.
+// asFloat converts an int to a float64. It returns an error beyond 2^53 or -2^53: a float64 cannot hold all of these integers,
+// and is written differently.
 func asFloat(i int) (float64, error) {
 	f := float64(i)
 	if i > 1<<53 || i < -1<<53 {
@@ -113,7 +114,7 @@ func asFloat(i int) (float64, error) {
 	return f, nil
 }
 
-// arithmetic computes + - * of whole numbers exactly.
+// arithmetic computes + - * of integers. It returns an error if the result does not fit.
 func arithmetic(op string, a, b int) (int, error) {
 	x, y := big.NewInt(int64(a)), big.NewInt(int64(b))
 	switch op {
@@ -136,10 +137,10 @@ func arithmetic(op string, a, b int) (int, error) {
 	return int(x.Int64()), nil
 }
 
-// maxPower bounds the exponents of whole numbers: of 2 and more, no greater power fits into 64 bits.
+// maxPower limits the exponents of integers: for a base of 2 or more, no greater power fits into 64 bits.
 const maxPower = 64
 
-// power computes the power of whole numbers, as a fraction where that is exact, as the language has it.
+// power computes a power of integers. As in the language, the result is a float64 if that is exact.
 func power(a, b int) (any, error) {
 	if b < 0 || a >= -1 && a <= 1 {
 		x, err := asFloat(a)
@@ -157,7 +158,7 @@ func power(a, b int) (any, error) {
 	return nil, fmt.Errorf("%d ** %d does not fit into 64 bits: write %d.0 for a fraction", a, b, a)
 }
 
-// quotient divides whole numbers: a fraction, as the language has it, or a whole number where only that is exact.
+// quotient divides integers. As in the language, the result is a float64; it is an int if only that is exact.
 func quotient(a, b int) (any, error) {
 	x, err := asFloat(a)
 	y, err2 := asFloat(b)
@@ -172,7 +173,7 @@ func quotient(a, b int) (any, error) {
 	return nil, err
 }
 
-// compareMixed compares a whole number with a fraction exactly: -1, 0 or 1.
+// compareMixed compares an int with a float64 exactly. It returns -1, 0 or 1.
 func compareMixed(i int, f float64) int {
 	switch {
 	case f >= -math.MinInt64:

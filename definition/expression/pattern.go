@@ -6,14 +6,14 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// maxProgram bounds the instructions of the constant patterns of one expression, which are compiled with it: "x{1000}" has a
-// thousand in nine bytes. The schemas of a host have the same limit.
+// maxProgram limits the instructions of the constant patterns in an expression, which are compiled with it: "x{1000}" has a
+// thousand instructions. The schemas of a host have the same limit.
 const maxProgram = 20_000
 
 // patterns counts the instructions of the constant patterns of an expression, before they are compiled.
 type patterns struct{ instructions int }
 
-// Visit implements ast.Visitor. A pattern that is beyond the limit is replaced, so that it is never compiled.
+// Visit implements ast.Visitor. It replaces a pattern beyond the limit, so that the pattern is never compiled.
 func (p *patterns) Visit(node *ast.Node) {
 	match, ok := (*node).(*ast.BinaryNode)
 	if !ok || match.Operator != "matches" {
@@ -24,7 +24,7 @@ func (p *patterns) Visit(node *ast.Node) {
 		return
 	}
 	re, err := syntax.Parse(text, syntax.Perl)
-	if err != nil { // the library says so
+	if err != nil { // the library reports the error
 		return
 	}
 	p.instructions = min(p.instructions+instructions(re), maxProgram+1)
@@ -33,7 +33,7 @@ func (p *patterns) Visit(node *ast.Node) {
 	}
 }
 
-// constant returns a text that is known when an expression is compiled: one that is written there, or several that are added.
+// constant returns the value of a text that is known at compile time: a literal or a sum of literals.
 func constant(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -49,7 +49,7 @@ func constant(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// instructions returns about how many instructions a pattern is compiled to, at most maxProgram+1.
+// instructions returns the approximate number of instructions of a pattern, at most maxProgram+1.
 func instructions(re *syntax.Regexp) int {
 	n := 0
 	for _, sub := range re.Sub {

@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-// receive waits for a signal until a deadline; without one, if it is zero.
+// receive waits for a signal until a deadline. A zero deadline means no limit.
 func receive(ctx context.Context, name string, deadline time.Time) (any, error) {
 	var b json.RawMessage
 	var err error
@@ -30,7 +30,7 @@ func receive(ctx context.Context, name string, deadline time.Time) (any, error) 
 	return expression.Decode(b)
 }
 
-// deadline returns when a wait for a signal ends, zero if never.
+// deadline returns the end of a wait for a signal, zero if there is no limit.
 func deadline(s *definition.Step) time.Time {
 	if s.TimeoutMs == 0 {
 		return time.Time{}
@@ -38,17 +38,17 @@ func deadline(s *definition.Step) time.Time {
 	return time.Now().Add(ms(s.TimeoutMs))
 }
 
-// waiter is an event that waits for a signal. Nodes of a graph may wait for the same one at the same time: whichever of them
-// receives it hands it to the first that it fits.
+// waiter is an event that waits for a signal. Several nodes of a graph may wait for the same signal. The node that receives it
+// passes it to the first node whose condition it meets.
 type waiter struct {
 	s     *definition.Step
 	env   map[string]any
-	stop  context.CancelFunc // ends its own wait, when another one has received its signal
-	given bool               // whether it has its signal
+	stop  context.CancelFunc // ends this wait after another node has received its signal
+	given bool               // value is set
 	value any
 }
 
-// fits reports whether a signal is one that the event waits for, or else why not.
+// fits reports whether a signal meets the event's condition. The error is the reason if the condition cannot be evaluated.
 func (w *waiter) fits(v any) (bool, error) {
 	if w.s.Where == nil {
 		return true, nil
@@ -59,7 +59,7 @@ func (w *waiter) fits(v any) (bool, error) {
 	return err == nil && expression.Truth(is), err
 }
 
-// event waits for a signal that fits.
+// event waits for a signal that meets the step's condition.
 func (p *performance) event(ctx context.Context, s *definition.Step, env map[string]any) (any, error) {
 	end := deadline(s)
 	ctx, stop := context.WithCancel(ctx)
@@ -96,8 +96,8 @@ func (p *performance) event(ctx context.Context, s *definition.Step, env map[str
 	}
 }
 
-// hand passes a signal that one event has received on to the first event whose condition it meets, and reports whether there
-// is one. cause is the error of a condition, if one could not be evaluated.
+// hand passes a signal that the event by has received to the first event whose condition it meets. taken reports whether there
+// is such an event. cause is the error of a condition that could not be evaluated.
 func (p *performance) hand(by *waiter, v any) (taken bool, cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

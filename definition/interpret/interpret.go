@@ -1,5 +1,5 @@
-// Package interpret performs definitions, by the calls of package workflow and nothing else: what a definition does could
-// be written as a workflow in Go.
+// Package interpret performs definitions. It uses only the calls of package workflow: a workflow in Go could do the same as
+// a definition.
 package interpret
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-// Register makes a definition a workflow of this module, under its name. text is the definition as JSON, which the query
-// "definition" returns. Call it in an init function.
+// Register registers a definition as a workflow of this module, under its name. text is the JSON of the definition, which
+// the query "definition" returns. Call it in an init function.
 func Register(d *definition.Definition, text []byte) {
 	opts := []workflow.RegisterOption{workflow.Queries("progress", "definition")}
 	if d.InputSchema != nil {
@@ -47,24 +47,24 @@ func Run(ctx context.Context, d *definition.Definition, input json.RawMessage) (
 	return run(ctx, d, input, nil)
 }
 
-// status is what has become of a step.
+// status is the status of a step.
 type status string
 
 const (
 	running   status = "running"
 	completed status = "completed"
 	skipped   status = "skipped"
-	failed    status = "failed"    // and the run went on; for progress, also a step with which the run failed
-	recovered status = "recovered" // its on_failure was performed
+	failed    status = "failed"    // the run continued; in progress, also the step whose failure failed the run
+	recovered status = "recovered" // on_failure was performed
 )
 
-// outcome is what expressions read of a step.
+// outcome is the outcome of a step, as expressions read it.
 type outcome struct {
 	status status
 	output any
 	err    string
-	silent bool  // for progress alone: expressions read the step as one that has not ended
-	partly []any // of a map that failed: what the items have come to that were done, null for the others; nil if none was
+	silent bool  // for progress alone: for expressions the step has not ended
+	partly []any // of a failed map: the outputs of completed items, nil for the rest; nil if no item completed
 }
 
 func (o *outcome) value() map[string]any {
@@ -75,7 +75,7 @@ func (o *outcome) value() map[string]any {
 	return v
 }
 
-// undoable is a step that has done something that its compensate undoes.
+// undoable is a step that must be compensated if the run fails.
 type undoable struct {
 	s *definition.Step
 	o *outcome
@@ -85,14 +85,14 @@ type undoable struct {
 type performance struct {
 	d     *definition.Definition
 	input any
-	base  map[string]any // what is the same for all expressions
+	base  map[string]any // variables that are the same for all expressions
 	state map[string]any // of a list
-	done  []undoable     // in the order in which they ended
+	done  []undoable     // in the order of their ends
 
-	mu       sync.Mutex // guards what follows, which goroutines of a graph share
+	mu       sync.Mutex // guards the fields below, which the goroutines of a graph share
 	outcomes map[string]*outcome
-	names    map[string]bool // that the journal has
-	waiting  []*waiter       // in the order in which they began to wait
+	names    map[string]bool // names in the journal
+	waiting  []*waiter       // longest wait first
 }
 
 func run(ctx context.Context, d *definition.Definition, input json.RawMessage, text []byte) (json.RawMessage, error) {
@@ -128,7 +128,7 @@ func run(ctx context.Context, d *definition.Definition, input json.RawMessage, t
 	return encode(v)
 }
 
-// begin computes what is known when the run starts.
+// begin computes the values that are known when the run starts.
 func (p *performance) begin(ctx context.Context) error {
 	info := workflow.Info(ctx)
 	p.base["input"], p.base["error"] = p.input, nil
@@ -147,16 +147,16 @@ func (p *performance) begin(ctx context.Context) error {
 		p.state = maps.Clone(fields)
 	}
 	for _, s := range p.d.Steps {
-		if s.Compensate != "" { // a cancelled run undoes what it has done
+		if s.Compensate != "" { // a cancelled run must run its compensations
 			return workflow.SetCancelPolicy(ctx, workflow.CooperativeCancel)
 		}
 	}
 	return nil
 }
 
-// env returns what the expressions of a step read.
+// env returns the variables for the expressions of a step.
 func (p *performance) env(s *definition.Step) map[string]any {
-	if !s.Computes() { // what is allocated for nothing has to be kept while the run sleeps
+	if !s.Computes() { // saves memory: the host keeps garbage, too, while the run sleeps
 		return map[string]any{}
 	}
 	p.mu.Lock()
@@ -170,7 +170,7 @@ func (p *performance) env(s *definition.Step) map[string]any {
 		switch o := p.outcomes[name]; {
 		case o != nil && o.status != running && !o.silent:
 			steps[name] = o.value()
-		case o == nil && !p.d.Graph && !of.Auxiliary && !s.Auxiliary: // a condition or a next led past it
+		case o == nil && !p.d.Graph && !of.Auxiliary && !s.Auxiliary: // a condition or a next skipped it
 			steps[name] = (&outcome{status: skipped}).value()
 		}
 	}
@@ -178,7 +178,7 @@ func (p *performance) env(s *definition.Step) map[string]any {
 	for _, name := range names {
 		add(name)
 	}
-	if all { // which takes time, where there are many
+	if all { // slow if there are many steps
 		for _, of := range p.d.Steps {
 			add(of.Name)
 		}
@@ -230,7 +230,7 @@ func (p *performance) list(ctx context.Context) error {
 	return nil
 }
 
-// merge adds what a step has come to to the state of a list.
+// merge adds the output of a step to the state of a list.
 func (p *performance) merge(s *definition.Step, o *outcome) {
 	fields, ok := o.output.(map[string]any)
 	if !ok || o.status == skipped {
@@ -250,13 +250,13 @@ func (p *performance) merge(s *definition.Step, o *outcome) {
 	maps.Copy(p.state, fields)
 }
 
-// ended keeps what has become of a step.
+// ended records the outcome of a step.
 func (p *performance) ended(s *definition.Step, o *outcome) {
 	p.set(s, o)
 	p.keep(s, o)
 }
 
-// keep remembers a step that has done something which is undone if the run fails. A map that failed may have done some of its
+// keep records a step that must be compensated if the run fails: a completed step, or a failed map with completed
 // items.
 func (p *performance) keep(s *definition.Step, o *outcome) {
 	if s.Compensate != "" && o != nil && (o.status == completed || o.partly != nil) {
@@ -264,8 +264,8 @@ func (p *performance) keep(s *definition.Step, o *outcome) {
 	}
 }
 
-// show sets what progress says of a step with which the run fails, or that other steps have performed. With an error it has
-// failed.
+// show sets the status of a step for progress alone: of a step that fails the run, or of an auxiliary step. If err is not
+// nil, the status is failed.
 func (p *performance) show(s *definition.Step, as status, err error) {
 	o := &outcome{status: as, silent: true}
 	if err != nil {
@@ -280,7 +280,7 @@ func (p *performance) set(s *definition.Step, o *outcome) {
 	p.outcomes[s.Name] = o
 }
 
-// graph performs nodes as those before them have ended. This goroutine alone decides; others only perform.
+// graph performs each node when its predecessors have ended. This goroutine makes all decisions; further goroutines perform.
 func (p *performance) graph(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -290,7 +290,7 @@ func (p *performance) graph(ctx context.Context) error {
 		err error
 	}
 	ends := make(chan end, len(p.d.Steps))
-	open := make([]int, len(p.d.Steps)) // the nodes that each waits for
+	open := make([]int, len(p.d.Steps)) // number of predecessors that have not ended
 	following := map[string][]*definition.Step{}
 	var ready []*definition.Step
 	for i, s := range p.d.Steps {
@@ -308,7 +308,7 @@ func (p *performance) graph(ctx context.Context) error {
 			s := ready[0]
 			ready = ready[1:]
 			p.set(s, &outcome{status: running})
-			if at == 0 && len(ready) == 0 { // nothing else goes on, so nothing has to be started for it
+			if at == 0 && len(ready) == 0 { // no other node is in progress: a goroutine is not needed
 				o, err := p.step(ctx, s)
 				ends <- end{s, o, err}
 				continue
@@ -328,7 +328,7 @@ func (p *performance) graph(ctx context.Context) error {
 			p.show(e.s, failed, e.err)
 			if first == nil {
 				first = e.err
-				cancel(first) // what sleeps or waits ends, and steps that have begun are waited for
+				cancel(first) // ends sleeps and waits; attempts that have begun are awaited
 			}
 			continue
 		}
@@ -342,8 +342,8 @@ func (p *performance) graph(ctx context.Context) error {
 	}
 }
 
-// step performs a step with what it says of failures. The error is one that the run fails with; the outcome, which may be nil
-// then, says what has been done nevertheless.
+// step performs a step, with its handling of failures. An error fails the run. The outcome, which may then be nil, shows how
+// much was done nevertheless.
 func (p *performance) step(ctx context.Context, s *definition.Step) (*outcome, error) {
 	env := p.env(s)
 	if s.SkipIf != nil {
@@ -364,7 +364,7 @@ func (p *performance) step(ctx context.Context, s *definition.Step) (*outcome, e
 	if s.Type == definition.Map {
 		broken.partly, _ = out.([]any)
 	}
-	if ctx.Err() != nil { // the run ends: that is no failure of this step
+	if ctx.Err() != nil { // the run ends: skip on_failure and optional
 		return broken, err
 	}
 	if s.OnFailure != "" {
@@ -387,8 +387,8 @@ func (p *performance) step(ctx context.Context, s *definition.Step) (*outcome, e
 	return broken, err
 }
 
-// given returns what a step is given that does not say it: the state of a list; the output of the node before, or those
-// of all by name, or the input of the run if there is none.
+// given returns the default input of a step. In a list it is the state. In a graph it is the output of the predecessor, a
+// map of the outputs of several predecessors by name, or the input of the run if there is none.
 func (p *performance) given(s *definition.Step) any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -407,7 +407,7 @@ func (p *performance) given(s *definition.Step) any {
 	return all
 }
 
-// compensate undoes what the run has done, the newest first, and returns why it failed.
+// compensate runs the compensations, newest first. It returns why the run failed, joined with errors of compensations.
 func (p *performance) compensate(ctx context.Context, why error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(why, cause) {
 		why = errors.Join(cause, why)
@@ -419,7 +419,7 @@ func (p *performance) compensate(ctx context.Context, why error) error {
 		undo, o := p.d.Step(done.s.Compensate), *done.o
 		env := p.env(undo)
 		env["error"] = map[string]any{"step": done.s.Name, "message": text}
-		if o.partly != nil { // what undoes it reads what has been done
+		if o.partly != nil { // the compensation reads the outputs of completed items
 			o.output = o.partly
 			if steps, ok := env["steps"].(map[string]any); ok {
 				steps[done.s.Name] = o.value()
@@ -435,7 +435,7 @@ func (p *performance) compensate(ctx context.Context, why error) error {
 	return why
 }
 
-// result returns what the run comes to.
+// result returns the result of the run.
 func (p *performance) result() (any, error) {
 	if p.d.Result != nil {
 		env := maps.Clone(p.base)
@@ -467,11 +467,11 @@ func (p *performance) result() (any, error) {
 	return last, nil
 }
 
-// progress is what the query of that name returns of a step.
+// progress describes a step in the answer to the query "progress".
 type progress struct {
 	Name   string `json:"name"`
 	Type   string `json:"type"`
-	Status status `json:"status"` // "" if it has not begun
+	Status status `json:"status"` // "" if the step has not begun
 	Error  string `json:"error,omitempty"`
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-// name returns a name that the journal does not have yet: an auxiliary step may be performed more than once.
+// name returns a name that is not in the journal yet: an auxiliary step may be performed more than once.
 func (p *performance) name(of string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -29,8 +29,8 @@ func (p *performance) name(of string) string {
 	return name
 }
 
-// perform does what a step says, without what it says of failures. given is what it is given if it has no config. With an
-// error, a map returns what the items have come to that were done.
+// perform performs a step, without its handling of failures. given is the default input, for steps without a config. If a map
+// fails, perform also returns the outputs of completed items.
 func (p *performance) perform(ctx context.Context, s *definition.Step, env map[string]any, given any) (any, error) {
 	if s.Config != nil && s.Type != definition.Map && s.Type != definition.Loop {
 		v, err := s.Config.Eval(env)
@@ -74,7 +74,7 @@ func (p *performance) perform(ctx context.Context, s *definition.Step, env map[s
 	return out, nil
 }
 
-// call has a handler perform a step.
+// call performs a step by a handler.
 func (p *performance) call(ctx context.Context, name string, s *definition.Step, given any) (any, error) {
 	b, err := workflow.Call[json.RawMessage](ctx, name, s.Handler, given, options(s)...)
 	if err != nil {
@@ -93,7 +93,7 @@ func decode(name string, b []byte) (any, error) {
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// options says how a step is attempted.
+// options returns the options for the attempts of a step.
 func options(s *definition.Step) (opts []workflow.Option) {
 	if r := s.Retry; r != nil {
 		opts = append(opts, workflow.Attempts(r.Attempts), workflow.Delay(ms(r.DelayMs)), workflow.Backoff(workflow.Growth(r.Backoff)),
@@ -111,7 +111,7 @@ func options(s *definition.Step) (opts []workflow.Option) {
 	return opts
 }
 
-// child starts a run of another workflow.
+// child performs a step by a run of another workflow.
 func (p *performance) child(ctx context.Context, name string, s *definition.Step, given any) (any, error) {
 	var opts []workflow.ChildOption
 	if s.TimeoutMs > 0 {
@@ -185,7 +185,7 @@ func (p *performance) wait(ctx context.Context, s *definition.Step, env map[stri
 	return nil, workflow.SleepUntil(ctx, p.name(s.Name), until)
 }
 
-// duration returns a duration of text, or of a number of milliseconds.
+// duration converts text, or a number of milliseconds, to a duration.
 func duration(v any) (time.Duration, error) {
 	n := 0.0
 	switch v := v.(type) {
@@ -202,14 +202,14 @@ func duration(v any) (time.Duration, error) {
 	default:
 		return 0, fmt.Errorf("a duration is a text or a number of milliseconds, got %s", shown(v))
 	}
-	const most = 100 * 366 * 24 * 3600 * 1000 // far more than any limit, and less than a time.Duration holds
+	const most = 100 * 366 * 24 * 3600 * 1000 // far above any limit, and fits into a time.Duration
 	if !(n >= 0 && n <= most) {
 		return 0, fmt.Errorf("a duration is from 0 to 100 years, got %s", shown(v))
 	}
 	return time.Duration(n * float64(time.Millisecond)), nil
 }
 
-// instant returns an instant of text, or, where it may be, a number of milliseconds from now.
+// instant converts text or, if numbers is set, a number of milliseconds from now to an instant.
 func instant(v any, now time.Time, numbers bool) (time.Time, error) {
 	if text, ok := v.(string); ok {
 		at, err := abi.ParseInstant(text)
@@ -225,7 +225,7 @@ func instant(v any, now time.Time, numbers bool) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("an instant is a text of RFC 3339, got %s", shown(v))
 }
 
-// shown returns a value for an error.
+// shown returns a value as text for an error.
 func shown(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -234,7 +234,7 @@ func shown(v any) string {
 	return fmt.Sprintf("%.60s", b)
 }
 
-// approval asks a person, by a link that the output of the run has, and waits for the decision.
+// approval emits a request with the token of a hook to the output of the run, and waits for a person's decision.
 func (p *performance) approval(ctx context.Context, s *definition.Step, env map[string]any, given any) (any, error) {
 	prompt, err := s.Prompt.Eval(env)
 	if err != nil {
@@ -285,7 +285,8 @@ func (p *performance) approval(ctx context.Context, s *definition.Step, env map[
 	}
 }
 
-// decided reads a decision, "" if it is none. The fields that it returns have one.
+// decided reads the decision in a payload. It returns the fields, with the decision in them, and the decision, "" if there is
+// none.
 func decided(v any) (map[string]any, string) {
 	fields, ok := v.(map[string]any)
 	if !ok {
@@ -308,8 +309,8 @@ func decided(v any) (map[string]any, string) {
 	return fields, decision
 }
 
-// fan performs a step for each element of a list, some at a time, and returns what they come to, in the order of the list. With
-// an error, it returns the same for those that were done, with nil in place of the others; nil if there are none.
+// fan performs a step for each element of a list, several at a time, and returns the outputs in the order of the list. If it
+// fails, it returns the outputs of completed elements, with nil for the rest; nil if no element completed.
 func (p *performance) fan(ctx context.Context, s *definition.Step, env map[string]any, given any) (any, error) {
 	v := given
 	if s.Items != nil {
@@ -388,7 +389,8 @@ func (p *performance) item(ctx context.Context, s *definition.Step, env map[stri
 	return p.call(ctx, name, s, given)
 }
 
-// loop calls a handler again and again, with what it came to, until it is done.
+// loop calls a handler repeatedly until finished returns true. The input of a call is the config, or else the previous output.
+// loop fails if the limits of the step are reached.
 func (p *performance) loop(ctx context.Context, s *definition.Step, env map[string]any, given any) (any, error) {
 	begin := time.Now()
 	var out any

@@ -1,5 +1,5 @@
-// Command interpreter is the guest that performs definitions. It is an ordinary module on the SDK: `wfhost define` puts a
-// definition into its data (package module), and from then on it is a workflow of that name.
+// Command interpreter is the guest that performs definitions. It is an ordinary module that uses the SDK. `wfhost define` puts
+// a definition into its data (package module), and the resulting module has a workflow with the definition's name.
 package main
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/definition/interpret"
 )
 
-// slot is where a definition is put. It begins with module.Marker, which is written out here so that the guest does not
-// have the package with the interpreter in it; a test compares them. The rest is zero, so it is not in the file.
+// slot is the room for a definition. It begins with module.Marker. The marker is repeated here because the guest must not
+// import the package that embeds the interpreter; a test compares the two. The rest is zero, so it is not in the file.
 var slot = [32 + 4 + definition.MaxBytes]byte{
 	'w', 'f', 'h', 'o', 's', 't', ' ', 'd', 'e', 'f', 'i', 'n', 'i', 't', 'i', 'o', 'n', ' ',
 	's', 'l', 'o', 't', ' ', 1, 0xa7, 0x3c, 0x91, 0x5e, 0xd2, 0x48, 0xb6, 0x0f,
@@ -19,7 +19,7 @@ var slot = [32 + 4 + definition.MaxBytes]byte{
 
 func main() {}
 
-// init registers the workflow. What it makes of the definition is in the memory with which each instance begins.
+// init registers the workflow. The parsed definition is in the memory from which each instance starts.
 func init() {
 	const head = 32 + 4
 	n := binary.LittleEndian.Uint32(slot[32:head])

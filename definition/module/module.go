@@ -1,6 +1,5 @@
-// Package module makes modules of definitions: the interpreter, with a definition in its data. What comes out is an
-// ordinary module: its digest is that of both, so that a run has the interpreter with which it began for as long as it
-// lives.
+// Package module makes modules from definitions: the interpreter with a definition in its data. The result is an ordinary
+// module. Its digest covers both, so a run keeps its interpreter until it ends.
 package module
 
 import (
@@ -16,15 +15,15 @@ import (
 	"github.com/wfhost/wfhost/internal/segment"
 )
 
-// built has the interpreter if make has put it there; see the file README beside it.
+// built has the interpreter if make has built it; see the file README in the folder.
 //
 //go:embed built
 var built embed.FS
 
-// maxInterpreterBytes bounds an interpreter: it is a module.
+// maxInterpreterBytes limits the size of an interpreter, which is a module.
 const maxInterpreterBytes = 32 << 20
 
-// Interpreter returns the interpreter that this program has been built with; false if it has none.
+// Interpreter returns the interpreter in this program. It returns false if the program was built without one.
 func Interpreter() ([]byte, bool) {
 	packed, err := built.ReadFile("built/interpreter.wasm.gz")
 	if err != nil {
@@ -38,19 +37,19 @@ func Interpreter() ([]byte, bool) {
 	return wasm, err == nil
 }
 
-// Marker is what an interpreter has in its data where a definition goes, SlotBytes long with its own bytes. The
-// definition follows it: its length in four bytes, the least first, and then its JSON.
+// Marker marks the room for a definition in the data of an interpreter. The room has SlotBytes, including the marker. The
+// marker is followed by the length of the definition, in four bytes, little endian, and by its JSON.
 var Marker = [32]byte{'w', 'f', 'h', 'o', 's', 't', ' ', 'd', 'e', 'f', 'i', 'n', 'i', 't', 'i', 'o', 'n', ' ',
 	's', 'l', 'o', 't', ' ', 1, 0xa7, 0x3c, 0x91, 0x5e, 0xd2, 0x48, 0xb6, 0x0f}
 
-// SlotBytes is the room of the marker and a definition.
+// SlotBytes is the room for the marker and a definition.
 const SlotBytes = len(Marker) + 4 + definition.MaxBytes
 
-// ErrNoInterpreter is for modules that have no place for a definition, or one already.
+// ErrNoInterpreter is the error for a module that has no room for a definition, or already has a definition.
 var ErrNoInterpreter = errors.New("the module is no interpreter of definitions")
 
-// Make returns a module that performs a definition, given as JSON. It adds a segment of data to the interpreter, behind
-// the marker.
+// Make returns a module that performs a definition. text is the JSON of the definition. Make adds a data segment to the
+// interpreter, for the memory after the marker.
 func Make(interpreter, text []byte) ([]byte, error) {
 	if len(text) > definition.MaxBytes {
 		return nil, fmt.Errorf("the definition has %d bytes, the limit is %d", len(text), definition.MaxBytes)
@@ -66,7 +65,7 @@ func Make(interpreter, text []byte) ([]byte, error) {
 	return out, err
 }
 
-// find returns the address of the marker in memory.
+// find returns the address of the marker in memory. body is the data section.
 func find(body []byte) (at int32, err error) {
 	count, n := binary.Uvarint(body)
 	if n <= 0 {

@@ -1,5 +1,5 @@
-// Package schema has the JSON Schema of definitions, for editors and other programs. A text that it takes may still be
-// refused: names that are not there, cycles and expressions are not its business.
+// Package schema has the JSON Schema of definitions, for editors and other programs. It does not cover unknown names, cycles
+// and expressions, so a text that matches the schema may still be refused.
 package schema
 
 import _ "embed" // definition.schema.json

@@ -1,5 +1,5 @@
-// Package yamltext reads definitions that are written in YAML 1.2, as far as they mean what JSON could say: no tags of
-// one's own, no merge keys, no keys that are not text, one document.
+// Package yamltext reads definitions in YAML 1.2 that could also be written in JSON: one document, without custom tags, merge
+// keys, or keys other than text.
 package yamltext
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/wfhost/wfhost/definition"
 )
 
-// maxNodes bounds the values of a text with what its aliases stand for: aliases of aliases multiply.
+// maxNodes limits the number of values in a text after its aliases are expanded: aliases of aliases multiply.
 const maxNodes = 20_000
 
-// Read reads a text of YAML, of which JSON is a part. The error is a *definition.Fault.
+// Read parses YAML, which includes JSON. The error is a *definition.Fault.
 func Read(text []byte) (tree *definition.Node, err error) {
 	switch {
 	case len(text) > definition.MaxBytes:
@@ -32,7 +32,7 @@ func Read(text []byte) (tree *definition.Node, err error) {
 		return nil, &definition.Fault{Line: 1, Message: "the definition is not UTF-8"}
 	}
 	defer func() {
-		if v := recover(); v != nil { // a parser that breaks down says no more than that
+		if v := recover(); v != nil { // the parser panicked; there is no line
 			tree, err = nil, &definition.Fault{Line: 1, Message: fmt.Sprintf("it is not YAML: %v", v)}
 		}
 	}()
@@ -53,7 +53,7 @@ func Read(text []byte) (tree *definition.Node, err error) {
 	return r.value(doc.Content[0], nil, 0)
 }
 
-// lineOf finds the line in an error of the library.
+// lineOf matches the line number in an error of the library.
 var lineOf = regexp.MustCompile(`line (\d+)`)
 
 func unreadable(err error) error {
@@ -69,7 +69,7 @@ func unreadable(err error) error {
 
 type reader struct {
 	nodes int
-	bytes int // of texts
+	bytes int // of scalars
 }
 
 func (r *reader) value(y *yaml.Node, place *definition.Place, depth int) (*definition.Node, error) {
@@ -80,7 +80,7 @@ func (r *reader) value(y *yaml.Node, place *definition.Place, depth int) (*defin
 	r.nodes++
 	r.bytes += len(y.Value)
 	if y.Kind == yaml.AliasNode {
-		r.bytes -= len(y.Value) // which is the name of its anchor
+		r.bytes -= len(y.Value) // the value of an alias is the name of its anchor
 	}
 	switch {
 	case r.nodes > maxNodes:
@@ -126,7 +126,7 @@ func (r *reader) value(y *yaml.Node, place *definition.Place, depth int) (*defin
 	case "!!null":
 	case "!!bool":
 		n.Kind, n.Text = definition.Bool, strings.ToLower(y.Value)
-		if n.Text != "true" && n.Text != "false" { // what has this tag written before it may be any text
+		if n.Text != "true" && n.Text != "false" { // with an explicit tag, the value may be any text
 			return fault("%.40q is not a boolean: write true or false", y.Value)
 		}
 	case "!!int", "!!float":
@@ -135,7 +135,7 @@ func (r *reader) value(y *yaml.Node, place *definition.Place, depth int) (*defin
 			return fault("%v", err)
 		}
 		n.Kind, n.Text = definition.Number, text
-	case "!!str", "!!timestamp": // an instant is written as text in JSON
+	case "!!str", "!!timestamp": // JSON has instants as text
 		n.Kind, n.Text = definition.Text, y.Value
 	default:
 		return fault("the tag %s is no type of JSON", tag)
@@ -168,11 +168,11 @@ func (r *reader) members(n *definition.Node, y *yaml.Node, depth int) error {
 	return nil
 }
 
-// leadingZero is a whole number with a zero before it.
+// leadingZero matches an integer with a leading zero.
 var leadingZero = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
 
-// number returns a number as JSON writes it. One with a leading zero is refused: YAML 1.1 reads 010 as 8 and YAML 1.2 as 10,
-// and the author of 01234 may mean a text.
+// number returns a number in the syntax of JSON. It refuses integers with a leading zero: YAML 1.1 reads 010 as 8 and YAML 1.2
+// as 10, and the author of 01234 may mean a text.
 func number(text string) (string, error) {
 	if leadingZero.MatchString(text) {
 		return "", fmt.Errorf("the number %.40q begins with 0, which some readers of YAML take for octal: leave out the 0, or write "+
@@ -183,7 +183,7 @@ func number(text string) (string, error) {
 	switch {
 	case err == nil:
 		return strconv.FormatInt(i, 10), nil
-	case errors.Is(err, strconv.ErrRange): // as a fraction it would lose digits
+	case errors.Is(err, strconv.ErrRange): // a float64 would lose digits
 		return "", fmt.Errorf("the number %.40q is not in the range of 64 bits: write it in quotes if it is a text", text)
 	}
 	f, err := strconv.ParseFloat(clean, 64)
