@@ -204,7 +204,7 @@ func processor(end uintptr) uintptr {
 	return 0
 }
 
-// address returns the word at at if it is an aligned address below end, else 0.
+// address reads a word of linear memory and returns it if it is an aligned address below end, else 0.
 func address(at, end uintptr) uintptr {
 	if a := uintptr(word64(at)); a%8 == 0 && a < end {
 		return a
