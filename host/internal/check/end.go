@@ -104,13 +104,20 @@ func (p *player) judgeEnd(ctx context.Context, err error) error {
 	}
 	end := newest(j)
 	switch {
-	case f.is(end), j.Ended() == store.KindInvalid && (f.kind == store.KindInvalid || err == nil):
+	case j.Ended() == store.KindInvalid && (f.kind == store.KindInvalid || err == nil):
 		return nil
-	case p.open() && (errors.Is(err, guest.ErrFuel) || errors.Is(err, guest.ErrCalls)), p.stopped():
+	case f.is(end):
+		return p.judgeTaken(end, p.Consumed())
+	case p.stopped():
+		return p.judgeTaken(end, 0)
+	case p.open() && (errors.Is(err, guest.ErrFuel) || errors.Is(err, guest.ErrCalls)):
 		return nil
 	case j.Ended() == store.KindInvalid: // the workflow failed, and only in the replay
 		return err
 	case j.Ended() == store.KindFailed && p.limited():
+		if errorOf(end.Data).Code == abi.Timeout { // by the host
+			return p.judgeTaken(end, 0)
+		}
 		return nil
 	}
 	if trap, ok := errors.AsType[*engine.Trap](err); ok && trap.Kind == engine.TrapStack {
@@ -120,6 +127,16 @@ func (p *player) judgeEnd(ctx context.Context, err error) error {
 		f.got = fmt.Sprintf("it with %d other bytes", len(f.data))
 	}
 	return &replay.Mismatch{Seq: end.Seq, Want: describe(end), Got: f.got}
+}
+
+// judgeTaken returns a *replay.Mismatch if the end of the journal says that the workflow had taken another number of deliveries. The
+// ends of older releases, and those that the host made, say nothing.
+func (p *player) judgeTaken(end *store.Entry, taken uint64) error {
+	if end.Consumed == 0 || end.Consumed == taken {
+		return nil
+	}
+	return &replay.Mismatch{Seq: end.Seq, Want: fmt.Sprintf("%s after %d deliveries", end.Kind, end.Consumed),
+		Got: fmt.Sprintf("it after %d", taken)}
 }
 
 // is reports whether the journal has this end.
