@@ -129,8 +129,8 @@ func (p *player) judgeEnd(ctx context.Context, err error) error {
 	return &replay.Mismatch{Seq: end.Seq, Want: describe(end), Got: f.got}
 }
 
-// judgeTaken returns a *replay.Mismatch if the end of the journal says that the workflow had taken another number of deliveries. The
-// ends of older releases, and those that the host made, say nothing.
+// judgeTaken returns a *replay.Mismatch if the end of the journal says that the workflow had taken another number of
+// deliveries. The ends of older releases, and those that the host made, say nothing.
 func (p *player) judgeTaken(end *store.Entry, taken uint64) error {
 	if end.Consumed == 0 || end.Consumed == taken {
 		return nil
