@@ -146,6 +146,9 @@ func updateReply(ctx context.Context, h int64, b []byte, failed error) error {
 		e.endLocked(c, nil, nil)
 		c.Code, c.Message = codeFailed, r.Message
 		b = nil
+		if r.Message != failed.Error() {
+			failed = errors.New(r.Message) // truncated, as the sender gets it from a host
+		}
 	}
 	e.run.updates.answer(h, envAnswer{b, failed})
 	return nil

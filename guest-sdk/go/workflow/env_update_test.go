@@ -5,6 +5,7 @@ package workflow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -151,6 +152,29 @@ func TestEnvUpdatesAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 	run.Wait()
+}
+
+// TestEnvUpdateWithLongError gives the sender as much of a handler's error as a host gives it.
+func TestEnvUpdateWithLongError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := NewEnv()
+		go func() {
+			_, err := Run(t.Context(), e, func(ctx context.Context, _ any) (int, error) {
+				OnUpdate(ctx, "loud", func(context.Context, int) (int, error) { return 0, errors.New(strings.Repeat("x", 1<<20)) })
+				return Receive[int](ctx, "end")
+			}, nil)
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		if err := e.Update(t.Context(), "loud", 1, nil); err == nil || err.Error() != strings.Repeat("x", 64<<10)+"…" {
+			t.Errorf("%.100s", fmt.Sprint(err))
+		}
+		if err := e.SendSignal("end", 1); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestEnvUpdateAndEnd ends iterations, and the run, before they have answered: the sender is told, as by the host.
