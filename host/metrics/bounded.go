@@ -62,7 +62,7 @@ func (m *Metrics) byName() {
 		m.registrations = append(m.registrations, v)
 		return v
 	}
-	wakes := vec("wakes_total", "Runs that were woken because something of them was due.", "namespace")
+	wakes := vec("wakes_total", "Runs that were woken because a timer of theirs was due.", "namespace")
 	m.namespaces = newBounded(MaxNamespaces, other, func(name string) *ofNamespace {
 		return &ofNamespace{label: name, wakes: wakes.WithLabelValues(name)}
 	})
@@ -73,7 +73,8 @@ func (m *Metrics) byName() {
 	activations := vec("activations_total", "Activations that ended, by where they began: new, at a replay of the journal, or with "+
 		"what was kept in memory.", "namespace", "workflow", "from")
 	replayed := vec("replayed_entries_total", "Journal entries that activations went through again.", "namespace", "workflow")
-	fuel := vec("fuel_total", "Fuel that workflows used, replays included and bodies not: some nanoseconds, and bytes of calls.",
+	fuel := vec("fuel_total", "Fuel that workflows used, with replays and without bodies. A unit is about a nanosecond of computing, "+
+		"or a byte that a call passes.",
 		"namespace", "workflow")
 	m.workflows = newBounded(MaxWorkflows, workflow{other, other}, func(w workflow) *ofWorkflow {
 		n := &ofWorkflow{ends: map[host.Status]prometheus.Counter{}, starts: starts.WithLabelValues(w.namespace, w.name),

@@ -22,8 +22,6 @@ const QueuePrefix = "host/"
 const MaxHandlers = store.MaxLimitsOfOne
 
 // HandlerLimiterConfig configures a HandlerLimiter. All fields are required.
-//
-// Its methods may be called concurrently.
 type HandlerLimiterConfig struct {
 	Store  store.LimitStore
 	Clock  clock.Clock
@@ -48,6 +46,8 @@ type HandlerKey struct {
 //	Enter -> waiting -> counted -> durable -> begins -> Leave
 //	            ^                     |
 //	            +---------------------+ another host was quicker
+//
+// Its methods may be called concurrently.
 type HandlerLimiter struct {
 	cfg    HandlerLimiterConfig
 	ctx    context.Context //nolint:containedctx // it ends with Close

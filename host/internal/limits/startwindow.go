@@ -59,7 +59,7 @@ func ParseStartPolicy(throttle bool, text string) (p StartPolicy, err error) {
 		abi.FormatDuration(MaxWindowMs), most, most+" per input.customer", text)
 }
 
-// String returns the policy in the form that Parse reads.
+// String returns the policy in the form that ParseStartPolicy reads.
 func (p *StartPolicy) String() string {
 	text := abi.FormatDuration(p.Ms)
 	if p.Per != "" {

@@ -42,8 +42,8 @@ func open(t *testing.T, w *limits.StartWindows, s *memstore.Store, input string,
 	return len(cells)
 }
 
-// TestParse reads policies, writes them again, and refuses what is none with a sentence.
-func TestParse(t *testing.T) {
+// TestParseStartPolicy reads policies, writes them again, and refuses what is none with a sentence.
+func TestParseStartPolicy(t *testing.T) {
 	for text, want := range map[string]string{"10s": "10s", " 1h  per input.a.b ": "1h per input.a.b", "1ms": "1ms",
 		"366d": "366d"} {
 		p, err := limits.ParseStartPolicy(true, text)

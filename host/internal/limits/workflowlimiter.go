@@ -23,7 +23,6 @@ const (
 )
 
 // WorkflowLimiterConfig configures a WorkflowLimiter. All fields are required.
-// Its methods may be called concurrently.
 type WorkflowLimiterConfig struct {
 	Store  store.Store
 	Logger *slog.Logger
@@ -46,6 +45,8 @@ type WorkflowLimiterHost interface {
 // and the host that owns the partition changes it. A run asks for a slot by a command, receives the slot by a command, and
 // returns it by a command when it ends. So a limit holds across all partitions and hosts of a store. Each step is durable
 // before the next one: no crash loses a slot or gives it out twice.
+//
+// Its methods may be called concurrently.
 type WorkflowLimiter struct {
 	cfg  WorkflowLimiterConfig
 	host WorkflowLimiterHost // set by Begin
