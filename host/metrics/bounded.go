@@ -73,9 +73,8 @@ func (m *Metrics) byName() {
 	activations := vec("activations_total", "Activations that ended, by where they began: new, at a replay of the journal, or with "+
 		"what was kept in memory.", "namespace", "workflow", "from")
 	replayed := vec("replayed_entries_total", "Journal entries that activations went through again.", "namespace", "workflow")
-	fuel := vec("fuel_total", "Fuel that workflows used, with replays and without bodies. A unit is about a nanosecond of computing, "+
-		"or a byte that a call passes.",
-		"namespace", "workflow")
+	fuel := vec("fuel_total", "Fuel that workflows used, with replays and without bodies. A unit is about a nanosecond of "+
+		"computing, or a byte that a call passes.", "namespace", "workflow")
 	m.workflows = newBounded(MaxWorkflows, workflow{other, other}, func(w workflow) *ofWorkflow {
 		n := &ofWorkflow{ends: map[host.Status]prometheus.Counter{}, starts: starts.WithLabelValues(w.namespace, w.name),
 			stuck:    stuck.WithLabelValues(w.namespace, w.name),
