@@ -274,7 +274,7 @@ func TestLimits(t *testing.T) {
 	rows := readDocument(t).rows(t, "limit", "value", "of what")
 	limits := map[string]any{
 		"MaxNameBytes": MaxNameBytes, "MaxWorkflowBytes": MaxWorkflowBytes, "MaxRunIDBytes": MaxRunIDBytes,
-		"MaxPayloadBytes": MaxPayloadBytes, "BlobBytes": BlobBytes, "MaxOptionBytes": MaxOptionBytes,
+		"MaxPayloadBytes": MaxPayloadBytes, "MaxReportBytes": MaxReportBytes, "BlobBytes": BlobBytes, "MaxOptionBytes": MaxOptionBytes,
 		"MaxDurationBytes": MaxDurationBytes, "MaxStepTimeoutMs": MaxStepTimeoutMs, "MaxAwaitHandles": MaxAwaitHandles,
 		"MaxEntries": MaxEntries, "SuggestContinueEntries": SuggestContinueEntries, "MaxJournalBytes": MaxJournalBytes,
 		"DeliveryReserveShare": DeliveryReserveShare, "MaxUnresolvedHandles": MaxUnresolvedHandles,

@@ -1,7 +1,9 @@
 package host_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -21,10 +23,10 @@ func bigModule() *wasmgen.Module {
 	return m
 }
 
-// lastAsResult completes with the error of the newest call.
-func lastAsResult(m *wasmgen.Module) []byte {
-	m.I32(1024).I32(1024).Call(abi.FnLast).Set(0)
-	m.I32(1024).Get(0).Wrap().Call(abi.FnComplete).Drop()
+// lastAsResult completes with the error of the newest call. It writes the error to an address with room for it.
+func lastAsResult(m *wasmgen.Module, at int32) []byte {
+	m.I32(at).I32(2 << 20).Call(abi.FnLast).Set(0)
+	m.I32(at).Get(0).Wrap().Call(abi.FnComplete).Drop()
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
@@ -33,7 +35,7 @@ func ended(t *testing.T, c *caller, wasm []byte) string {
 	t.Helper()
 	c.n++
 	name := fmt.Sprint("big-", c.n)
-	if _, err := c.Upload(ctx, name, wasm, host.AllowStep("ok")); err != nil {
+	if _, err := c.Upload(ctx, name, wasm, host.AllowStep("*")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Start(ctx, name, 7, host.WithRunID(name)); err != nil {
@@ -65,7 +67,7 @@ func TestTooLargeTellsTheSize(t *testing.T) {
 		for _, a := range args {
 			a(m)
 		}
-		got := ended(t, c, lastAsResult(m.Call(fn).Drop()))
+		got := ended(t, c, lastAsResult(m.Call(fn).Drop(), 1024))
 		if want := "5242882 bytes, the limit is "; !strings.Contains(got, want) {
 			t.Errorf("%s says %s, want %q", fn, got, want)
 		}
@@ -85,7 +87,7 @@ func TestTooLargeBody(t *testing.T) {
 	m.I32(32).Get(0).Store64().I32(32).I32(1).Call(abi.FnAwait).Drop()
 	m.Get(0).I32(16).I32(8).Call(abi.FnResult).Drop()
 	var e abi.Error
-	got := ended(t, c, lastAsResult(m))
+	got := ended(t, c, lastAsResult(m, 1024))
 	if err := json.Unmarshal([]byte(got), &e); err != nil || e.Message != `result of step "body" has 5242882 bytes, the limit is 1048576` {
 		t.Errorf("the body's failure is %s: %v", got, err)
 	}
@@ -101,5 +103,68 @@ func TestTooLargeBody(t *testing.T) {
 	c.Settle()
 	if _, err := c.Query(ctx, "asked", "status", nil); err == nil || !strings.Contains(err.Error(), "the answer has 5242882 bytes, the limit is 1048576") {
 		t.Errorf("the query says %v", err)
+	}
+}
+
+// report has the module write a failure report, with a message of n bytes before everything else, and pushes its address and
+// length.
+func report(m *wasmgen.Module, n int32) *wasmgen.Module {
+	const before, after = `{"message":"`, `","type":"Huge","retryable":false}`
+	m.I32(8192).Text(before).Op(0xfc, 10, 0, 0)                     // memory.copy
+	m.I32(8192+int32(len(before))).I32('x').I32(n).Op(0xfc, 11, 0)  // memory.fill
+	m.I32(8192+int32(len(before))+n).Text(after).Op(0xfc, 10, 0, 0) // memory.copy
+	return m.I32(8192).I32(int32(len(before)) + n + int32(len(after)))
+}
+
+// TestTooLargeReport has a body and a step function fail with a report over the limit: the message is truncated, and the rest
+// counts. A report that is larger still is not decoded.
+func TestTooLargeReport(t *testing.T) {
+	c := newCaller(t)
+	body := func(n int32) *wasmgen.Module {
+		m := bigModule().Text("s").Text(`{"attempts":2}`).Call(abi.FnStepBegin).Set(0).Get(0).IfZero64().I32(1)
+		return report(m, n).Call(abi.FnStepEnd).End()
+	}
+	function := func(n int32) *wasmgen.Module {
+		m := report(bigModule(), n).Call(abi.FnFail).Drop().I32(1).Export(abi.ExportStep)
+		return m.Text("s").Text("f").I32(0).I32(0).Text(`{"attempts":2}`).Call(abi.FnStepStart).Set(0)
+	}
+	for name, of := range map[string]func(int32) *wasmgen.Module{"body": body, "function": function} {
+		for n, want := range map[int32]struct {
+			typ      string
+			attempts int
+			begins   string
+		}{
+			1 << 20:            {"Huge", 1, "x"},
+			2 << 20:            {"Huge", 1, "x"},
+			abi.MaxReportBytes: {"", 2, `{"message":"x`}, // over the bound by what is around the message
+		} {
+			m := of(n)
+			m.Pages = 256
+			m.I32(32).Get(0).Store64().I32(32).I32(1).Call(abi.FnAwait).Drop()
+			m.Get(0).I32(16).I32(8).Call(abi.FnResult).Drop()
+			got := ended(t, c, lastAsResult(m, 12<<20))
+			var e abi.Error
+			if err := json.Unmarshal([]byte(got), &e); err != nil || e.Type != want.typ || e.Attempts != want.attempts ||
+				len(e.Message) != 64<<10+len("…") || !strings.HasPrefix(e.Message, want.begins) || !strings.HasSuffix(e.Message, "x…") {
+				t.Errorf("%s, %d bytes: type %q, %d attempts, %d bytes: %.200s, %v", name, n, e.Type, e.Attempts, len(e.Message), got, err)
+			}
+		}
+	}
+}
+
+// TestTooLargeHandlerError has a handler fail with a message over the limit: what the workflow gets may be passed on.
+func TestTooLargeHandlerError(t *testing.T) {
+	c := newCaller(t)
+	host.HandleStep(c.Host.Host, "huge", func(context.Context, any) (int, error) {
+		return 0, host.Fatal(errors.New(strings.Repeat("\n", 1<<20)))
+	})
+	m := bigModule().Text("s").Text("host/huge").I32(0).I32(0).I32(0).I32(0).Call(abi.FnStepStart).Set(0)
+	m.I32(32).Get(0).Store64().I32(32).I32(1).Call(abi.FnAwait).Drop()
+	m.Get(0).I32(16).I32(8).Call(abi.FnResult).Drop()
+	got := ended(t, c, lastAsResult(m, 8192))
+	var e abi.Error
+	if err := json.Unmarshal([]byte(got), &e); err != nil || len(got) > abi.MaxPayloadBytes || e.Code != abi.StepFailed ||
+		e.Name != "s" || len(e.Message) != 64<<10+len("…") {
+		t.Errorf("%d bytes: %.200s, %v", len(got), got, err)
 	}
 }

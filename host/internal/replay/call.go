@@ -242,7 +242,12 @@ func (m *Machine) StepEnd(ok int32, b []byte) error {
 	if !m.inBody || m.cfg.Mode != Body {
 		return m.misplaced(abi.FnStepEnd, "a body")
 	}
-	m.outcome.BodyEnded, m.outcome.BodyOK, m.outcome.Body, m.outcome.BodyBytes = true, ok == 0, kept(b), len(b)
+	m.outcome.BodyEnded, m.outcome.BodyOK, m.outcome.BodyBytes = true, ok == 0, len(b)
+	if ok == 0 {
+		m.outcome.Body = kept(b)
+	} else {
+		m.outcome.Body = keptReport(b)
+	}
 	return ErrBodyEnd
 }
 
@@ -250,6 +255,19 @@ func (m *Machine) StepEnd(ok int32, b []byte) error {
 func kept(b []byte) []byte {
 	if len(b) > abi.MaxPayloadBytes {
 		b = bytes.Clone(b[:abi.MaxPayloadBytes+1])
+	}
+	return b
+}
+
+// keptReport returns the failure report b of a body or step function, or a copy if b is over MaxPayloadBytes. The whole report is
+// needed, because what says whether to retry may come after a long message. Over MaxReportBytes only the beginning is kept, which
+// counts as text.
+func keptReport(b []byte) []byte {
+	if len(b) > abi.MaxReportBytes {
+		return kept(b)
+	}
+	if len(b) > abi.MaxPayloadBytes {
+		b = bytes.Clone(b)
 	}
 	return b
 }
@@ -285,8 +303,13 @@ func (m *Machine) Complete(b []byte) int64 {
 	return 0
 }
 
-// Fail sets the error JSON with which the workflow or step function fails.
+// Fail sets the error JSON with which the workflow or step function fails. The report of a step function, like a body's, may be
+// too large: its texts are truncated later.
 func (m *Machine) Fail(b []byte) int64 {
+	if m.cfg.Mode == StepFn && len(b) > abi.MaxPayloadBytes {
+		m.outcome.Failure, m.outcome.Failed, m.last = keptReport(b), true, nil
+		return 0
+	}
 	if n := m.refusesEnd("error", b); n < 0 {
 		return n
 	}

@@ -162,8 +162,8 @@ type Outcome struct {
 	Cancelled bool // a cooperative cancel was handed over
 	Asked     bool // the query was handed over
 	Reply     []byte
-	// Sizes as handed over. Beyond the limit, Body, Reply and Result hold only the beginning. ResultBytes is 0 unless the result
-	// of a step function is too large.
+	// Sizes as handed over. Beyond the limit, Reply, Result and the result in Body hold only the beginning. ResultBytes is 0 unless
+	// the result of a step function is too large.
 	BodyBytes, ReplyBytes, ResultBytes int
 	ReplyOK                            bool
 	Replied                            bool

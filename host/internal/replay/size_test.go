@@ -43,3 +43,23 @@ func TestLargeEndIsCopied(t *testing.T) {
 		t.Errorf("they had %d and %d bytes", o.BodyBytes, o.ReplyBytes)
 	}
 }
+
+// TestLargeReportIsCopied has a body and a step function fail with reports over the limit: a copy is kept, of which what is over
+// MaxReportBytes is cut.
+func TestLargeReportIsCopied(t *testing.T) {
+	const most = abi.MaxReportBytes
+	for n, want := range map[int]int{3 << 20: 3 << 20, most: most, most + 1: abi.MaxPayloadBytes + 1} {
+		large := make([]byte, n)
+		body := newTail(t).machine(func(c *Config) { c.Mode = Body })
+		body.inBody = true
+		_ = body.StepEnd(1, large) // which is an error in any case
+		function := newTail(t).machine(func(c *Config) { c.Mode = StepFn })
+		must(t, 0)(function.Fail(large), nil)
+		large[0] = 'x'
+		for what, b := range map[string][]byte{"body": body.Outcome().Body, "step function": function.Outcome().Failure} {
+			if len(b) != want || b[0] != 0 {
+				t.Errorf("%s: %d bytes of %d are kept, want %d; the first is %d", what, len(b), n, want, b[0])
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
@@ -30,21 +31,47 @@ func StepFailure(kind, message string, retryable bool) StepOutcome {
 		RetryAfterMs: -1}
 }
 
+// Of an error over abi.MaxPayloadBytes, this much of each text is kept. JSON may need six bytes for one, and even then the error
+// stays within the limit.
+const (
+	maxMessageBytes = 64 << 10
+	maxStackBytes   = 32 << 10
+	maxTypeBytes    = 1 << 10
+)
+
+// bounded returns the text. If it is longer than n bytes, bounded truncates it and appends "…".
+func bounded(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	end := n
+	for end > n-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
 // ReportedOutcome returns the outcome of a failed attempt. b is the error that a body or step function reported: error
-// JSON, or any text, which becomes the message.
+// JSON, or any text, which becomes the message. If b is over abi.MaxPayloadBytes, ReportedOutcome truncates its texts.
 func ReportedOutcome(b []byte) StepOutcome {
 	var e struct {
-		Message      string          `json:"message"`
-		Type         string          `json:"type"`
-		Kind         string          `json:"kind"`
-		Stack        string          `json:"stack"`
-		Retryable    *bool           `json:"retryable"`
-		RetryAfterMs *int64          `json:"retry_after_ms"`
-		Details      json.RawMessage `json:"details"`
+		Message      string `json:"message"`
+		Type         string `json:"type"`
+		Kind         string `json:"kind"`
+		Stack        string `json:"stack"`
+		Retryable    *bool  `json:"retryable"`
+		RetryAfterMs *int64 `json:"retry_after_ms"`
 	}
+	long := len(b) > abi.MaxPayloadBytes
 	err := json.Unmarshal(b, &e)
 	if err != nil || e.Message == "" && e.Type == "" && e.Kind == "" && e.Stack == "" { // text, or other JSON
+		if long {
+			b = []byte(bounded(string(b[:maxMessageBytes+utf8.UTFMax]), maxMessageBytes))
+		}
 		e.Message = strings.ToValidUTF8(string(b), "�")
+	}
+	if long {
+		e.Message, e.Stack, e.Type = bounded(e.Message, maxMessageBytes), bounded(e.Stack, maxStackBytes), bounded(e.Type, maxTypeBytes)
 	}
 	if e.Message == "" {
 		e.Message = "the step failed without a message"
@@ -95,9 +122,20 @@ func (t *Try) Entry(j *journal.Journal, out StepOutcome, cancelled bool, now int
 		return failure(j, h, t.Number, t.StartMs, &failed)
 	}
 	failed.Name, failed.Attempts = t.Name, int(h.Step.Failures)+1
-	data, err := json.Marshal(&failed)
+	data, err := encoded(&failed)
 	return store.Entry{Kind: store.KindAttemptFailed, Handle: t.Handle, Attempt: t.Number, Data: data,
 		StartUnixMs: t.StartMs, DueUnixMs: due, HasDue: true}, err
+}
+
+// encoded returns the JSON of an error. If that is over abi.MaxPayloadBytes, encoded truncates the error's message, so that a
+// workflow can fail with the error.
+func encoded(e *abi.Error) ([]byte, error) {
+	data, err := json.Marshal(e)
+	if err == nil && len(data) > abi.MaxPayloadBytes {
+		e.Message = bounded(e.Message, maxMessageBytes)
+		data, err = json.Marshal(e)
+	}
+	return data, err
 }
 
 // retry returns the instant of the next try, at least 1; false if there is none.
@@ -121,7 +159,7 @@ func (t *Try) retry(s *journal.Step, out StepOutcome, now int64) (int64, bool) {
 // failure returns the entry that fails a step, with the history of its failed tries.
 func failure(j *journal.Journal, h *journal.Handle, number uint32, startMs int64, e *abi.Error) (store.Entry, error) {
 	e.Name, e.Attempts, e.Retryable = h.Name, int(h.Step.Failures)+1, false
-	data, err := json.Marshal(e)
+	data, err := encoded(e)
 	if list, left := history(j, h.ID, abi.MaxPayloadBytes-len(data)); len(list)+left > 0 && err == nil {
 		details := map[string]any{"history": list, "details": e.Details}
 		if left > 0 {

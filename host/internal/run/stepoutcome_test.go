@@ -1,6 +1,8 @@
 package run
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/wfhost/wfhost/abi"
@@ -28,6 +30,48 @@ func TestReported(t *testing.T) {
 		if e := out.Err; e.Message != want.message || e.Kind != want.kind || e.Type != want.typ || e.Retryable != want.retryable ||
 			out.RetryAfterMs != want.afterMs {
 			t.Errorf("%q: %+v, after %d ms, want %+v", report, e, out.RetryAfterMs, want)
+		}
+	}
+}
+
+// TestLongReports reads reports over the limit: their texts are truncated between characters, and the error fits.
+func TestLongReports(t *testing.T) {
+	const long = abi.MaxPayloadBytes
+	message := "x" + strings.Repeat("é", maxMessageBytes/2-1) + "…" // a byte less than the limit, and no half character
+	control := strings.Repeat(`\u0001`, long/6)
+	for name, c := range map[string]struct {
+		report, message string
+		kind, typ       string
+		stack           int
+		retryable       bool
+		afterMs         int64
+	}{
+		"message": {`{"message":"x` + strings.Repeat("é", long) + `","type":"Huge","kind":"trap","retryable":false}`, message,
+			abi.KindTrap, "Huge", 0, false, -1},
+		"all": {`{"retry_after_ms":5,"message":"` + control + `","stack":"` + control + `","type":"` + control + `"}`,
+			strings.Repeat("\x01", maxMessageBytes) + "…", abi.KindError, strings.Repeat("\x01", maxTypeBytes) + "…",
+			maxStackBytes + len("…"), true, 5},
+		"details":    {`{"message":"no","details":"` + strings.Repeat("x", long) + `"}`, "no", abi.KindError, "", 0, true, -1},
+		"other JSON": {`"x` + strings.Repeat("é", long) + `"`, `"` + message, abi.KindError, "", 0, true, -1},
+		"text":       {"x" + strings.Repeat("é", long), message, abi.KindError, "", 0, true, -1},
+		"not UTF-8": {strings.Repeat("\xffx", long), strings.Repeat("�x", maxMessageBytes/4) + "…",
+			abi.KindError, "", 0, true, -1},
+		"a cut one": {`{"message":"` + strings.Repeat("x", long), `{"message":"` + strings.Repeat("x", maxMessageBytes-12) + "…",
+			abi.KindError, "", 0, true, -1},
+	} {
+		out := ReportedOutcome([]byte(c.report))
+		e := *out.Err
+		stack := 0
+		if details, ok := e.Details.(map[string]string); ok {
+			stack = len(details["stack"])
+		}
+		if e.Message != c.message || e.Kind != c.kind || e.Type != c.typ || stack != c.stack || e.Retryable != c.retryable ||
+			out.RetryAfterMs != c.afterMs {
+			t.Errorf("%s: a message of %d bytes, want %d; kind %s, type of %d bytes, stack of %d, %t, %d ms", name, len(e.Message),
+				len(c.message), e.Kind, len(e.Type), stack, e.Retryable, out.RetryAfterMs)
+		}
+		if b, err := json.Marshal(&e); err != nil || len(b) > abi.MaxPayloadBytes {
+			t.Errorf("%s: the error has %d bytes: %v", name, len(b), err)
 		}
 	}
 }

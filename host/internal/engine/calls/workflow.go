@@ -122,7 +122,7 @@ func (f *Frame) random() {
 const maxCopyBytes = abi.MaxPayloadBytes + 1
 
 // bytes copies an argument from the guest's memory. An argument over the payload limit is not copied but aliases the
-// memory during the call: the host refuses it and reports its size.
+// memory during the call: the host refuses it and reports its size, or copies of it what it needs.
 func (f *Frame) bytes(i int) []byte {
 	b := f.view(f.u32(i), f.u32(i+1))
 	f.work(min(len(b), maxCopyBytes))
