@@ -1,6 +1,8 @@
 package toolchain_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,5 +60,17 @@ func TestAssemblyScriptDate(t *testing.T) {
 	const says = "env.Date.now; the host supplies workflow_v1, wasi_snapshot_preview1, and of env abort and seed"
 	if err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("the upload says %v", err)
+	}
+}
+
+// TestAssemblyScriptQuote quotes a text of half a million characters, and reads it again, within the fuel of a run.
+func TestAssemblyScriptQuote(t *testing.T) {
+	const word = `"\u0001z\u00e9\ud83d\ude00\"\\\n\b"` // 9 units of UTF-16, for which quote needs 22
+	var got string
+	if err := json.Unmarshal([]byte(result(t, assemblyScript(t, "quote.ts"), "quote", word)), &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprint("\x01zé😀\"\\\n\b ", 22<<16+2, " true"); got != want {
+		t.Errorf("it has quoted %q, want %q", got, want)
 	}
 }

@@ -2,18 +2,27 @@
 
 /** Encodes a text as a JSON string. */
 export function quote(s: string): string {
-  let out = "\"";
+  const parts: string[] = ["\""];
+  let from = 0;
   for (let i = 0; i < s.length; i++) {
     const c = s.charCodeAt(i);
-    if (c == 0x22) out += "\\\"";
-    else if (c == 0x5c) out += "\\\\";
-    else if (c == 0x0a) out += "\\n";
-    else if (c == 0x0d) out += "\\r";
-    else if (c == 0x09) out += "\\t";
-    else if (c < 0x20) out += "\\u" + c.toString(16).padStart(4, "0");
-    else out += s.charAt(i);
+    if (c >= 0x20 && c != 0x22 && c != 0x5c) continue;
+    parts.push(s.substring(from, i));
+    parts.push(escape(c));
+    from = i + 1;
   }
-  return out + "\"";
+  parts.push(s.substring(from));
+  parts.push("\"");
+  return parts.join("");
+}
+
+function escape(c: i32): string {
+  if (c == 0x22) return "\\\"";
+  if (c == 0x5c) return "\\\\";
+  if (c == 0x0a) return "\\n";
+  if (c == 0x0d) return "\\r";
+  if (c == 0x09) return "\\t";
+  return "\\u" + c.toString(16).padStart(4, "0");
 }
 
 /** Returns the index after the value that begins at i, and the white space around it. */
@@ -73,25 +82,25 @@ export function elements(array: string): string[] {
 export function text(value: string): string {
   value = value.trim();
   if (value.length < 2 || value.charCodeAt(0) != 0x22) return value;
-  let out = "";
+  const parts: string[] = [];
+  let from = 1;
   for (let i = 1; i < value.length - 1; i++) {
-    let c = value.charCodeAt(i);
-    if (c != 0x5c) {
-      out += String.fromCharCode(c);
-      continue;
-    }
-    c = value.charCodeAt(++i);
-    if (c == 0x6e) out += "\n";
-    else if (c == 0x72) out += "\r";
-    else if (c == 0x74) out += "\t";
-    else if (c == 0x62) out += "\b";
-    else if (c == 0x66) out += "\f";
+    if (value.charCodeAt(i) != 0x5c) continue;
+    parts.push(value.slice(from, i));
+    const c = value.charCodeAt(++i);
+    if (c == 0x6e) parts.push("\n");
+    else if (c == 0x72) parts.push("\r");
+    else if (c == 0x74) parts.push("\t");
+    else if (c == 0x62) parts.push("\b");
+    else if (c == 0x66) parts.push("\f");
     else if (c == 0x75) {
-      out += String.fromCharCode(<i32>parseInt(value.substring(i + 1, i + 5), 16)); // surrogate pairs are two escapes
+      parts.push(String.fromCharCode(<i32>parseInt(value.substring(i + 1, i + 5), 16))); // surrogate pairs are two escapes
       i += 4;
-    } else out += String.fromCharCode(c);
+    } else parts.push(String.fromCharCode(c));
+    from = i + 1;
   }
-  return out;
+  parts.push(value.slice(from, value.length - 1));
+  return parts.join("");
 }
 
 /** Decodes a JSON integer, 0 if it is not one. */
