@@ -90,7 +90,8 @@ WF_IMPORT("continue_as_new") _Noreturn void wf_continue_as_new(const void *in, u
 WF_IMPORT("query_reply") _Noreturn void wf_query_reply(int32_t failed, const void *p, uint32_t n);
 
 /* Updates arrive as signals named "host/update/" and their name; wf_update_reply answers one by the handle of the wait that took
-   it. The host asks whether the workflow accepts an update by a query of that name. */
+   it. The host asks whether the workflow accepts an update by a query of that name. An answer or error over 1 MiB is refused with
+   -WF_TOO_LARGE, and the sender still waits: answer again, with failed 1 and the error that wf_last writes, or a shorter one. */
 WF_IMPORT("update_reply") int64_t wf_update_reply(wf_handle h, int32_t failed, const void *p, uint32_t n);
 
 /* Events, for guests that poll descriptor 3 by WASI: 0 = none, else handle << 3 | kind. wf_wait_event polls, too. */
@@ -102,7 +103,8 @@ WF_IMPORT("await") wf_handle wf_await(const wf_handle *handles, uint32_t n);
 WF_IMPORT("result") int64_t wf_result(wf_handle h, void *out, uint32_t cap);
 WF_IMPORT("cancel") int64_t wf_cancel(wf_handle h);
 
-/* The end, and the log. */
+/* The end, and the log. A workflow's wf_complete and wf_fail refuse more than 1 MiB with -WF_TOO_LARGE: then pass the error that
+   wf_last writes, or a shorter one, to wf_fail. */
 WF_IMPORT("complete") int64_t wf_complete(const void *p, uint32_t n);
 WF_IMPORT("fail") int64_t wf_fail(const void *p, uint32_t n);
 WF_IMPORT("log") int64_t wf_log(int32_t level, const char *text, uint32_t n);

@@ -176,15 +176,28 @@ inline int64_t number(std::string_view value) { return std::strtoll(std::string(
 // code_name returns the name of a code in error JSON.
 inline const char *code_name(int code) { return wf_code_name(code); }
 
+namespace detail {
+
+// bounded returns a message. It truncates a message over 64 KiB between characters and appends "…": a host accepts errors of at
+// most 1 MiB, and JSON may need six bytes for one.
+inline std::string bounded(const std::string &message) {
+	size_t end = 64 << 10;
+	if (message.size() <= end) return message;
+	while (end > 0 && (message[end] & 0xc0) == 0x80) end--;
+	return message.substr(0, end) + "…";
+}
+
+} // namespace detail
+
 // Failure is the error of a workflow, a step or a body.
 struct Failure {
-	std::string message;
+	std::string message;             // the host gets its first 64 KiB
 	std::string type = {};           // the name of the error in your own code
 	bool retryable = true;           // of steps: whether another attempt may succeed
 	Milliseconds retry_after{-1};    // of steps: the delay before the next attempt, in place of the back-off's
 
 	std::string json() const {
-		std::string s = "{\"message\":" + json::quote(message);
+		std::string s = "{\"message\":" + json::quote(detail::bounded(message));
 		if (!type.empty()) s += ",\"type\":" + json::quote(type);
 		if (!retryable) s += ",\"retryable\":false";
 		if (retry_after.count() >= 0) s += ",\"retry_after_ms\":" + std::to_string(retry_after.count());
@@ -763,11 +776,20 @@ class Update {
 public:
 	Update(wf_handle h, std::string in) : input(std::move(in)), handle(h) {}
 	std::string input;
+	// reply answers the update. If the host refuses the answer because it is over 1 MiB, the update fails with that refusal.
 	void reply(const Outcome &o) const {
-		wf_update_reply(handle, !o.ok(), o.data.data(), detail::length(o.data));
+		int64_t n = send(!o.ok(), o.data);
+		if (n >= 0) return;
+		std::string why = detail::last();
+		if (n == -WF_TOO_LARGE) send(true, why);
+		log("an answer to an update was refused: " + why, WF_ERROR);
 	}
 
 private:
+	int64_t send(bool failed, const std::string &data) const {
+		return wf_update_reply(handle, failed, data.data(), detail::length(data));
+	}
+
 	wf_handle handle;
 };
 

@@ -64,9 +64,23 @@ export class Outcome {
 export function ok(payload: string): Outcome { return new Outcome(Code.OK, enc(payload)); }
 /** A result of bytes. */
 export function okBytes(payload: ArrayBuffer): Outcome { return new Outcome(Code.OK, payload); }
-/** A failure. The step is retried after it, unless retryable is false; retryAfter, in milliseconds, replaces the delay. */
+/** The maximum length of a failure's message, in bytes. A host accepts errors of at most 1 MiB, and JSON may need six bytes for
+ *  one. */
+const MAX_MESSAGE: i32 = 64 << 10;
+
+/** Returns a message. It truncates a message over MAX_MESSAGE between characters, and appends "…". */
+function bounded(message: string): string {
+  if (String.UTF8.byteLength(message) <= MAX_MESSAGE) return message;
+  const b = enc(message);
+  let end = MAX_MESSAGE;
+  while (end > 0 && (load<u8>(ptr(b) + end) & 0xc0) == 0x80) end--;
+  return String.UTF8.decode(b.slice(0, end)) + "…";
+}
+
+/** A failure, with the first 64 KiB of the message. The step is retried after it, unless retryable is false; retryAfter, in
+ *  milliseconds, replaces the delay. */
 export function failure(message: string, retryable: bool = true, retryAfter: i64 = -1, type: string = ""): Outcome {
-  let s = "{\"message\":" + json.quote(message);
+  let s = "{\"message\":" + json.quote(bounded(message));
   if (type != "") s += ",\"type\":" + json.quote(type);
   if (!retryable) s += ",\"retryable\":false";
   if (retryAfter >= 0) s += ",\"retry_after_ms\":" + retryAfter.toString();
@@ -313,7 +327,14 @@ function answer(): void {
 /** An update: a request to the run whose sender waits for the answer. */
 export class Update {
   constructor(private handle: i64, public input: string) {}
-  reply(o: Outcome): void { sys.update_reply(this.handle, o.ok ? 0 : 1, ptr(o.bytes), o.bytes.byteLength); }
+  /** Answers the update. If the host refuses the answer because it is over 1 MiB, the update fails with that refusal. */
+  reply(o: Outcome): void {
+    const n = sys.update_reply(this.handle, o.ok ? 0 : 1, ptr(o.bytes), o.bytes.byteLength);
+    if (n >= 0) return;
+    const why = last();
+    if (n == -Code.TOO_LARGE) sys.update_reply(this.handle, 1, ptr(why), why.byteLength);
+    log("an answer to an update was refused: " + String.UTF8.decode(why), 3);
+  }
 }
 /** The updates of a name, from its creation on. accepts decides on a copy of the waiting workflow; a failure refuses the update. */
 export class Updates {

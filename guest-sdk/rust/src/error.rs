@@ -97,9 +97,26 @@ impl fmt::Display for Error {
 #[cfg(feature = "std")]
 impl std::error::Error for Error {}
 
+/// The maximum length of a message in a [`Failure`]'s JSON, in bytes. A host accepts errors of at most 1 MiB, and JSON may need
+/// six bytes for one.
+const MAX_MESSAGE: usize = 64 << 10;
+
+/// Encodes a message as a JSON string. A message over [`MAX_MESSAGE`] is truncated and ends with "…".
+fn quoted(message: &str) -> String {
+    if message.len() <= MAX_MESSAGE {
+        return json::quote(message);
+    }
+    let mut end = MAX_MESSAGE;
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    json::quote(&[&message[..end], "…"].concat())
+}
+
 /// The error of a workflow, a body or a step function. `?` converts an [`Error`] of a call, or a text, to one.
 #[derive(Clone, Debug)]
 pub struct Failure {
+    /// The host gets its first 64 KiB.
     pub message: String,
     /// The name of the error in your own code.
     pub kind: String,
@@ -145,7 +162,7 @@ impl Failure {
     fn changed(&self, e: &Error) -> String {
         let (was, mut s) = (Failure::from(e.clone()), e.json.clone());
         if self.message != was.message {
-            s = json::set(&s, "message", &json::quote(&self.message));
+            s = json::set(&s, "message", &quoted(&self.message));
         }
         if self.kind != was.kind {
             s = json::set(&s, "type", &json::quote(&self.kind));
@@ -160,7 +177,7 @@ impl Failure {
     }
 
     fn own(&self) -> String {
-        let mut s = alloc::format!(r#"{{"message":{}"#, json::quote(&self.message));
+        let mut s = alloc::format!(r#"{{"message":{}"#, quoted(&self.message));
         if !self.kind.is_empty() {
             s.push_str(&alloc::format!(r#","type":{}"#, json::quote(&self.kind)));
         }

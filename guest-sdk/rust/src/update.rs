@@ -2,9 +2,9 @@ use alloc::format;
 use alloc::string::String;
 use core::marker::PhantomData;
 
-use crate::call::Bits;
+use crate::call::{last, Bits};
 use crate::run::{answer, the_loop};
-use crate::{signal, sys, Call, Error, Input, Output, Result};
+use crate::{log, signal, sys, Call, Code, Error, Input, Level, Output, Result};
 
 /// The updates of a name: requests to the run whose senders wait for an answer. They are accepted as long as this value lives.
 pub struct Updates<I: Input> {
@@ -52,13 +52,25 @@ pub struct Update<I> {
 }
 
 impl<I> Update<I> {
-    /// Answers the update.
+    /// Answers the update. If the host refuses the answer because it is over 1 MiB, the update fails with that refusal.
     pub fn reply<O: Output>(self, answer: Result<O>) {
         let (failed, b) = match answer {
             Ok(v) => (0, v.encode()),
             Err(f) => (1, f.json().into_bytes()),
         };
-        let (p, n) = b.as_slice().bits();
-        unsafe { sys::update_reply(self.handle, failed, p, n) };
+        let refused = self.send(failed, &b);
+        if refused >= 0 {
+            return;
+        }
+        let why = last();
+        if Code::of(refused) == Code::TooLarge {
+            self.send(1, why.as_bytes());
+        }
+        log(Level::Error, &format!("an answer to an update was refused: {}", why));
+    }
+
+    fn send(&self, failed: i32, b: &[u8]) -> i64 {
+        let (p, n) = b.bits();
+        unsafe { sys::update_reply(self.handle, failed, p, n) }
     }
 }
