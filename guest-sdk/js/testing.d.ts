@@ -49,8 +49,8 @@ export interface RunView {
 }
 
 /**
- * An environment for unit tests under Node. Workflows run in memory, and their sleeps take no time: Date is the run's clock while run
- * goes on. Timers in steps, and in the functions that a test gives, really wait. One run at a time in a process.
+ * An environment for unit tests under Node. Workflows run in memory, and their sleeps take no time: Date and performance.now are
+ * the run's clock while run goes on. Timers in steps, and in the functions that a test gives, really wait. One run at a time in a process.
  */
 export class Env implements RunView {
   /** lost names variables that bodies and runs may change, such as what a test counts in: LostChange and KeptChange do not report them. */

@@ -1,7 +1,8 @@
 // The timers of tests under Node: those of the SDK for workflows, and Node's for what Env calls beside them.
 import { AsyncLocalStorage } from "node:async_hooks";
+import { milliseconds } from "./duration.js";
 import { asNode, asProgram } from "./nodeprocess.js";
-import { clearTimeout, delay, setInterval, setTimeout } from "./timers.js";
+import { alarm, clearTimeout, delay, setInterval, setTimeout } from "./timers.js";
 
 const longest = 2 ** 31 - 1; // milliseconds; Node takes more for 1
 
@@ -11,6 +12,13 @@ const within = new AsyncLocalStorage(); // the timers of the code that is execut
 
 // globals choose by who calls them: a workflow may go on while what a test calls beside it waits.
 export const globals = Object.fromEntries(Object.keys(workflow).map((key) => [key, (...args) => (within.getStore() ?? workflow)[key](...args)]));
+
+// timeout is AbortSignal.timeout, by one of these timers.
+export function timeout(ms) {
+  const c = new AbortController();
+  (within.getStore()?.alarm ?? alarm)(() => c.abort(new DOMException("The operation was aborted due to timeout", "TimeoutError")), milliseconds(Number(ms)));
+  return c.signal;
+}
 
 const asked = new AsyncLocalStorage(); // whether the code that is executed answers the test
 
@@ -39,7 +47,9 @@ export async function timed(clock, body, fn, ...args) {
     return timer;
   };
   try {
-    return await within.run({ ...node, setTimeout: arm("setTimeout"), setInterval: arm("setInterval") }, body ? asProgram : asNode, fn, ...args);
+    const timers = { ...node, setTimeout: arm("setTimeout"), setInterval: arm("setInterval") };
+    timers.alarm = (fn, ms) => timers.setTimeout(fn, ms).unref();
+    return await within.run(timers, body ? asProgram : asNode, fn, ...args);
   } finally {
     over = true;
     if (body) for (const timer of left) node.clearTimeout(timer);

@@ -1,10 +1,9 @@
 // An environment for unit tests under Node: workflows run in memory, and sleeps take no time. Nothing is durable here.
-import { dateOf } from "./attempts.js";
 import { milliseconds } from "./duration.js";
 import { install } from "./locale.js";
 import { KeptChange, LostChange, testFiles } from "./lost.js";
-import { hide } from "./nodeprocess.js";
-import { globals, timed } from "./nodetimers.js";
+import { timed } from "./nodetimers.js";
+import { stage } from "./platform.js";
 import { checkInput, checkName, checkPayload } from "./rules.js";
 import { decode, encode } from "./state.js";
 import { Run } from "./testrun.js";
@@ -130,10 +129,7 @@ export class Env extends RunView {
   async run(fn, input) {
     if (running) throw new Error("another run is going on in this process: await it first");
     running = this;
-    const kept = Object.fromEntries(Object.keys(globals).map((key) => [key, globalThis[key]]));
-    const trial = this.#trial;
-    Object.assign(globalThis, globals, { Date: dateOf(() => trial.now) });
-    const shown = hide();
+    const trial = this.#trial, unstage = stage(trial);
     trial.restore = install();
     trial.wrong = undefined;
     const run = this.#run;
@@ -148,8 +144,7 @@ export class Env extends RunView {
       return decode(run.result);
     } finally {
       trial.restore();
-      shown();
-      Object.assign(globalThis, kept, { Date: real.Date });
+      unstage();
       running = undefined;
     }
   }
