@@ -22,6 +22,9 @@ export function hide() {
   return () => Object.defineProperty(globalThis, "process", real);
 }
 
+// inProgram reports whether the code that is executed is the program's.
+export const inProgram = () => program.getStore() === true;
+
 // asProgram calls a function of the program, asNode one of the test that it has called.
 export const asProgram = (fn, ...args) => program.run(true, fn, ...args);
 export const asNode = (fn, ...args) => program.run(false, fn, ...args);

@@ -1,6 +1,12 @@
 // The handles that are open, for tests: in the engine, typescript/engine/c/open.h has them.
+import { asProgram } from "./nodeprocess.js";
 import { made, notJSON, nothing, text as asText } from "./pending.js";
 import { decode } from "./state.js";
+
+// reject rejects the promise of a call, if there is one. It is the program's, whoever has it rejected.
+function reject(call, reason) {
+  if (call) asProgram(call.reject, reason);
+}
 
 export class Opened {
   #all = new Map(); // by handle
@@ -16,7 +22,7 @@ export class Opened {
       },
       opened: () => [...this.#all.values()].map((call) => call.promise),
       place: (handle) => this.#all.get(handle)?.place,
-      refuse: (handle, reason) => this.#take(handle)?.reject(reason),
+      refuse: (handle, reason) => reject(this.#take(handle), reason),
     };
   }
 
@@ -40,14 +46,14 @@ export class Opened {
     try {
       call.resolve(decode(text));
     } catch (e) {
-      call.reject(notJSON(call.kind, e));
+      reject(call, notJSON(call.kind, e));
     }
   }
 
   // fail rejects the promise of a handle. failure makes the error of its kind and place.
   fail(handle, failure) {
     const call = this.#take(handle);
-    call?.reject(failure(call.kind, call.place));
+    if (call) reject(call, failure(call.kind, call.place));
   }
 }
 

@@ -2,6 +2,7 @@
 import { dateOf } from "./attempts.js";
 import { hide } from "./nodeprocess.js";
 import { globals, timeout } from "./nodetimers.js";
+import { listen } from "./rejections.js";
 
 const real = { Date };
 
@@ -11,6 +12,7 @@ export function stage(trial) {
   const kept = Object.fromEntries(Object.keys(globals).map((key) => [key, globalThis[key]]));
   const ofPerformance = Object.getOwnPropertyDescriptor(globalThis, "performance");
   const ofSignal = Object.getOwnPropertyDescriptor(AbortSignal, "timeout");
+  listen();
   Object.assign(globalThis, globals, { Date: dateOf(now) });
   Object.defineProperty(globalThis, "performance", { value: clockOf(performance, now), writable: true, configurable: true, enumerable: true });
   Object.defineProperty(AbortSignal, "timeout", { ...ofSignal, value: timeout });

@@ -51,7 +51,7 @@ export function callsOf(run) {
     now: () => (run.inBody ? real.Date.now() : now()),
     info: () => JSON.stringify({ run_id: run.id, workflow: run.name, version: 1, module: "", started_at: run.activated, iteration: run.iteration,
       run_attempt: 1, position: run.handles.size, suggest_continue: false, ...ofRun(run), step: run.inBody }),
-    log: (level, text) => void console.log(text),
+    log: (level, text) => void (run.ends() || console.log(text)), // what follows from the end is not there on a host
   };
   const others = { unique: numbering(), childId: (handle) => run.handles.get(handle).id, cancel: (handle) => run.withdraw(handle) };
   const all = { ...others, ...waiting(run, now), ...starting(run, now), ...immediate(run) };

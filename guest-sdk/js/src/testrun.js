@@ -1,4 +1,5 @@
 // A run of a test under Node: the one under test, or a child.
+import { AsyncResource } from "node:async_hooks";
 import { outcomeOf, inTime, reported, tooLarge } from "./attempts.js";
 import { asked, cancelling, cut, failing, rested } from "./cancel.js";
 import { WorkflowError, parseError } from "./error.js";
@@ -421,8 +422,8 @@ export class Run {
     if (!validate) throw new Error(`the workflow takes no update ${JSON.stringify(name)} where it waits`);
     await inside(validate, decode(text));
     return new Promise((resolve, reject) => {
-      const answer = (failed, said) => (failed ? reject(parseError(said.includes('"code"') ? said
-        : JSON.stringify({ code: "STEP_FAILED", ...JSON.parse(said) }))) : resolve(decode(said)));
+      const answer = AsyncResource.bind((failed, said) => (failed ? reject(parseError(said.includes('"code"') ? said
+        : JSON.stringify({ code: "STEP_FAILED", ...JSON.parse(said) }))) : resolve(decode(said))));
       this.trial.when(this, () => this.deliver({ name: updatePrefix + name, text, answer }));
     });
   }

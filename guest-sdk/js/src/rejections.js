@@ -1,0 +1,29 @@
+// Rejections that nobody handles, in tests under Node. On a host the run's log tells of them, and the run goes on; Node would have them
+// fail the test, or end it.
+import { inspect } from "./inspect.js";
+import { inProgram } from "./nodeprocess.js";
+import { host, run } from "./state.js";
+
+const told = new WeakSet(); // promises of programs, of which Node's listeners do not hear
+let listens = false;
+
+// listen has what Node says of promises of programs go to the run's log, and all else to Node's listeners as before. It stays so: what a
+// run has left is never a test's.
+export function listen() {
+  if (listens) return;
+  listens = true;
+  const { emit } = process;
+  process.emit = function (event, ...args) {
+    if (event === "unhandledRejection" && inProgram()) {
+      tell(...args);
+      return true;
+    }
+    if (event === "rejectionHandled" && told.has(args[0])) return true;
+    return Reflect.apply(emit, this, [event, ...args]);
+  };
+}
+
+function tell(reason, promise) {
+  told.add(promise);
+  if (!run.inBody) host.log(2, `a promise was rejected, and nobody handles that: ${inspect(reason)}`);
+}
