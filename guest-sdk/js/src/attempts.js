@@ -2,19 +2,23 @@
 import { report } from "./error.js";
 import { named } from "./hosttext.js";
 import { bytesOf, maxPayload, retryDelay } from "./rules.js";
+import { whenStuck } from "./stuck.js";
 
 const sdk = new URL(".", import.meta.url).href;
 const real = { Date, setTimeout, clearTimeout, performance };
 
 class TimedOut extends Error {}
 
-// inTime rejects if an attempt of a step takes longer than it may.
+// inTime rejects if an attempt of a step takes longer than it may, or is a body that can never end.
 export async function inTime(h, promise) {
   const { timeout } = h.options, began = real.performance.now();
-  let timer;
+  let timer, ended;
   const over = () => new TimedOut(`the attempt ran over the step's timeout of ${timeout / 1000}s`);
   const late = new Promise((_, reject) => {
     if (h.kind === "step" && timeout < 2 ** 31) timer = real.setTimeout(() => reject(over()), timeout);
+    if (!h.body) return; // what stands in for a handler may wait for anything
+    timer?.unref();
+    ended = whenStuck(h, reject);
   });
   try {
     const v = await Promise.race([promise, late]);
@@ -22,6 +26,7 @@ export async function inTime(h, promise) {
     return v;
   } finally {
     real.clearTimeout(timer);
+    ended?.();
   }
 }
 

@@ -43,6 +43,7 @@ export async function timed(clock, body, fn, ...args) {
       fn(...args);
     }, wait);
     left.add(timer);
+    if (body) timer.unref = () => timer; // the timers of a host have none
     if (over && body) node.clearTimeout(timer);
     return timer;
   };

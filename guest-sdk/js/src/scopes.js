@@ -65,6 +65,12 @@ export function release() {
   if (session) post("Runtime.releaseObjectGroup", { objectGroup: group });
 }
 
+// collect has the engine collect its garbage.
+export function collect() {
+  connect();
+  post("HeapProfiler.collectGarbage");
+}
+
 export const source = (fn) => Function.prototype.toString.call(fn);
 
 // written returns the file and line of a function, undefined if it is the engine's.

@@ -1,6 +1,5 @@
 // What a host answers to the calls of a workflow, for tests under Node.
 import { info } from "./calls.js";
-import { asProgram } from "./nodeprocess.js";
 import { answering, timed } from "./nodetimers.js";
 import { longest, milliseconds } from "./duration.js";
 import { whereOf } from "./attempts.js";
@@ -14,6 +13,7 @@ import {
   checkWorkflow, childOptions, codes, continueOptions, hookOptions, stepOptions, updatePrefix,
 } from "./rules.js";
 import { decode, failure } from "./state.js";
+import { followed } from "./stuck.js";
 import { Run } from "./testrun.js";
 
 const real = { Date };
@@ -189,7 +189,7 @@ function starting(run, now) {
     const handle = run.open("step", call, { name, handler, options, since: now() });
     const h = run.handles.get(handle);
     if (stepFunctions.get(handler) === fn && fn) h.body = fn;
-    h.perform = perform ? () => perform(fn) : () => timed(run.trial.clock, true, h.body);
+    h.perform = perform ? () => perform(fn, h) : () => timed(run.trial.clock, true, followed(h, h.body));
     return handle;
   };
   return {
@@ -197,7 +197,7 @@ function starting(run, now) {
       checkName("step name", name);
       checkHandler(handler);
       checkPayload("input of step", name, input);
-      return step(call, name, handler, text, (fn) => run.outside(() => timed(run.trial.clock, false, stepFunctions.get(handler) === fn ? (...args) => asProgram(fn, ...args) : fn, decode(input), info().step)));
+      return step(call, name, handler, text, (fn, h) => run.outside(() => timed(run.trial.clock, Boolean(h.body), h.body ? followed(h, fn) : fn, decode(input), info().step)));
     },
     stepBegin: (call, name, text) => {
       checkName("step name", name);
