@@ -2,7 +2,7 @@
 import { AsyncResource } from "node:async_hooks";
 import { outcomeOf, inTime, reported, tooLarge } from "./attempts.js";
 import { asked, cancelling, cut, failing, rested } from "./cancel.js";
-import { WorkflowError, parseError } from "./error.js";
+import { WorkflowError, parseError, report } from "./error.js";
 import { named } from "./hosttext.js";
 import { install } from "./locale.js";
 import { LostChange, Watch, begins } from "./lost.js";
@@ -24,6 +24,25 @@ const endWords = { completed: "completed", failed: "failed", cancelled: "was can
 
 const cancelled = { code: "CANCELLED", message: "the run was cancelled" };
 const late = { code: "TIMEOUT", kind: "timeout", message: "the run did not end within the time that its start gave it" };
+
+// answered returns the answer of a query or validator, as text. It throws what the test is told of what that has thrown: the error itself
+// unless a host says more.
+async function answered(fn, input) {
+  try {
+    return encode(await inside(fn, decode(input)));
+  } catch (e) {
+    const { message } = JSON.parse(report(e));
+    throw says(e, message) ? e : new Error(message, { cause: e });
+  }
+}
+
+function says(e, message) {
+  try {
+    return e instanceof Error && e.message === message;
+  } catch {
+    return false;
+  }
+}
 
 export class Run {
   over = false;
@@ -408,7 +427,7 @@ export class Run {
     checkPayload("the input of query", name, asked);
     const fn = this.state?.queries.get(name);
     if (!fn) throw new Error(`the workflow answers no query ${JSON.stringify(name)} where it waits`);
-    const text = encode(await inside(fn, decode(asked)));
+    const text = await answered(fn, asked);
     if (bytesOf(text) > maxPayload) throw new Refusal("TOO_LARGE", `the answer has ${bytesOf(text)} bytes, the limit is ${maxPayload}`);
     return decode(text);
   }
@@ -420,7 +439,7 @@ export class Run {
     if (this.state) use(this.host, this.state);
     const validate = this.state?.updates.get(name);
     if (!validate) throw new Error(`the workflow takes no update ${JSON.stringify(name)} where it waits`);
-    await inside(validate, decode(text));
+    await answered(async (v) => void (await validate(v)), text);
     return new Promise((resolve, reject) => {
       const answer = AsyncResource.bind((failed, said) => (failed ? reject(parseError(said.includes('"code"') ? said
         : JSON.stringify({ code: "STEP_FAILED", ...JSON.parse(said) }))) : resolve(decode(said))));
