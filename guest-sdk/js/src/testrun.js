@@ -78,6 +78,7 @@ export class Run {
   // its end.
   constructor(trial, options) {
     this.trial = trial;
+    this.number = trial.number++;
     Object.assign(this, { attributes: {}, depth: 0 }, options);
     this.began = trial.now;
   }
@@ -283,8 +284,8 @@ export class Run {
     return handle;
   }
 
-  plan(at, fire, handle) {
-    this.trial.plan(at, fire, this, handle);
+  plan(at, fire, handle, attempt = false) {
+    this.trial.plan(at, fire, this, handle, attempt);
   }
 
   refuse(code, message) {
@@ -313,7 +314,7 @@ export class Run {
     if (this.over) return;
     if (ended === began && !this.#asked) return this.#judge(handle, h, n, began, outcome);
     h.running = true;
-    this.plan(ended, () => this.#judge(handle, h, n, began, outcome), handle);
+    this.plan(ended, () => this.#judge(handle, h, n, began, outcome), handle, true);
   }
 
   // perform performs an attempt, and returns what it has brought: {text}, or {e} if it has failed.
@@ -347,7 +348,7 @@ export class Run {
     h.running = false;
     if (e === undefined) return this.resolve(handle, text, 0, h.kind === "step" ? n : undefined);
     const { due, failed } = outcomeOf(h, n, began, this.trial.now, e);
-    if (due !== undefined) this.plan(due, () => this.#attempt(handle, h, n + 1), handle);
+    if (due !== undefined) this.plan(due, () => this.#attempt(handle, h, n + 1), handle, true);
     else this.resolve(handle, JSON.stringify(failed), codes[failed.code]);
   }
 

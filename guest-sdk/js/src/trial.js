@@ -1,5 +1,13 @@
 // What the runs of a test share: the clock, what happens at an instant, and who performs what they call.
 
+// earlier compares what is planned. At the same instant, as on a host, timers of a run fire before its attempts are made, each in the order
+// of the calls, and all that before the test does anything.
+function earlier(a, b) {
+  if (a.at !== b.at || !a.run || !b.run) return a.at - b.at || Number(!a.run) - Number(!b.run) || a.n - b.n;
+  const call = ({ handle = Infinity }) => handle;
+  return a.run.number - b.run.number || Number(a.attempt) - Number(b.attempt) || (call(a) === call(b) ? a.n - b.n : call(a) - call(b));
+}
+
 export class Trial {
   now;
   clock = { now: () => this.now, pass: (at) => (this.now = Math.max(this.now, at)) };
@@ -14,12 +22,14 @@ export class Trial {
   tests; // the files of the test
   lost; // names of variables that bodies may change
   #begun; // when the attempt began that is being performed
-  #agenda = []; // {at, n, fire, run, handle}
+  number = 0; // of the next run
+  #agenda = []; // {at, n, fire, run, handle, attempt}
   #n = 0;
 
-  // plan has something happen at an instant: to a run, of one of its handles, or by the test if no run is given.
-  plan(at, fire, run, handle) {
-    this.#agenda.push({ at, n: this.#n++, fire, run, handle });
+  // plan has something happen at an instant: to a run, of one of its handles, or by the test if no run is given. attempt says that it is an
+  // attempt, or the end of one.
+  plan(at, fire, run, handle, attempt = false) {
+    this.#agenda.push({ at, n: this.#n++, fire, run, handle, attempt });
   }
 
   // drop forgets what was planned of a handle of a run, or of all its handles.
@@ -56,8 +66,7 @@ export class Trial {
         await busy.turn(() => busy.advance());
         continue;
       }
-      // At the same instant, as on a host, timers fire before the test does anything.
-      this.#agenda.sort((a, b) => a.at - b.at || Number(!a.run) - Number(!b.run) || a.n - b.n);
+      this.#agenda.sort(earlier);
       const next = this.#agenda.shift();
       if (!next) {
         throw new Error("deadlock: the workflow waits for what nothing in this test brings: env.signal, env.handle or env.at may be missing");
