@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -52,7 +53,7 @@ func likeHosts() []likeHost {
 		pending[i] = happening{At: second, Signal: []string{"a", "b"}[i%2], Bytes: full / len(pending)}
 	}
 	const big = 2 << 20
-	return []likeHost{
+	return append(more(second), []likeHost{
 		{Name: "losers of a race give back their signals", Workflow: "order", Events: signals(second, "stop", "x", "x")},
 		{Name: "signals that an iteration was not told go over", Workflow: "iterations", Events: signals(second, "x", "x", "x", "x")},
 		{Name: "a timer fires before a signal of the same instant", Workflow: "last-instant", Events: signals("1h", "x")},
@@ -78,14 +79,46 @@ func likeHosts() []likeHost {
 		{Name: "a timer wins against an attempt that takes longer", Workflow: "slow-race", attempts: 1, pass: time.Second},
 		{Name: "attempts take their time beside each other", Workflow: "side-by-side", attempts: 2, pass: 2 * time.Second},
 		{Name: "an attempt that fails after a cancel is the last", Workflow: "cancelled-attempt"},
-	}
+	}...)
 }
+
+// more returns scenarios of promises, clocks and refusals, and of what is due at the same instant.
+func more(second string) (list []likeHost) {
+	for _, name := range []string{"handled-late", "unhandled", "unhandled-in-body", "abort-timeouts", "performance", "stuck"} {
+		list = append(list, likeHost{Name: name, Workflow: name})
+	}
+	for _, how := range []string{"timer", "then"} {
+		list = append(list, likeHost{Name: "continues as new in a " + how, Workflow: "continues", Input: how})
+	}
+	refusals := likeHost{Name: "refusals", Workflow: "refusals"}
+	for _, what := range []string{"text", "null", "undefined", "number", "object", "error", "empty", "proxy", "proxy of an error", "cause",
+		"aggregate", "symbol", "long", "bigint"} {
+		for _, e := range []happening{{Update: "u"}, {Update: "v"}, {Query: "q"}} {
+			e.At, e.Data = second, what
+			refusals.Events = append(refusals.Events, e)
+		}
+	}
+	refusals.Events = append(refusals.Events, happening{At: "2s", Signal: "end"})
+	list = append(list, refusals)
+	for n := range ties {
+		list = append(list, likeHost{Name: "ties " + strconv.Itoa(n), Workflow: "ties", Input: n * 12345 % 40320})
+	}
+	return list
+}
+
+const ties = 12 // orders of the calls of the workflow ties
 
 // onlyHost is what a host says before an error that the environment gives as it is.
 var onlyHost = regexp.MustCompile(`^(update "[^"]*" of run "test" (failed|was refused): |[A-Z_]+: )`)
 
 // inTests is an answer of a host as the environment has it.
 func inTests(answer string) string {
+	if _, failed, ok := strings.Cut(answer, `query "q" of run "test" failed: `); ok {
+		var e struct{ Message string }
+		if json.Unmarshal([]byte(failed), &e) == nil {
+			return e.Message
+		}
+	}
 	answer = onlyHost.ReplaceAllString(answer, "")
 	return strings.ReplaceAll(answer, "no run holds this token", `no hook has the token "token-of-ended"`)
 }
@@ -105,6 +138,7 @@ func TestLikeHostUnderNode(t *testing.T) {
 	var env []struct {
 		Result  string
 		Answers []string
+		Logs    []string // their first lines
 	}
 	if err := json.Unmarshal(underNode(t, "likehost.main.ts", "likehost.ts", file), &env); err != nil {
 		t.Fatal(err)
@@ -115,7 +149,8 @@ func TestLikeHostUnderNode(t *testing.T) {
 	}
 	for i, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			result, answers := upload(t, "likehost", wasm, host.AllowStep("slow", "cancels")).plays(c)
+			p := upload(t, "likehost", wasm, host.AllowStep("slow", "cancels"))
+			result, answers := p.plays(c)
 			if result != env[i].Result {
 				t.Errorf("the result\non a host %s\nin Node   %s", result, env[i].Result)
 			}
@@ -123,6 +158,9 @@ func TestLikeHostUnderNode(t *testing.T) {
 				if got := env[i].Answers[n]; inTests(answer) != got {
 					t.Errorf("%+v\non a host %s\nin Node   %s", c.Events[n], answer, got)
 				}
+			}
+			if logs := firstLines(p.logs("test")); !slices.Equal(logs, env[i].Logs) {
+				t.Errorf("the log\non a host %q\nin Node   %q", logs, env[i].Logs)
 			}
 		})
 	}
@@ -237,4 +275,13 @@ func said(answer []byte, err error) string {
 		return err.Error()
 	}
 	return string(answer)
+}
+
+// firstLines returns the first line of each text.
+func firstLines(texts []string) (first []string) {
+	for _, text := range texts {
+		line, _, _ := strings.Cut(text, "\n")
+		first = append(first, line)
+	}
+	return first
 }

@@ -4,6 +4,9 @@ import { Env } from "@wfhost/workflow/testing";
 import "./likehost.ts";
 import { workflows } from "./node_modules/@wfhost/workflow/src/registry.js";
 
+const { log } = console;
+let logs: string[] = [];
+console.log = (text) => logs.push(text.split("\n")[0]);
 const out: unknown[] = [];
 for (const c of JSON.parse(readFileSync("cases.json", "utf8"))) {
   const env = new Env({ runId: "test" }), answers: string[] = (c.events ?? []).map(() => "no answer"), open: Promise<void>[] = [];
@@ -32,6 +35,7 @@ for (const c of JSON.parse(readFileSync("cases.json", "utf8"))) {
   const result = await env.run(fn, c.input).then((v: unknown) => JSON.stringify(v) ?? "", (e: any) => e.code ?? e.message);
   events.forEach((e: any, n: number) => e.at === "end" && add(e, n));
   await Promise.race([Promise.all(open), new Promise((resolve) => setTimeout(resolve, 1000))]); // an answer may never come
-  out.push({ result, answers });
+  out.push({ result, answers, logs });
+  logs = [];
 }
-console.log(JSON.stringify(out));
+log(JSON.stringify(out));

@@ -120,3 +120,124 @@ workflow("cancelled-attempt", async () => {
   throwOnCancel();
   return await told(call("host/cancels", 1, { attempts: 3 }));
 });
+
+const fails = (name: string) => step(name, () => { throw new Error(name); }, { attempts: 1 });
+workflow("handled-late", async () => {
+  const a = step("a", () => 1), pause = sleep("pause", "1m"), b = fails("b");
+  await a;
+  await pause;
+  return await told(b);
+});
+workflow("unhandled", async () => {
+  Promise.reject(new Error("nobody"));
+  sleep("x", "bad");
+  call("stays", 1, { attempts: 1 });
+  (async () => {
+    await sleep("q", "1s");
+    throw new Error("late");
+  })();
+  setTimeout(() => { throw new Error("timer"); }, 1000);
+  await sleep("1h");
+  return "ok";
+});
+workflow("unhandled-in-body", async () => {
+  await step("body", async () => void Promise.reject(new Error("in a body")));
+  fails("s");
+  await sleep("1h");
+});
+workflow("continues", async (how: string) => {
+  if (how === "timer") setTimeout(() => continueAsNew("then"), 1000);
+  else if (how === "then") sleep("x", "1s").then(() => continueAsNew("end"));
+  else return how;
+  await sleep("1h");
+});
+
+workflow("abort-timeouts", async () => {
+  const began = Date.now(), seen: unknown[] = [];
+  const note = async (brings: Promise<unknown>) => {
+    seen.push(await brings.catch((e) => [e.name, e.message]), Date.now() - began);
+  };
+  const first = AbortSignal.timeout(5000);
+  await note(sleep("s", "1h", { signal: first }));
+  seen.push(first.aborted, first instanceof AbortSignal);
+  await note(signal("x", { signal: AbortSignal.any([AbortSignal.timeout(2000), AbortSignal.timeout(1000)]) }));
+  await note(step("body", async () => {
+    const began = Date.now(), limit = AbortSignal.timeout(20);
+    await new Promise((resolve) => limit.addEventListener("abort", resolve));
+    return [limit.reason.name, Date.now() - began >= 20];
+  }));
+  seen.pop(); // the body has taken about 20 ms
+  for (const ms of [-1, NaN, "x"] as number[]) {
+    try {
+      AbortSignal.timeout(ms);
+    } catch (e: any) {
+      seen.push([e.name, e.message]);
+    }
+  }
+  return seen;
+});
+workflow("performance", async () => {
+  const began = performance.now(), same = began === Date.now();
+  await sleep("1h");
+  const slept = performance.now() - began;
+  const worked = await step("body", async () => {
+    const began = performance.now(), date = Date.now();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return performance.now() - began >= 20 && Math.abs(performance.now() - began - Date.now() + date) < 5;
+  });
+  return [same, slept, worked, performance.timeOrigin];
+});
+
+stepFunction("stuck", () => new Promise(() => {}));
+workflow("stuck", async () => {
+  const never = new Promise(() => {}), began = Date.now();
+  const stuck = [
+    await told(step("at once", () => new Promise(() => {}), { timeout: "1s" })),
+    await told(step("chain", async () => { await Promise.all([1, (async () => never)()]); })),
+    await told(call("stuck", 1, { timeout: "1s" })),
+    Date.now() - began,
+  ];
+  const slept = sleep("5s");
+  return [...stuck, await told(step("of the workflow", () => slept)), await told(step("timer", async () => {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise(() => {});
+  }))];
+});
+
+const throws: Record<string, () => unknown> = {
+  text: () => { throw "text"; }, null: () => { throw null; }, undefined: () => { throw undefined; }, number: () => { throw 42; },
+  object: () => { throw { message: "m", code: "C" }; }, error: () => { throw new RangeError("r"); }, empty: () => { throw new TypeError(""); },
+  proxy: () => { throw new Proxy({}, { get() { throw new Error("trap"); } }); },
+  "proxy of an error": () => { throw new Proxy(new Error("inner"), { get() { throw new Error("trap"); } }); },
+  cause: () => { throw new Error("a", { cause: new Error("b", { cause: "c" }) }); },
+  aggregate: () => { throw new AggregateError([new Error("x"), "y", null], "agg"); },
+  symbol: () => { throw Symbol("s"); }, long: () => { throw new Error("x".repeat(100_000)); }, bigint: () => 1n,
+};
+workflow("refusals", async () => {
+  update("u", (key: string) => key, { validate: (key: string) => throws[key]?.() });
+  update("v", (key: string) => throws[key]());
+  query("q", (key: string) => throws[key]());
+  await signal("end");
+});
+
+// What is due at the same instant. Attempts are made beside each other on a host, so that any of them may end first.
+const again = (name: string, o: object) => step(name, () => { throw new Error(name); }, o);
+workflow("ties", async (n: number) => {
+  const order: any[] = [], began = Date.now();
+  const note = (name: string, brings: Promise<unknown>) => brings.catch(() => {}).then(() => order.push([name, Date.now() - began]));
+  const calls: Record<string, () => Promise<unknown>> = {
+    a: () => again("a", { attempts: 3, delay: "1s" }), b: () => again("b", { attempts: 2, delay: "3s" }), // both end after 3 s
+    c: () => again("c", { attempts: 4, delay: "1s", backoff: "fixed" }), d: () => sleep("d", "3s"), e: () => signal("e", { timeout: "3s" }),
+    f: () => sleep("f1", "1s").then(() => sleep("f2", "2s")), g: () => call("stays", 1, { name: "g", attempts: 2, delay: "3s" }),
+    h: () => again("h", { attempts: 3, delay: "2s", backoff: "fixed" }), // after 4 s
+  };
+  const names = Object.keys(calls);
+  for (let left = names.length, k = n; left > 0; k = Math.floor(k / left--)) {
+    const [name] = names.splice(k % left, 1);
+    note(name, calls[name]());
+  }
+  await sleep("1m");
+  const ofSteps = (name: any) => /[abcgh]/.test(name);
+  return [...order.filter(([name]) => !ofSteps(name)), ...order.filter(([name]) => ofSteps(name)).sort(), order.findIndex(([name]) => ofSteps(name))];
+});
+stepFunction("stays", () => { throw new Error("g"); });

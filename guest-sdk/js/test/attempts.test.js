@@ -55,7 +55,7 @@ test("what a handler does to the run when it has waited happens then", async () 
 
 test("an attempt that runs over its timeout lasts as long as that", async () => {
   const env = new Env();
-  await assert.rejects(env.run(() => step("hangs", () => new Promise(() => {}), { timeout: 20, attempts: 2, delay: 100 })), { kind: "timeout" });
+  await assert.rejects(env.run(() => step("hangs", () => pause(200), { timeout: 20, attempts: 2, delay: 100 })), { kind: "timeout" });
   assert.deepEqual(times(env), [["hangs", 0, 140, "STEP_FAILED", 2]]);
 });
 
@@ -92,4 +92,13 @@ test("a cancel during attempts", async () => {
     cancelled(); // the workflow is told, and its steps go on
     return call("host/cancels");
   }), 2);
+});
+
+test("at one instant timers fire before attempts are made, each in the order of the calls", async () => {
+  const order = [];
+  const again = (name, options) => step(name, () => { throw new Error(name); }, options);
+  const calls = { a: () => again("a", { attempts: 3, delay: "1s" }), b: () => again("b", { attempts: 2, delay: "3s" }), c: () => sleep("c", "3s"),
+    d: () => sleep("1s").then(() => sleep("d", "2s")), e: () => again("e", { attempts: 4, delay: "1s", backoff: "fixed" }) };
+  await new Env().run(() => Promise.all(Object.entries(calls).map(([name, fn]) => fn().catch(() => {}).then(() => order.push(name)))));
+  assert.deepEqual(order, ["c", "d", "a", "b", "e"]);
 });
