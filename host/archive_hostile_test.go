@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -124,5 +126,34 @@ func TestJournalsThatLie(t *testing.T) {
 	}
 	if t.Log(refused, outcomes); refused == 0 || outcomes[host.CheckDiverges] == 0 || outcomes[host.CheckCompatible] == 0 {
 		t.Errorf("%d refused, %v: too few kinds", refused, outcomes)
+	}
+}
+
+// TestArchiveOfEndlessOutput imports a run whose output claims to have more chunks than any run can have, and one with a gap as large
+// as is possible, whose last chunks can be read.
+func TestArchiveOfEndlessOutput(t *testing.T) {
+	g := newRestarts(t)
+	g.begin("r", doing{Do: "sleep", Name: "s", MS: 1})
+	g.Finish("r")
+	var file bytes.Buffer
+	do(t, g.Export(ctx, "r", &file, host.ExportOptions{}))
+	of, err := archive.Read(bytes.NewReader(file.Bytes()))
+	do(t, err)
+	was := of.Entries[0].Options
+	for chunks, may := range map[uint64]bool{math.MaxInt32: true, math.MaxInt32 + 1: false, 1 << 62: false, math.MaxUint64: false} {
+		of.Entries[0].Options = bytes.Replace(was, []byte(`"run_attempt":1`), fmt.Appendf(nil, `"run_attempt":2,"output":%d`, chunks), 1)
+		of.State.Output = chunks
+		var b bytes.Buffer
+		do(t, archive.Write(ctx, &b, &liar{run: *of}, of.State.Run, false, false))
+		ns, err := g.Namespace(ctx, fmt.Sprint("chunks-", chunks))
+		do(t, err)
+		if _, err = ns.Import(ctx, &b, host.ImportOptions{}); (err == nil) != may {
+			t.Errorf("%d chunks: %v", chunks, err)
+		}
+		for c, err := range ns.Output(ctx, "r", "topic", -3) {
+			if err == nil || may {
+				t.Errorf("%d chunks: %+v %v", chunks, c, err)
+			}
+		}
 	}
 }

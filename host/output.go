@@ -94,16 +94,18 @@ func (s *scope) output(ctx context.Context, id, topic string, from int64, follow
 }
 
 // last returns the index of the n-th last chunk, of the topic if it is not empty; 0 if there are fewer. It reads
-// backwards, a page at a time, only as far as necessary.
+// backwards, a page at a time, only as far as necessary. Over a gap, as a run that repeats another one may have, pages double.
 func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length, n uint64) (uint64, error) {
 	if topic == "" {
 		return length - min(n, length), nil
 	}
-	for end := length; end > 0; {
-		begin := end - min(end, outputPage)
+	page := uint64(outputPage)
+	for end := length; end > 0 && ctx.Err() == nil; {
+		begin := end - min(end, page)
+		page *= 2
 		var of []uint64 // the indexes of the topic
 		for next := begin; next < end; {
-			chunks, err := s.h.store.Output(ctx, key, next, int(end-next))
+			chunks, err := s.h.store.Output(ctx, key, next, int(min(end-next, outputPage)))
 			if err != nil {
 				return 0, err
 			}
@@ -111,6 +113,7 @@ func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length
 				break
 			}
 			for i := range chunks {
+				page = outputPage
 				next = chunks[i].Index + 1
 				if chunks[i].Topic == topic && next <= end {
 					of = append(of, chunks[i].Index)
@@ -123,7 +126,7 @@ func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length
 		n -= uint64(len(of))
 		end = begin
 	}
-	return 0, nil
+	return 0, ctx.Err()
 }
 
 // queryPatience is how long a query waits for a busy workflow to reach a wait, where it can be queried: several times

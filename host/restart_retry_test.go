@@ -192,6 +192,28 @@ func TestRetryOfARestartWithAFailedChild(t *testing.T) {
 	}
 }
 
+// TestRetryOfARestartWithAWithdrawnChild retries a restarted run in which a kept step failed and, because of that, a kept child was
+// withdrawn: only the run that started the child can ask it again.
+func TestRetryOfARestartWithAWithdrawnChild(t *testing.T) {
+	g := newRestarts(t)
+	g.breaks("A")
+	g.begin("r", doing{Do: "late", Name: "z", MS: 1000, Fails: true, Ops: []doing{{Do: "group", Name: "g", Ops: []doing{
+		{Do: "child", Name: "kid", MS: 100_000},
+		{Do: "then", Name: "main", Ops: []doing{{Do: "sleep", Name: "begun", MS: 1000}, {Do: "call", Name: "A"}}}}}}})
+	want(t, g.Finish("r").Status, host.Failed)
+	g.again("r", "copy", "z")
+	want(t, g.Finish("copy").Status, host.Failed)
+	g.breaks()
+	for id, may := range map[string]bool{"r": true, "copy": false} {
+		err := g.Retry(ctx, id, 0)
+		g.Advance(time.Hour)
+		if (err == nil) != may {
+			t.Errorf("retry of %q: %v", id, err)
+		}
+		do(t, g.Replay(ctx, id))
+	}
+}
+
 // TestRestartOfAStuckRunChecksItsVersion restarts a run that a retry has given a version that does not fit: the plan says so.
 func TestRestartOfAStuckRunChecksItsVersion(t *testing.T) {
 	g := newRestarts(t)

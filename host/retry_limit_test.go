@@ -47,3 +47,52 @@ func TestRetryOfALimit(t *testing.T) {
 		})
 	}
 }
+
+// TestReplayOfALimitBehindADelivery replays a run that came to a limit before it had taken what was in its journal. A replay, which
+// computes again what the run computed before its last call and is not charged for it, may come further.
+func TestReplayOfALimitBehindADelivery(t *testing.T) {
+	short := hosttest.WithConfig(func(c *host.Config) { c.MaxFuel, c.MaxSegmentCPU = 50_000_000, 30*time.Second })
+	m := big(0)
+	work := func() { m.I32(0).I32(30 << 20).Call(abi.FnRandom).Drop() }
+	for _, name := range []string{"a", "b"} {
+		m.Text(name).I64(1000).Call(abi.FnSleepStart).Drop()
+	}
+	m.I32(0).I32(0).Call(abi.FnAwait).Drop()
+	work()
+	m.Text("t").Text("1").Call(abi.FnEmit).Drop()
+	work()
+	m.I32(0).I32(0).Call(abi.FnAwait).Drop()
+	m.While()
+	work()
+	m.EndWhile().I32(0)
+	h := handmade(t, m, short)
+	want(t, failure(t, h, "r").Kind, "cpu")
+	do(t, h.Replay(ctx, "r"))
+}
+
+// TestRetryAfterNothingWasTaken retries, an hour later, a run whose workflow failed before it took a delivery that was there, or
+// after: it reads the time of the retry.
+func TestRetryAfterNothingWasTaken(t *testing.T) {
+	for _, takes := range []bool{true, false} {
+		h := hosttest.New(t)
+		m := wasmgen.New(0)
+		m.Text("h").Text("").Text("").Call(abi.FnHookStart).Drop() // its delivery is there at once
+		if takes {
+			m.Text("h2").Text("").Text("").Call(abi.FnHookStart).Drop()
+			m.I32(0).I32(0).Call(abi.FnAwait).Drop()
+		}
+		m.Call(abi.FnNow).I64(h.Clock.Now().Add(30*time.Minute).UnixMilli()).Less().Op(0x04, 0x40).Op(0x00).End()
+		_, err := h.Upload(ctx, "w", m.I32(0).Export(abi.ExportRun).Bytes())
+		do(t, err)
+		_, err = h.Start(ctx, "w", nil, host.WithRunID("r"))
+		do(t, err)
+		want(t, h.Finish("r").Status, host.Failed)
+		h.Advance(time.Hour)
+		do(t, h.Retry(ctx, "r", 0))
+		h.Crash()
+		if again := h.Finish("r"); again.Status != host.Completed {
+			t.Errorf("takes a delivery %v: %s %s", takes, again.Status, again.Error)
+		}
+		do(t, h.Replay(ctx, "r"))
+	}
+}

@@ -3,6 +3,7 @@ package archive
 import (
 	"bytes"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -74,6 +75,7 @@ func TestReadWholeRefuses(t *testing.T) {
 		"output":          func(s *source) { s.state.Output, s.output = 6, s.output[:6] },
 		"a missing line":  func(s *source) { s.logs[6].Index, s.state.LogRecords = 7, 8 },
 		"moved":           func(s *source) { s.state.Aside = store.AsideMoved },
+		"chunks beyond":   func(s *source) { s.output[5].Index, s.output[6].Index = math.MaxUint64, 6 },
 		"a missing chunk": func(s *source) { s.output[6].Index, s.state.Output = 7, 8 },
 		"another run": func(s *source) {
 			s.iterations[0] = replaced(s.iterations[0], `"run_id":"r"`, `"run_id":"q"`)

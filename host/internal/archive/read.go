@@ -312,6 +312,9 @@ func (r *reader) chunk(record []byte) error {
 	if err == nil && (c.Sealed || c.Index < r.output) {
 		err = fmt.Errorf("chunk %d is encrypted, or stands behind chunk %d", c.Index, r.output)
 	}
+	if err == nil && c.Index >= r.run.State.Output {
+		err = fmt.Errorf("it has chunk %d of its output, and its state says %d chunks", c.Index, r.run.State.Output)
+	}
 	r.output = c.Index + 1
 	r.run.Output++
 	r.keep.chunk(&c)

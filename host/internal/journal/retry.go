@@ -20,8 +20,8 @@ import (
 // retryOptions is the JSON in the options of a retry.
 type retryOptions struct {
 	Void []store.Seq `json:"void"`
-	// Taken is how many deliveries the workflow had taken when it ended, if only the end is void; 0 = unknown.
-	Taken uint64 `json:"taken,omitempty"`
+	// Taken is how many deliveries the workflow had taken when it ended, if only the end is void; nil = unknown.
+	Taken *uint64 `json:"taken,omitempty"`
 }
 
 // RetryError says why a run cannot be retried, and from where it can be restarted instead.
@@ -35,7 +35,7 @@ type RetryError struct {
 func (e *RetryError) Error() string {
 	text := fmt.Sprintf("after %q had failed, the workflow went on (%s), and a retry would do that again: ", e.Step, e.Did)
 	if e.Did == "" {
-		text = fmt.Sprintf("the child %q failed, and was started by the run that this run repeats, which alone can ask it again: ",
+		text = fmt.Sprintf("the child %q ended, and was started by the run that this run repeats, which alone can ask it again: ",
 			e.Step)
 	}
 	switch e.From {
@@ -60,14 +60,17 @@ func (j *Journal) Retry() (store.Entry, error) {
 		if len(failures) > 0 {
 			from = failures[0]
 		}
-		if err := j.checkCopied(failures); err != nil {
+		void := j.void(from, failures)
+		if err := j.checkCopied(void); err != nil {
 			return e, err
 		}
 		if err := j.checkBehind(from); err != nil {
 			return e, err
 		}
-		o.Void = j.void(from, failures)
-		o.Taken = entries[from].Consumed // 0 unless it is an end
+		o.Void = void
+		if j.knowsTaken(&entries[from]) {
+			o.Taken = &entries[from].Consumed
+		}
 	}
 	e.Ref = store.Seq(len(j.entries))
 	if len(o.Void) > 0 {
@@ -75,6 +78,19 @@ func (j *Journal) Retry() (store.Entry, error) {
 	}
 	e.Options, _ = json.Marshal(o) // numbers always encode
 	return e, nil
+}
+
+// knowsTaken reports whether an entry is an end that says how many deliveries the workflow had taken: it has a number, or the
+// workflow made the end, under rules that have it say so.
+func (j *Journal) knowsTaken(end *store.Entry) bool {
+	if !end.Kind.End() || end.Consumed > 0 || j.started.Rules < RulesOrder {
+		return end.Kind.End() && end.Consumed > 0
+	}
+	var failed abi.Error
+	_ = json.Unmarshal(end.Data, &failed) // data that is not JSON comes from the workflow
+	late := failed.Code == abi.Timeout && failed.Kind == abi.KindTimeout
+	full := failed.Code == abi.Limit && failed.Kind == abi.KindJournal
+	return !late && !full // by the host
 }
 
 // failures returns the seqs of the failed steps and children that led to the end, ascending: the failure that the end names,
@@ -138,12 +154,15 @@ func (j *Journal) checkBehind(from store.Seq) error {
 	return nil
 }
 
-// checkCopied returns a *RetryError if a failed child was started by the run that this run repeats: that run alone can ask the
-// child for another outcome.
-func (j *Journal) checkCopied(failures []store.Seq) error {
-	for _, seq := range failures {
+// checkCopied returns a *RetryError if a retry voids the outcome of a child that the run started that this run repeats, or its
+// withdrawal: that run alone can ask the child for another outcome.
+func (j *Journal) checkCopied(void []store.Seq) error {
+	for _, seq := range void {
 		e := &j.entries[seq]
-		if h := j.Handle(e.Handle); e.Kind == store.KindChildFailure && int(h.CallSeq) <= j.started.Copied {
+		if e.Kind != store.KindChildFailure && e.Kind != store.KindWithdraw {
+			continue
+		}
+		if h := j.Handle(e.Handle); h != nil && h.Kind == store.KindChild && int(h.CallSeq) <= j.started.Copied {
 			return &RetryError{Step: h.Name, From: j.restartable(h)}
 		}
 	}
@@ -217,18 +236,18 @@ func (j *Journal) checkRetried(e *store.Entry) error {
 	return nil
 }
 
-// voidOf returns the seqs that a retry entry voids, and how many deliveries the workflow had taken (see retryOptions).
+// voidOf returns the seqs that a retry entry voids, and retryOptions.Taken.
 // length is the length of the journal before it.
-func voidOf(e *store.Entry, length int) (list []store.Seq, taken uint64, err error) {
+func voidOf(e *store.Entry, length int) (list []store.Seq, taken *uint64, err error) {
 	if len(e.Options) == 0 {
 		for seq := e.Ref; int(seq) < length; seq++ {
 			list = append(list, seq)
 		}
-		return list, 0, nil
+		return list, nil, nil
 	}
 	var o retryOptions
 	if err := json.Unmarshal(e.Options, &o); err != nil {
-		return nil, 0, illegal("options of a retry: %v", err)
+		return nil, nil, illegal("options of a retry: %v", err)
 	}
 	return o.Void, o.Taken, nil
 }
@@ -275,7 +294,9 @@ func (j *Journal) foldRetried(e *store.Entry) error {
 		again.wait.Seq = j.wait.Seq
 		again.started.Taken, again.started.TakenKnown = j.started.Taken, j.started.TakenKnown
 	case j.entries[void[0]].Kind.End():
-		again.started.Taken, again.started.TakenKnown = taken, taken > 0
+		if again.started.Taken, again.started.TakenKnown = 0, taken != nil; taken != nil {
+			again.started.Taken = *taken
+		}
 	default:
 		again.wait.Seq = e.Ref
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
@@ -167,6 +168,9 @@ func CheckImported(j *journal.Journal) error {
 		if _, err := abi.CheckMemo(s.Memo); err != nil {
 			return err
 		}
+	}
+	if n := max(s.Output, j.Output()); n > math.MaxInt32 {
+		return fmt.Errorf("%d chunks of output, the limit is %d", n, math.MaxInt32)
 	}
 	for _, h := range j.Hooks() {
 		if err := abi.CheckToken(h.Token); h.Target != "" && (err != nil || h.Token != h.Target) {

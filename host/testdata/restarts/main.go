@@ -218,6 +218,12 @@ func (p *performance) another(ctx context.Context, o Op) (string, error) {
 		}
 		o.Do = "pause"
 		return p.one(ctx, o)
+	case "late": // an operation whose failure counts after a sleep
+		v, failed := p.one(ctx, o.Ops[0])
+		if err := workflow.Sleep(ctx, o.Name, time.Duration(o.MS)*time.Millisecond); err != nil {
+			return "", err
+		}
+		return v, failed
 	case "within": // operations with a time-out
 		within, cancel := context.WithTimeout(ctx, time.Duration(o.MS)*time.Millisecond)
 		defer cancel()
