@@ -88,6 +88,7 @@ func Handle[In, Out any](e *Env, name string, fn func(s Step, in In) (Out, error
 			b, err = encodeResult("handler", own, out)
 		}
 		if err != nil {
+			_ = err.Error() // that of a nil pointer may panic, as it does on a host
 			return nil, handlerError{err}
 		}
 		return b, nil
@@ -153,6 +154,7 @@ func (e *Env) begun(ctx context.Context, workflow string) {
 		e.run.begins()
 		e.run.signals, e.run.attributes = map[string][]envSignal{}, map[string]string{}
 		e.runs.forget(e)
+		e.lost = nil
 	}
 	e.base, e.workflow = ctx, workflow
 }
@@ -393,6 +395,9 @@ func try(ctx context.Context, timeout time.Duration, s Step, body func(Step) ([]
 		}
 	}()
 	b, err = body(s)
+	if err != nil {
+		_ = err.Error() // that of a nil pointer may panic
+	}
 	return b, abi.KindError, err
 }
 

@@ -45,6 +45,7 @@ type EnvCall struct {
 	// number of a marker or policy.
 	Result []byte
 
+	cut *envCut // of its iteration
 	run *envRun // counts the open call; nil if the call has its outcome at once
 }
 
@@ -99,7 +100,7 @@ func (e *Env) makeLocked(ctx context.Context, c *EnvCall, check func() error) er
 	if err := cutLocked(ctx); err != nil {
 		return err
 	}
-	c.Iteration, c.At = e.iteration, time.Since(e.started)
+	c.Iteration, c.At, c.cut = e.iteration, time.Since(e.started), e.cut
 	e.calls = append(e.calls, c)
 	err := check()
 	if err == nil {
@@ -154,7 +155,7 @@ func (e *Env) outcome(c *EnvCall, b []byte, err error) ([]byte, error) {
 }
 
 func (e *Env) endLocked(c *EnvCall, b []byte, err error) {
-	if c.Code != "" || e.over || e.cut.by != nil || c.Iteration != e.iteration { // the outcome comes too late
+	if c.Code != "" || e.over || e.cut.by != nil || c.cut != e.cut { // the outcome comes too late
 		return
 	}
 	if c.run != nil {

@@ -385,6 +385,15 @@ func childWait(ctx context.Context, h int64) ([]byte, error) {
 // ctx has ended, and waited withdraws the child.
 func (k *envChild) waited(ctx context.Context, e *Env) ([]byte, error) {
 	e.mu.Lock()
+	late := false
+	if until, ok := ctx.Deadline(); ok && !isClosed(k.withdrawn) && isClosed(k.done) && k.call.Ended == time.Since(e.started) {
+		late = !until.After(time.Now()) // of what happens at one instant, the time-out comes first
+	}
+	if late {
+		e.mu.Unlock()
+		<-ctx.Done()
+		e.mu.Lock()
+	}
 	switch {
 	case isClosed(k.withdrawn):
 		e.mu.Unlock()
@@ -392,7 +401,7 @@ func (k *envChild) waited(ctx context.Context, e *Env) ([]byte, error) {
 			return nil, context.Cause(ctx)
 		}
 		return nil, &StepError{Code: abi.Cancelled.String(), Name: k.call.Name, Message: "this handle was withdrawn"}
-	case isClosed(k.done):
+	case isClosed(k.done) && !late:
 		e.mu.Unlock()
 		return k.b, k.err
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unsafe"
 
 	"github.com/wfhost/wfhost/abi"
 )
@@ -62,14 +61,19 @@ func newEnvRun() envRun {
 		updates: envUpdates{set: &updateSet{}}}
 }
 
-// channelsOf returns the channels of the current iteration. Outside of a workflow it returns an empty set.
+// channelsOf returns the channels of the iteration that a context belongs to. Outside of a workflow, and for goroutines that an
+// earlier iteration has left, it returns an empty set.
 func channelsOf(ctx context.Context) *channelSet {
 	e, _ := ctx.Value(envKey{}).(*Env)
 	if e == nil {
 		return &channelSet{}
 	}
+	cut := e.cutOf(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if cut != e.cut {
+		return &channelSet{}
+	}
 	return e.run.channels
 }
 
@@ -200,43 +204,6 @@ func (e *Env) SetVersion(id string, number int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.run.versions[id] = number
-}
-
-// Ask sends a query to the workflow under test, and decodes its answer into out unless out is nil.
-func (e *Env) Ask(name string, input, out any) error {
-	b, err := encode(input)
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	fn := e.run.queries[name]
-	err = e.listedLocked("query", name, registered.queries[e.workflow])
-	e.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if fn == nil {
-		return fmt.Errorf("the workflow does not offer query %s", name)
-	}
-	if err := checkPayload("the input of query", name, b); err != nil {
-		return err
-	}
-	b, err = answered(func() ([]byte, error) { return fn(b) })
-	if err != nil {
-		return err
-	}
-	if err := checkPayload("the answer to query", name, b); err != nil || out == nil {
-		return err
-	}
-	return decode(b, out)
-}
-
-// answered calls the function of a query or the validator of an update. Workflow calls in it return ErrNotHere.
-//
-//go:noinline
-func answered[T any](fn func() (T, error)) (T, error) {
-	defer labelled(unsafe.Pointer(&bodyLabel))()
-	return fn()
 }
 
 // continueError is the reason for cutting an iteration that continues as new. It has the input of the next iteration.

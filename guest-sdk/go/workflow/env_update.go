@@ -55,7 +55,7 @@ func (e *Env) Update(ctx context.Context, name string, input, out any) error {
 		return err
 	}
 	if _, err := answered(func() (any, error) { return nil, set.validate(name, b) }); err != nil {
-		return fmt.Errorf("%w: %w", ErrUpdateRefused, err)
+		return fmt.Errorf("%w: %w", ErrUpdateRefused, asReceived(err))
 	}
 	c := make(chan envAnswer, 1)
 	e.mu.Lock()
@@ -146,9 +146,7 @@ func updateReply(ctx context.Context, h int64, b []byte, failed error) error {
 		e.endLocked(c, nil, nil)
 		c.Code, c.Message = codeFailed, r.Message
 		b = nil
-		if r.Message != failed.Error() {
-			failed = errors.New(r.Message) // truncated, as the sender gets it from a host
-		}
+		failed = asReceived(failed)
 	}
 	e.run.updates.answer(h, envAnswer{b, failed})
 	return nil
@@ -191,4 +189,18 @@ func (e *Env) listedLocked(what, name string, list []string) error {
 		return nil
 	}
 	return fmt.Errorf("workflow %q has no such %s, it has %q", e.workflow, what, list)
+}
+
+// asReceived returns an error as it is when it has gone through a host: of a message that is too long only the beginning, and no
+// bytes that are not UTF-8.
+func asReceived(err error) error {
+	message := string([]rune(reportOf(err).Message))
+	same := func() bool {
+		defer func() { _ = recover() }() // of an error that cannot give its message
+		return err.Error() == message
+	}()
+	if same {
+		return err
+	}
+	return errors.New(message)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -159,9 +160,14 @@ func bounded(message string) string {
 	return message[:end] + "…"
 }
 
-// reportOf converts an error to a report.
-func reportOf(err error) report {
-	r := report{Message: bounded(err.Error())}
+// reportOf converts an error to a report. If the error's own method panics, as that of a nil pointer may, it reports the panic.
+func reportOf(err error) (r report) {
+	defer func() {
+		if v := recover(); v != nil {
+			r = panicReport(v, debug.Stack())
+		}
+	}()
+	r = report{Message: bounded(err.Error())}
 	if after, ok := errors.AsType[retryAfterError](err); ok {
 		ms := max(millis(after.after), 0)
 		r.RetryAfterMs = &ms

@@ -52,6 +52,9 @@ var cases = []struct {
 	{"failures-of-handlers", nil},
 	{"details-of-failures", nil},
 	{"what-steps-know", nil},
+	{"errors-that-panic", []event{{at: time.Minute, do: failsQuery("nil")}, {at: time.Minute, do: failsQuery("panics")}}},
+	{"child-ends-at-the-time-out", nil},
+	{"channel-of-an-earlier-iteration", []event{{at: 3 * time.Hour, do: signals("go", 7)}}},
 	{"takes-more-than-it-lists", []event{{at: time.Second, do: asks("listed", 1)}, {at: time.Second, do: asks("unlisted", 1)},
 		{at: time.Second, do: updates("listed", 1)}, {at: time.Second, do: updates("unlisted", 1)}}},
 	{"napping-children", nil},
@@ -81,6 +84,14 @@ func asks(name string, in any) func(c caller) string {
 	return func(c caller) string {
 		b, err := c.query(name, in)
 		return string(b) + " " + code(err)
+	}
+}
+
+// failsQuery asks a query that fails, and compares only that it does.
+func failsQuery(name string) func(c caller) string {
+	return func(c caller) string {
+		b, err := c.query(name, 1)
+		return fmt.Sprint(string(b), err != nil)
 	}
 }
 

@@ -21,6 +21,9 @@ func init() {
 	add("huge-errors", hugeErrors)
 	add("failures-of-handlers", handlersFail)
 	add("details-of-failures", detailed)
+	add("errors-that-panic", errorsPanic)
+	workflow.RegisterStep("fails-with-nil", func(workflow.Step, int) (int, error) { return 0, (*nilError)(nil) })
+	workflow.Register("child-fails-with-nil", func(context.Context, int) (int, error) { return 0, (*nilError)(nil) })
 	workflow.Register("child-fails", childFails)
 }
 
@@ -41,6 +44,23 @@ func hugeErrors(ctx context.Context, _ string) (told []string, _ error) {
 	told = append(told, outcome(nil, err))
 	_, err = workflow.Child[int](ctx, "child", "child-fails-hugely", 1)
 	return append(told, outcome(nil, err)), nil
+}
+
+// nilError is an error whose nil pointer panics when it is asked for its message.
+type nilError struct{ text string }
+
+func (e *nilError) Error() string { return e.text }
+
+// errorsPanic runs a body, a step function, a query and a child that return such an error.
+func errorsPanic(ctx context.Context, _ string) (told []string, _ error) {
+	workflow.Query(ctx, "nil", func(int) (int, error) { return 0, (*nilError)(nil) })
+	workflow.Query(ctx, "panics", func(int) (int, error) { panic("no") })
+	_, err := workflow.Do(ctx, "body", func(workflow.Step) (int, error) { return 0, (*nilError)(nil) }, workflow.Attempts(2))
+	told = append(told, outcome(nil, err))
+	_, err = workflow.Call[int](ctx, "step function", "fails-with-nil", 1, workflow.Attempts(2))
+	told = append(told, outcome(nil, err))
+	_, err = workflow.Child[int](ctx, "child", "child-fails-with-nil", 1)
+	return append(told, outcome(nil, err)), workflow.Sleep(ctx, "while it is asked", time.Hour)
 }
 
 // handlersFail calls handlers that panic, cannot decode their input, return a value without JSON, or fail without a message.

@@ -15,6 +15,7 @@ func init() {
 	add("several-wait-for-a-child", severalWait)
 	add("a-wait-ends-before-others", oneWaitEnds)
 	add("waits-for-a-child-are-cancelled", waitsCancelled)
+	add("child-ends-at-the-time-out", childEndsAtTimeout)
 }
 
 // severalWait starts goroutines that wait for the same child, beginning at different times and for different durations.
@@ -80,5 +81,19 @@ func waitsCancelled(ctx context.Context, _ string) ([]string, error) {
 		wg.Go(func() { told[i] = outcome(c.Wait(of)) })
 	}
 	wg.Wait()
+	return told, nil
+}
+
+// childEndsAtTimeout waits for children that end at the instant at which the wait does, or just before it.
+func childEndsAtTimeout(ctx context.Context, _ string) (told []string, _ error) {
+	for _, within := range []time.Duration{time.Minute, time.Minute + time.Millisecond} {
+		of, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		c, err := workflow.StartChild[string](ctx, within.String(), "sleeper", "1m")
+		if err != nil {
+			return nil, err
+		}
+		told = append(told, outcome(c.Wait(of)), outcome(c.Wait(ctx)))
+	}
 	return told, nil
 }
