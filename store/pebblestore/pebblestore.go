@@ -23,6 +23,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/dirs"
@@ -82,14 +83,15 @@ type Store struct {
 	inboxes  [store.Partitions]inboxMark        // their locks are taken alone
 	inboxSeq [store.Partitions]store.CommandSeq // the newest number, 0 if not yet read; guarded by inbox
 
-	ranges    atomic.Int64 // range deletions since flushRanges last started a flush
-	deletions atomic.Int64 // runs deleted since Reclaim last flushed
-	reclaimed atomic.Bool  // the last Reclaim left nothing to do
-	reclaims  atomic.Int32 // calls of Reclaim in progress
-	flushes   atomic.Int32 // in progress
-	sorted    atomic.Bool  // unsorted is up to date, or about to be
-	unsorted  atomic.Int32 // layers of tables
-	counting  sync.Mutex   // held while layers are counted
+	ranges     atomic.Int64        // range deletions since flushRanges last started a flush
+	deletions  atomic.Int64        // runs deleted since Reclaim last flushed
+	reclaimed  atomic.Bool         // the last Reclaim left nothing to do
+	reclaim    *semaphore.Weighted // of weight 1, held by Reclaim
+	reclaiming atomic.Bool         // Reclaim compacts
+	flushes    atomic.Int32        // in progress
+	sorted     atomic.Bool         // unsorted is up to date, or about to be
+	unsorted   atomic.Int32        // layers of tables
+	counting   sync.Mutex          // held while layers are counted
 
 	chunkBytes int // the constant chunkBytes, except in measurements
 
@@ -175,7 +177,7 @@ func open(dir string, opts Options) (*Store, error) {
 // openDB opens the database, and creates or raises it in the given Pebble format.
 func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Store, err error) {
 	s = &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly, chunkBytes: chunkBytes, nowMs: opts.NowMs, onFailure: opts.OnFailure,
-		failed: make(chan struct{})}
+		failed: make(chan struct{}), reclaim: semaphore.NewWeighted(1)}
 	if opts.FS == nil {
 		s.onDisk, s.fs, opts.FS = true, vfs.Default, vfs.Default
 		if !opts.ReadOnly {

@@ -31,15 +31,19 @@ const (
 
 // Reclaim implements store.Reclaiming. A deletion hides a record, and frees its space when both are compacted; in the
 // memtable, it frees nothing. Normally the memtable is flushed when it is full, and later writes trigger compactions.
-// On a full disk there are no writes, so Reclaim flushes and compacts.
+// On a full disk there are no writes, so Reclaim flushes and compacts. Of several calls, one does so at a time.
 func (s *Store) Reclaim(ctx context.Context) error {
 	end, err := s.beginWrite()
 	if err != nil {
 		return err
 	}
 	defer end()
-	s.reclaims.Add(1)
-	defer s.reclaims.Add(-1)
+	if err := s.reclaim.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.reclaim.Release(1)
+	s.reclaiming.Store(true)
+	defer s.reclaiming.Store(false)
 	if n := s.deletions.Swap(0); n > 0 || !s.reclaimed.Load() {
 		s.reclaimed.Store(false)
 		if err := s.flushDeletions(ctx, n); err != nil {
@@ -109,6 +113,8 @@ func (s *Store) roomToReclaim(bytes uint64) error {
 // that it overlaps in the next level, and in each level below only the tables that have the key. So a compaction writes
 // no more than some tables before it frees its inputs.
 func (s *Store) compactDeletions(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // if the store has failed, a compaction may never end
 	tried := map[string]bool{}
 	for {
 		worst, err := s.mostDeletions(ctx, tried)
@@ -120,8 +126,15 @@ func (s *Store) compactDeletions(ctx context.Context) error {
 			return err
 		}
 		key := worst.Smallest.UserKey
+		end, err := s.beginWrite() // keeps the store open until the compaction has ended
+		if err != nil {
+			return err
+		}
 		done := make(chan error, 1)
-		go func() { done <- s.db.Compact(ctx, key, append(bytes.Clone(key), 0), false) }()
+		go func() {
+			defer end()
+			done <- s.db.Compact(ctx, key, append(bytes.Clone(key), 0), false)
+		}()
 		select {
 		case err := <-done:
 			if err != nil {
@@ -136,7 +149,7 @@ func (s *Store) compactDeletions(ctx context.Context) error {
 // compactionsAtATime returns the limits on concurrent compactions: one, and a second one if there is a backlog. While
 // Reclaim runs, only one may run: each needs space on a disk that has little.
 func (s *Store) compactionsAtATime() (lower, upper int) {
-	if s.reclaims.Load() > 0 {
+	if s.reclaiming.Load() {
 		return 1, 1
 	}
 	return 1, 2
