@@ -333,6 +333,9 @@ func reported(kind string, err error) report {
 	case ofHandler:
 		r.Message, r.Type = h.Error(), h.typeName()
 	}
+	if ofHandler && len(r.json()) > abi.MaxPayloadBytes { // errors of the Go SDK are bounded by now
+		r.Message = bounded(r.Message)
+	}
 	r = received(r)
 	if !ofHandler {
 		r.Message = cmp.Or(r.Message, "the step failed without a message")
