@@ -113,9 +113,12 @@ func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length
 				break
 			}
 			for i := range chunks {
-				page = outputPage
 				next = chunks[i].Index + 1
-				if chunks[i].Topic == topic && next <= end {
+				if next > end { // behind the gap
+					break
+				}
+				page = outputPage
+				if chunks[i].Topic == topic {
 					of = append(of, chunks[i].Index)
 				}
 			}

@@ -11,9 +11,10 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestCPPTasks runs coroutines, some of which are destroyed while they wait: they do not go on.
-func TestCPPTasks(t *testing.T) {
-	source, err := os.ReadFile("testdata/cpp/tasks.cpp")
+// cpp compiles a program of testdata.
+func cpp(t *testing.T, name string) []byte {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("testdata/cpp", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +23,12 @@ func TestCPPTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	project(t, dir, map[string]string{"main.cpp": string(source)})
-	wasm := compile(t, dir)
+	return compile(t, dir)
+}
+
+// TestCPPTasks runs coroutines, some of which are destroyed while they wait: they do not go on.
+func TestCPPTasks(t *testing.T) {
+	wasm := cpp(t, "tasks.cpp")
 	for workflow, want := range map[string]struct{ result, seen string }{
 		"beside":   {"2", "one OK\ntwo OK"},
 		"outlived": {"true", ""},

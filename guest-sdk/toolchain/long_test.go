@@ -2,14 +2,11 @@ package toolchain_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	guestsdk "github.com/wfhost/wfhost/guest-sdk"
 	"github.com/wfhost/wfhost/host"
 )
 
@@ -21,21 +18,6 @@ func TestRustLong(t *testing.T) {
 func TestAssemblyScriptLong(t *testing.T) { testLong(t, assemblyScript(t, "long.ts")) }
 
 func TestCPPLong(t *testing.T) { testLong(t, cpp(t, "long.cpp")) }
-
-// cpp compiles a program of testdata.
-func cpp(t *testing.T, name string) []byte {
-	t.Helper()
-	source, err := os.ReadFile(filepath.Join("testdata/cpp", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := guestsdk.Write("cpp", filepath.Join(dir, "wfhost")); err != nil {
-		t.Fatal(err)
-	}
-	project(t, dir, map[string]string{"main.cpp": string(source)})
-	return compile(t, dir)
-}
 
 // testLong has a body, an update and a workflow fail with a message of 2 MiB: the type of the error is kept, and that it is
 // fatal. It answers an update with as much. Each sender gets an answer.

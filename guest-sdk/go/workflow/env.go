@@ -88,7 +88,7 @@ func Handle[In, Out any](e *Env, name string, fn func(s Step, in In) (Out, error
 			b, err = encodeResult("handler", own, out)
 		}
 		if err != nil {
-			_ = err.Error() // that of a nil pointer may panic, as it does on a host
+			_ = err.Error() // may panic on a nil pointer, and then does so on a host
 			return nil, handlerError{err}
 		}
 		return b, nil
@@ -399,7 +399,7 @@ func try(ctx context.Context, timeout time.Duration, s Step, body func(Step) ([]
 	}()
 	b, err = body(s)
 	if err != nil {
-		_ = err.Error() // that of a nil pointer may panic
+		_ = err.Error() // may panic on a nil pointer
 	}
 	return b, abi.KindError, err
 }

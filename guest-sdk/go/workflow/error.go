@@ -160,7 +160,7 @@ func bounded(message string) string {
 	return message[:end] + "…"
 }
 
-// reportOf converts an error to a report. If the error's own method panics, as that of a nil pointer may, it reports the panic.
+// reportOf converts an error to a report. If its Error method panics, as it may on a nil pointer, it reports the panic.
 func reportOf(err error) (r report) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -106,9 +106,10 @@ func (p *player) judgeEnd(ctx context.Context, err error) error {
 	switch {
 	case j.Ended() == store.KindInvalid && (f.kind == store.KindInvalid || err == nil):
 		return nil
-	case f.is(end) && p.limited() && errorOf(end.Data).Code != abi.Timeout: // a replay may come to the limit elsewhere
-		return nil
 	case f.is(end):
+		if kind := errorOf(end.Data).Kind; !f.exact && (kind == kindCPU || kind == kindCalls || kind == abi.KindStack) {
+			return nil // a replay may reach these limits elsewhere
+		}
 		return p.judgeTaken(end, p.Consumed())
 	case p.stopped():
 		return p.judgeTaken(end, 0)
@@ -132,7 +133,7 @@ func (p *player) judgeEnd(ctx context.Context, err error) error {
 }
 
 // judgeTaken returns a *replay.Mismatch if the end of the journal says that the workflow had taken another number of
-// deliveries. The ends of older releases, and those that the host made, say nothing.
+// deliveries. The ends that older releases or the host made do not say how many.
 func (p *player) judgeTaken(end *store.Entry, taken uint64) error {
 	if end.Consumed == 0 || end.Consumed == taken {
 		return nil

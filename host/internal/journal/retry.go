@@ -80,17 +80,17 @@ func (j *Journal) Retry() (store.Entry, error) {
 	return e, nil
 }
 
-// knowsTaken reports whether an entry is an end that says how many deliveries the workflow had taken: it has a number, or the
-// workflow made the end, under rules that have it say so.
+// knowsTaken reports whether an entry is an end that says how many deliveries the workflow had taken. 0 says so only if the
+// workflow made the end, under rules that make it count them.
 func (j *Journal) knowsTaken(end *store.Entry) bool {
-	if !end.Kind.End() || end.Consumed > 0 || j.started.Rules < RulesOrder {
-		return end.Kind.End() && end.Consumed > 0
+	if !end.Kind.End() || end.Consumed > 0 {
+		return end.Kind.End()
 	}
 	var failed abi.Error
 	_ = json.Unmarshal(end.Data, &failed) // data that is not JSON comes from the workflow
 	late := failed.Code == abi.Timeout && failed.Kind == abi.KindTimeout
 	full := failed.Code == abi.Limit && failed.Kind == abi.KindJournal
-	return !late && !full // by the host
+	return j.started.Rules >= RulesOrder && !late && !full // the host makes those
 }
 
 // failures returns the seqs of the failed steps and children that led to the end, ascending: the failure that the end names,

@@ -84,7 +84,7 @@ func waitsCancelled(ctx context.Context, _ string) ([]string, error) {
 	return told, nil
 }
 
-// childEndsAtTimeout waits for children that end at the instant at which the wait does, or just before it.
+// childEndsAtTimeout waits for children that end when the wait times out, or a millisecond before.
 func childEndsAtTimeout(ctx context.Context, _ string) (told []string, _ error) {
 	for _, within := range []time.Duration{time.Minute, time.Minute + time.Millisecond} {
 		of, cancel := context.WithTimeout(ctx, within)
