@@ -9,11 +9,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
 	"github.com/wfhost/wfhost/host/internal/archive"
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
 )
 
 // liar is a run whose journal was changed, as the source of an archive.
@@ -133,10 +136,22 @@ func TestJournalsThatLie(t *testing.T) {
 	}
 }
 
+// chunkReads counts the reads of output.
+type chunkReads struct {
+	store.Store
+	n *atomic.Int64
+}
+
+func (s chunkReads) Output(ctx context.Context, key store.RunKey, from uint64, limit int) ([]store.Chunk, error) {
+	s.n.Add(1)
+	return s.Store.Output(ctx, key, from, limit)
+}
+
 // TestArchiveOfEndlessOutput imports a run whose output claims to have more chunks than any run can have, and one with a gap as large
 // as is possible, whose last chunks can be read.
 func TestArchiveOfEndlessOutput(t *testing.T) {
-	g := newRestarts(t)
+	data, reads := memstore.New(), new(atomic.Int64)
+	g := newRestarts(t, hosttest.WithStore(func() store.Store { return chunkReads{data.Open(), reads} }))
 	g.begin("r", doing{Do: "sleep", Name: "s", MS: 1})
 	g.Finish("r")
 	var file bytes.Buffer
@@ -160,5 +175,8 @@ func TestArchiveOfEndlessOutput(t *testing.T) {
 				t.Errorf("%d chunks: %+v %v", chunks, c, err)
 			}
 		}
+	}
+	if n := reads.Load(); n > 100 {
+		t.Errorf("the last chunks are sought in %d reads", n)
 	}
 }
