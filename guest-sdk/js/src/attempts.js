@@ -16,9 +16,7 @@ export async function inTime(h, promise) {
   const over = () => new TimedOut(`the attempt ran over the step's timeout of ${timeout / 1000}s`);
   const late = new Promise((_, reject) => {
     if (h.kind === "step" && timeout < 2 ** 31) timer = real.setTimeout(() => reject(over()), timeout);
-    if (!h.body) return; // what stands in for a handler may wait for anything
-    timer?.unref();
-    ended = whenStuck(h, reject);
+    if (h.body) ended = whenStuck(h, reject); // what stands in for a handler may wait for anything
   });
   try {
     const v = await Promise.race([promise, late]);

@@ -1,10 +1,9 @@
 // Bodies of steps that wait for a promise that nothing can resolve, for tests under Node. A host sees that no job and no timer is left. Here
-// there are the test's as well: a body waits for ever if Node waits for nothing at all, or if there is nothing that could resolve its promise.
-import { whenIdle } from "./rejections.js";
+// there are the test's as well: a body waits for ever if nothing is left that could resolve its promise.
 import { collect } from "./scopes.js";
 
 const { setTimeout, clearTimeout } = globalThis;
-const first = 200, most = 10_000; // milliseconds between two looks, each of which collects garbage
+const first = 1000, most = 10_000; // milliseconds between two looks, each of which collects garbage
 const ofBody = new WeakMap(); // of handles: WeakRefs of what their attempts bring
 
 // followed makes a function known to be the body of a handle.
@@ -17,19 +16,14 @@ export const followed = (h, fn) => (...args) => {
 // whenStuck calls a function with an error when the body of a handle can never end, and returns what ends this.
 export function whenStuck(h, fn) {
   const what = h.handler === undefined ? "body" : "step";
-  const stuck = () => fn(Object.assign(new Error(`the ${what} waits for a promise that nothing can resolve`), { type: "Deadlock", retryable: false, stack: "" }));
   let timer;
   const look = (wait) => {
     timer = setTimeout(() => {
       collect();
-      if (ofBody.get(h)?.deref()) look(Math.min(2 * wait, most));
-      else stuck();
-    }, wait).unref();
+      if (ofBody.get(h)?.deref()) return look(Math.min(2 * wait, most));
+      fn(Object.assign(new Error(`the ${what} waits for a promise that nothing can resolve`), { type: "Deadlock", retryable: false, stack: "" }));
+    }, wait);
   };
   look(first);
-  const heard = whenIdle(stuck);
-  return () => {
-    clearTimeout(timer);
-    heard();
-  };
+  return () => clearTimeout(timer);
 }

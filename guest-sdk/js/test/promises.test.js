@@ -72,6 +72,32 @@ test("a body that can never end fails, although Node has other things to wait fo
   }
 });
 
+test("a body is waited for that waits for what does not keep Node running", () => {
+  const out = program(`
+    import { Worker } from "node:worker_threads";
+    const worker = () => new Promise((resolve) => {
+      const w = new Worker("setTimeout(async () => (await import('node:worker_threads')).parentPort.postMessage('told'), 1500)", { eval: true });
+      w.once("message", resolve);
+      w.unref();
+    });
+    console.log(await new Env().run(() => step("waits", worker)));`);
+  assert.equal(out, "told\n");
+});
+
+test("rejections are heard of after a package has put process.emit back", () => {
+  const out = program(`
+    process.on("unhandledRejection", (e) => console.log("node heard of", e.message));
+    const before = process.emit;
+    await new Env().run(() => sleep("s", "1s"));
+    process.emit = before;
+    await new Env().run(async () => {
+      Promise.reject(new Error("the workflow's"));
+      await sleep("s", "1s");
+    });
+    Promise.reject(new Error("the test's"));`);
+  assert.equal(out.match(/node heard of.*/g).join(), "node heard of the test's");
+});
+
 stepFunction("unreferenced", () => waitsUnreferenced());
 const waitsUnreferenced = () => new Promise((resolve) => setTimeout(resolve, 20, "fired").unref());
 
