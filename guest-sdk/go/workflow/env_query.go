@@ -27,14 +27,7 @@ func (e *Env) Ask(name string, input, out any) error {
 	if err := checkPayload("the input of query", name, b); err != nil {
 		return err
 	}
-	b, err = answered(func() (_ []byte, err error) {
-		defer func() {
-			if v := recover(); v != nil { // on a host it ends nothing but the query's own instance
-				err = panicError{v, debug.Stack()}
-			}
-		}()
-		return fn(b)
-	})
+	b, err = answered(func() ([]byte, error) { return fn(b) })
 	if err != nil {
 		return asReceived(err)
 	}
@@ -44,10 +37,16 @@ func (e *Env) Ask(name string, input, out any) error {
 	return decode(b, out)
 }
 
-// answered calls the function of a query or the validator of an update. Workflow calls in it return ErrNotHere.
+// answered calls the function of a query or the validator of an update. Workflow calls in it return ErrNotHere. A panic is
+// an error: on a host it ends nothing but an instance of its own.
 //
 //go:noinline
-func answered[T any](fn func() (T, error)) (T, error) {
+func answered[T any](fn func() (T, error)) (_ T, err error) {
 	defer labelled(unsafe.Pointer(&bodyLabel))()
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicError{v, debug.Stack()}
+		}
+	}()
 	return fn()
 }

@@ -52,7 +52,8 @@ var cases = []struct {
 	{"failures-of-handlers", nil},
 	{"details-of-failures", nil},
 	{"what-steps-know", nil},
-	{"errors-that-panic", []event{{at: time.Minute, do: failsQuery("nil")}, {at: time.Minute, do: failsQuery("panics")}}},
+	{"errors-that-panic", []event{{at: time.Minute, do: failsQuery("nil")}, {at: time.Minute, do: failsQuery("panics")},
+		{at: time.Minute, do: failsUpdate("panics")}}},
 	{"child-ends-at-the-time-out", nil},
 	{"channel-of-an-earlier-iteration", []event{{at: 3 * time.Hour, do: signals("go", 7)}}},
 	{"takes-more-than-it-lists", []event{{at: time.Second, do: asks("listed", 1)}, {at: time.Second, do: asks("unlisted", 1)},
@@ -92,6 +93,14 @@ func failsQuery(name string) func(c caller) string {
 	return func(c caller) string {
 		b, err := c.query(name, 1)
 		return fmt.Sprint(string(b), err != nil)
+	}
+}
+
+// failsUpdate sends an update that is refused, and compares only that it is.
+func failsUpdate(name string) func(c caller) string {
+	return func(c caller) string {
+		_, err := c.update(name, 1)
+		return fmt.Sprint("refused ", err != nil)
 	}
 }
 

@@ -51,10 +51,12 @@ type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
 
-// errorsPanic runs a body, a step function, a query and a child that return such an error.
+// errorsPanic runs a body, a step function, a query and a child that return such an error, and has a query and a validator panic.
 func errorsPanic(ctx context.Context, _ string) (told []string, _ error) {
 	workflow.Query(ctx, "nil", func(int) (int, error) { return 0, (*nilError)(nil) })
 	workflow.Query(ctx, "panics", func(int) (int, error) { panic("no") })
+	workflow.OnUpdate(ctx, "panics", func(_ context.Context, n int) (int, error) { return n, nil },
+		workflow.Validate(func(int) error { panic("no") }))
 	_, err := workflow.Do(ctx, "body", func(workflow.Step) (int, error) { return 0, (*nilError)(nil) }, workflow.Attempts(2))
 	told = append(told, outcome(nil, err))
 	_, err = workflow.Call[int](ctx, "step function", "fails-with-nil", 1, workflow.Attempts(2))
