@@ -15,7 +15,7 @@ const (
 	// MaxPayloadBytes bounds an input, a result, a signal, an option object: what is bigger belongs into an
 	// object store, with its address as the payload.
 	MaxPayloadBytes = 1 << 20
-	// MaxReportBytes bounds the failure report of a body or step function. Decoding one takes up to twice its size in the host's
+	// MaxReportBytes bounds the failure report of a body or step function. Decoding one takes up to ten times its size in the host's
 	// memory. The host truncates the texts of a report over MaxPayloadBytes.
 	MaxReportBytes = 8 << 20
 	// BlobBytes is the size above which a payload is kept outside the journal, addressed by its content, so

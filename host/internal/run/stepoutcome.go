@@ -127,12 +127,18 @@ func (t *Try) Entry(j *journal.Journal, out StepOutcome, cancelled bool, now int
 		StartUnixMs: t.StartMs, DueUnixMs: due, HasDue: true}, err
 }
 
-// encoded returns the JSON of an error. If that is over abi.MaxPayloadBytes, encoded truncates the error's message, so that a
-// workflow can fail with the error.
+// historyBytes is what a history without attempts takes in the JSON of an error.
+const historyBytes = 64
+
+// encoded returns the JSON of an error. If that, with a history, would be over abi.MaxPayloadBytes, encoded truncates the error's
+// texts, so that a workflow can fail with the error.
 func encoded(e *abi.Error) ([]byte, error) {
 	data, err := json.Marshal(e)
-	if err == nil && len(data) > abi.MaxPayloadBytes {
-		e.Message = bounded(e.Message, maxMessageBytes)
+	if err == nil && len(data) > abi.MaxPayloadBytes-historyBytes {
+		e.Message, e.Type = bounded(e.Message, maxMessageBytes), bounded(e.Type, maxTypeBytes)
+		if d, ok := e.Details.(map[string]string); ok {
+			e.Details = map[string]string{"stack": bounded(d["stack"], maxStackBytes)}
+		}
 		data, err = json.Marshal(e)
 	}
 	return data, err
@@ -160,7 +166,7 @@ func (t *Try) retry(s *journal.Step, out StepOutcome, now int64) (int64, bool) {
 func failure(j *journal.Journal, h *journal.Handle, number uint32, startMs int64, e *abi.Error) (store.Entry, error) {
 	e.Name, e.Attempts, e.Retryable = h.Name, int(h.Step.Failures)+1, false
 	data, err := encoded(e)
-	if list, left := history(j, h.ID, abi.MaxPayloadBytes-len(data)); len(list)+left > 0 && err == nil {
+	if list, left := history(j, h.ID, abi.MaxPayloadBytes-historyBytes-len(data)); len(list)+left > 0 && err == nil {
 		details := map[string]any{"history": list, "details": e.Details}
 		if left > 0 {
 			details["left_out"] = left

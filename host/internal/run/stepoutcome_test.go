@@ -34,6 +34,23 @@ func TestReported(t *testing.T) {
 	}
 }
 
+// TestErrorsFit records errors that are larger as JSON than as reports, or together with their history: a workflow can fail with them.
+func TestErrorsFit(t *testing.T) {
+	for name, e := range map[string]abi.Error{
+		"stack":  {Message: "no", Details: map[string]string{"stack": strings.Repeat("<", 900<<10)}},
+		"type":   {Message: "no", Type: strings.Repeat("\xff", 900<<10)},
+		"almost": {Message: strings.Repeat("x", abi.MaxPayloadBytes-historyBytes)},
+	} {
+		if b, err := encoded(&e); err != nil || len(b) > abi.MaxPayloadBytes-historyBytes {
+			t.Errorf("%s: %d bytes, %v", name, len(b), err)
+		}
+	}
+	if b, err := json.Marshal(map[string]any{"details": nil, "history": []Tried(nil), "left_out": 1_000_000}); err != nil ||
+		len(b)+len(`"details":`) > historyBytes {
+		t.Errorf("a history without attempts has %d bytes, %v", len(b), err)
+	}
+}
+
 // TestLongReports reads reports over the limit: their texts are truncated between characters, and the error fits.
 func TestLongReports(t *testing.T) {
 	const long = abi.MaxPayloadBytes
