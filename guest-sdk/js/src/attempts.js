@@ -12,11 +12,17 @@ class TimedOut extends Error {}
 // inTime rejects if an attempt of a step takes longer than it may, or is a body that can never end.
 export async function inTime(h, promise) {
   const { timeout } = h.options, began = real.performance.now();
-  let timer, ended;
+  let timer, watch;
   const over = () => new TimedOut(`the attempt ran over the step's timeout of ${timeout / 1000}s`);
   const late = new Promise((_, reject) => {
-    if (h.kind === "step" && timeout < 2 ** 31) timer = real.setTimeout(() => reject(over()), timeout);
-    if (h.body) ended = whenStuck(h, reject); // what stands in for a handler may wait for anything
+    const tell = () => {
+      watch?.now();
+      reject(over());
+    };
+    if (h.kind === "step" && timeout < 2 ** 31) timer = real.setTimeout(tell, timeout);
+    if (!h.body) return; // what stands in for a handler may wait for anything
+    timer?.unref(); // whenStuck keeps Node alive
+    watch = whenStuck(h, reject);
   });
   try {
     const v = await Promise.race([promise, late]);
@@ -24,7 +30,7 @@ export async function inTime(h, promise) {
     return v;
   } finally {
     real.clearTimeout(timer);
-    ended?.();
+    watch?.end();
   }
 }
 

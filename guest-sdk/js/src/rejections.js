@@ -4,7 +4,9 @@ import { inspect } from "./inspect.js";
 import { inProgram } from "./nodeprocess.js";
 import { host, run } from "./state.js";
 
+const { setImmediate } = globalThis;
 const told = new WeakSet(); // promises of programs, of which Node's listeners do not hear
+const idle = new Set(); // is called when nothing is left that Node waits for
 let ours; // what process.emit was set to last
 
 // listen has what Node says of promises of programs go to the run's log, and all else to Node's listeners as before. It stays so: what a
@@ -18,6 +20,11 @@ export function listen() {
       return true;
     }
     if (event === "rejectionHandled" && told.has(args[0])) return true;
+    if (event === "beforeExit" && idle.size > 0) {
+      setImmediate(() => {}); // Node asks again, and its listeners hear then
+      for (const fn of idle) fn();
+      return true;
+    }
     return Reflect.apply(emit, this, [event, ...args]);
   };
 }
@@ -25,4 +32,10 @@ export function listen() {
 function tell(reason, promise) {
   told.add(promise);
   if (!run.inBody) host.log(2, `a promise was rejected, and nobody handles that: ${inspect(reason)}`);
+}
+
+// whenIdle has a function called when nothing is left that Node waits for, and returns what ends this.
+export function whenIdle(fn) {
+  idle.add(fn);
+  return () => idle.delete(fn);
 }
