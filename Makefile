@@ -186,7 +186,7 @@ bench-peers-install: ## install the Restate server for bench-peers into bin/peer
 	mkdir -p bin/peers
 	npm install --prefix bin/peers --ignore-scripts --no-audit --no-fund --no-save @restatedev/restate-server@$(RESTATE_VERSION)
 
-profile: build ## profile steps, wakes and a storm of Go guests, and draw the pictures of docs/performance.md
+profile: build ## profile steps, wakes and a storm of Go guests, and draw the pictures of docs/operate/performance.md
 	@set -e; d=$$(mktemp -d); trap 'rm -rf $$d' EXIT; \
 	draw() { name=$$1; title=$$2; shift 2; \
 	  bin/wfhost bench "$$@" --guest go --probe 50ms --cpu-profile $$d/cpu.prof >/dev/null; \
@@ -226,7 +226,7 @@ page: ## look at every view of the web page in Chromium with N runs (100000), an
 	$(GO) test ./host/page -run 'TestBrowser' -count=1 -timeout 60m -v -runs=$(or $(N),100000)
 	$(GO) test ./host/page -run '^$$' -bench . -benchtime 20x -runs=$(or $(N),100000)
 
-page-pictures: ## take the pictures of docs/page.md again, in Chromium
+page-pictures: ## take the pictures of docs/interfaces/page.md again, in Chromium
 	@set -e; d=$$(mktemp -d); trap 'rm -rf $$d' EXIT; \
 	$(GO) test ./host/page -run 'TestWalk$$|TestShots$$' -count=1 -shots $$d -views '^(overview|run-failed|run-waiting|compare)$$'; \
 	for n in overview run-failed run-waiting compare; do mv $$d/$$n-light.png docs/images/page-$${n#run-}.png; done; \

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestErrorPage compares docs/errors.md with the codes, and with the kinds that the host gives failures.
+// TestErrorPage compares docs/interfaces/errors.md with the codes, and with the kinds that the host gives failures.
 func TestErrorPage(t *testing.T) {
-	b, err := os.ReadFile("../docs/errors.md")
+	b, err := os.ReadFile("../docs/interfaces/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}

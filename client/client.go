@@ -13,7 +13,7 @@
 // performed a request, the client repeats it only if it is idempotent. Starts have an id, and signals, deliveries and
 // updates have a key. The client generates these if the caller gives none, so that such requests can be repeated.
 //
-// The types match the HTTP API field by field; see docs/api.md.
+// The types match the HTTP API field by field; see docs/interfaces/api.md.
 package client
 
 import (

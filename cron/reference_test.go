@@ -76,7 +76,7 @@ func TestReference(t *testing.T) {
 	t.Logf("%d compared, %d skipped, %d beyond five years", compared, skipped, ends)
 }
 
-// TestReferenceDiffers shows what docs/schedules.md says of the differences.
+// TestReferenceDiffers shows what docs/runs/schedules.md says of the differences.
 func TestReferenceDiffers(t *testing.T) {
 	reference := robfig.NewParser(robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow)
 	for _, c := range []struct{ text, after, ours, theirs string }{

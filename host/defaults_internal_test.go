@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestDefaultsAreDocumented compares bounds of memory with what docs/memory.md says.
+// TestDefaultsAreDocumented compares bounds of memory with what docs/operate/memory.md says.
 func TestDefaultsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../docs/memory.md")
+	text, err := os.ReadFile("../docs/operate/memory.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestDefaultsAreDocumented(t *testing.T) {
 			number <<= 10
 		}
 		if got := cfg.FieldByName(m[1]).Int(); got != number<<20 {
-			t.Errorf("docs/memory.md says that %s is %s %siB, it is %d bytes", m[1], m[2], m[3], got)
+			t.Errorf("docs/operate/memory.md says that %s is %s %siB, it is %d bytes", m[1], m[2], m[3], got)
 		}
 	}
 	if len(found) < 3 {

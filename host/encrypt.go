@@ -14,7 +14,7 @@ import (
 
 // Codec encodes what callers and workflows supply before it is stored, and decodes it again: journals with all
 // inputs, results, errors and signals, large payloads, log lines, output, commands between runs, and reasons of
-// statuses. It is meant for encryption, with a [Keyring] or with keys of your own. docs/encryption.md lists what
+// statuses. It is meant for encryption, with a [Keyring] or with keys of your own. docs/operate/encryption.md lists what
 // stays in the clear. Codec is an interface:
 //
 //	// Key returns the id of the key with which Encode encodes. It is stored in the clear with each record.

@@ -344,7 +344,7 @@ func (y *longYear) rang(b bell) {
 	}
 }
 
-// due returns when a schedule is due as docs/schedules.md says it, by looking at what clocks show in each minute: a local time
+// due returns when a schedule is due as docs/runs/schedules.md says it, by looking at what clocks show in each minute: a local time
 // that comes twice counts once, the first time, and one that is left out at the next one that is not.
 func (b bell) due(t *testing.T, from, until time.Time) (list []time.Time) {
 	const text = "2006-01-02 15:04"

@@ -24,7 +24,7 @@ type manualProgram struct{ page, text string }
 // manualPrograms returns the blocks that are workflows, and those that are tests of them.
 func manualPrograms(t *testing.T) (workflows, tests []manualProgram) {
 	t.Helper()
-	pages, err := filepath.Glob("../docs/*.md")
+	pages, err := filepath.Glob("../docs/*/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}

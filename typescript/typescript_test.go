@@ -256,7 +256,7 @@ func TestShown(t *testing.T) {
 	}
 	logs := strings.Join(p.logs("shown"), "\n")
 	if strings.Contains(logs, "while it is loaded") {
-		t.Errorf("docs/typescript.md says that this is shown nowhere:\n%s", logs)
+		t.Errorf("docs/learn/typescript.md says that this is shown nowhere:\n%s", logs)
 	}
 	for _, want := range []string{`failed {"error":Error: why` + "\n    at ", "[Error: in list\n    at ",
 		`{"m":Map {"a" => 1},"self":[circular]} [class Cart] Cart {"items":Map {"tea" => 2}}`} {

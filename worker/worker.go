@@ -6,7 +6,7 @@
 //	err := w.Run(ctx)
 //
 // Workflows call the handler as "host/charge", if their version is allowed to, and the server must have been started with
-// --worker-handler charge. Workers in other languages use the same HTTP API: see docs/workers.md.
+// --worker-handler charge. Workers in other languages use the same HTTP API: see docs/interfaces/workers.md.
 package worker
 
 import (

@@ -11,7 +11,7 @@ import (
 )
 
 type conformCmd struct {
-	Path    string   `arg:"" help:"A .wasm file with the story workflows of docs/conformance.md, or its folder."`
+	Path    string   `arg:"" help:"A .wasm file with the story workflows of docs/reference/conformance.md, or its folder."`
 	Story   []string `help:"Run this story alone; repeatable." placeholder:"NAME"`
 	Journal bool     `help:"Print the journals that the module has written."`
 }
@@ -42,7 +42,8 @@ func (c *conformCmd) Run(g *globals) error {
 		return &exitCode{exitMismatch, fmt.Errorf("%d of %d stories differ from the reference", report.Failed,
 			report.Passed+report.Failed)}
 	case report.Passed == 0:
-		return &exitCode{exitNotFound, errors.New("the module has none of the story workflows; docs/conformance.md describes them")}
+		return &exitCode{exitNotFound, errors.New(
+			"the module has none of the story workflows; docs/reference/conformance.md describes them")}
 	}
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDefaultsAreDocumented compares the bounds of memory that serve has with what docs/server.md says of its flags, and
-// docs/memory.md of the fields of host.Config, which package host compares with its own.
+// TestDefaultsAreDocumented compares the bounds of memory that serve has with what docs/operate/server.md says of its flags, and
+// docs/operate/memory.md of the fields of host.Config, which package host compares with its own.
 func TestDefaultsAreDocumented(t *testing.T) {
 	defaults, n := map[string]string{}, 0
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[serveCmd]()) {
@@ -16,7 +16,7 @@ func TestDefaultsAreDocumented(t *testing.T) {
 	}
 	words := regexp.MustCompile(`-(\w)`)
 	for file, form := range map[string]string{"server": "`-(-[a-z-]+)` (?:\\(|\\| )(\\d+) (M|G)iB", "memory": "`(\\w+Bytes)` \\((\\d+) (M|G)iB\\)"} {
-		text, err := os.ReadFile("../../docs/" + file + ".md")
+		text, err := os.ReadFile("../../docs/operate/" + file + ".md")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +24,7 @@ func TestDefaultsAreDocumented(t *testing.T) {
 			name := words.ReplaceAllStringFunc(m[1], func(s string) string { return string(s[1] - 'a' + 'A') })
 			n++
 			if defaults[name] != m[2]+m[3]+"iB" {
-				t.Errorf("docs/%s.md says that %s is %s %siB, serve has %q", file, m[1], m[2], m[3], defaults[name])
+				t.Errorf("docs/operate/%s.md says that %s is %s %siB, serve has %q", file, m[1], m[2], m[3], defaults[name])
 			}
 		}
 	}

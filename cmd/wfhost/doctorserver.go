@@ -101,14 +101,14 @@ func judgeReadiness(server string, r httpapi.Readiness) doctor.Check {
 	}
 	switch {
 	case r.DiskFull:
-		c.Status, c.Advice = doctor.Warn, "make room: runs go on, and nothing new is accepted (docs/disk.md)"
+		c.Status, c.Advice = doctor.Warn, "make room: runs go on, and nothing new is accepted (docs/operate/disk.md)"
 	case r.Status == httpapi.Ready:
 	case r.Status == httpapi.Starting:
 		c.Status, c.Advice = doctor.Warn, "wait: it comes by itself"
 	case r.Status == httpapi.Draining:
 		c.Status, c.Advice = doctor.Warn, "wait: it ends, and the next server takes over"
 	default:
-		c.Status, c.Advice = doctor.Fail, "read its log, mend the disk, and start it again (docs/disk.md)"
+		c.Status, c.Advice = doctor.Fail, "read its log, mend the disk, and start it again (docs/operate/disk.md)"
 	}
 	return c
 }
@@ -137,7 +137,8 @@ func judgeBuild(b client.Build, err error) []doctor.Check {
 	version := doctor.Check{Name: "server version", Status: doctor.Skip, Found: "the server does not say which it is"}
 	switch {
 	case answered && e.Status == http.StatusUnauthorized:
-		token.Status, token.Found, token.Advice = doctor.Fail, err.Error(), "give --token-file, --env or WFHOST_TOKEN (docs/access.md)"
+		token.Status, token.Found = doctor.Fail, err.Error()
+		token.Advice = "give --token-file, --env or WFHOST_TOKEN (docs/operate/access.md)"
 		return []doctor.Check{token}
 	case answered && e.Status == http.StatusForbidden:
 		token.Found = "the server accepts it, and it may not read: " + err.Error()

@@ -21,7 +21,7 @@ const (
 	exitInterrupted = 130
 )
 
-// exits lists all exit statuses, for `wfhost --help` and docs/cli.md.
+// exits lists all exit statuses, for `wfhost --help` and docs/interfaces/cli.md.
 var exits = []struct {
 	code int
 	says string

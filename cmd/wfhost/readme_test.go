@@ -50,7 +50,7 @@ func TestTutorials(t *testing.T) {
 		has  map[string]int // texts, and how often they are printed at least
 	}{
 		{"README.md", map[string]int{"hello Ada, and good morning": 3, `step_result`: 1}},
-		{"docs/tutorial.md", map[string]int{"hello Ada, and good morning": 1, "lamp is shipped, approved by Ada, payment of 1200 cents": 2,
+		{"docs/learn/tutorial.md", map[string]int{"hello Ada, and good morning": 1, "lamp is shipped, approved by Ada, payment of 1200 cents": 2,
 			"waits for the signal": 0, "1 compatible": 1}},
 	} {
 		t.Run(c.page, func(t *testing.T) {

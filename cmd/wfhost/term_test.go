@@ -54,15 +54,15 @@ func TestInstant(t *testing.T) {
 	}
 }
 
-// TestExitStatusesAreDocumented compares docs/cli.md with the exit statuses that there are.
+// TestExitStatusesAreDocumented compares docs/interfaces/cli.md with the exit statuses that there are.
 func TestExitStatusesAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/cli.md")
+	text, err := os.ReadFile("../../docs/interfaces/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range exits {
 		if row := fmt.Sprintf("| %d | %s |", x.code, x.says); !strings.Contains(string(text), row) {
-			t.Errorf("docs/cli.md has no row %q", row)
+			t.Errorf("docs/interfaces/cli.md has no row %q", row)
 		}
 	}
 	if code, out, _ := command("help"); code != exitOK || !strings.Contains(out, "  8  "+exits[8].says) {

@@ -17,7 +17,7 @@ import (
 const madeToken = "(made by the host)"
 
 // text formats a journal with one line per entry. It omits or normalizes what may differ between SDKs without any
-// effect on a workflow; docs/conformance.md lists it.
+// effect on a workflow; docs/reference/conformance.md lists it.
 func text(entries []store.Entry) string {
 	var b strings.Builder
 	began := int64(0)

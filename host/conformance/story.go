@@ -1,4 +1,4 @@
-// Package conformance checks SDKs. It runs the story workflows of docs/conformance.md that a module has, in a host in
+// Package conformance checks SDKs. It runs the story workflows of docs/reference/conformance.md that a module has, in a host in
 // memory with a virtual clock, and compares the journals with the reference, which the stories in Go have written.
 //
 //	report, err := conformance.Check(ctx, wasm, conformance.Options{})

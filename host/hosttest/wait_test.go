@@ -29,7 +29,7 @@ func paying(t *testing.T) *Host {
 	return h
 }
 
-// TestHandlersSurviveACrash registers a handler on the host, as docs/testing.md does, and lets the host crash in all ways.
+// TestHandlersSurviveACrash registers a handler on the host, as docs/workflows/testing.md does, and lets the host crash in all ways.
 func TestHandlersSurviveACrash(t *testing.T) {
 	for name, crash := range map[string]func(h *Host){
 		"Crash":           func(h *Host) { h.Crash(); h.Crash() },

@@ -113,7 +113,7 @@ func (s *API) registerDefinitions(api huma.API) {
 	// JSON is in the description only: huma would validate a body of a type that it knows, and its faults have no
 	// lines.
 	body := api.OpenAPI().Paths[definitionsPath].Post.RequestBody
-	body.Description = "a definition as docs/definitions.md has it; wfhost define --schema prints its JSON Schema"
+	body.Description = "a definition as docs/learn/definitions.md has it; wfhost define --schema prints its JSON Schema"
 	body.Content["application/json"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeObject}}
 }
 

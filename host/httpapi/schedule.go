@@ -25,7 +25,7 @@ type ScheduleSpec struct {
 	When       string            `json:"when" doc:"a cron expression, @every, an instant, or ISO 8601"`
 	Zone       string            `json:"zone,omitempty" doc:"time zone such as Europe/Berlin; UTC without it"`
 	Jitter     string            `json:"jitter,omitempty" doc:"duration text"`
-	Overlap    host.Overlap      `json:"overlap,omitempty" doc:"skip, or another policy: see docs/schedules.md"`
+	Overlap    host.Overlap      `json:"overlap,omitempty" doc:"skip, or another policy: see docs/runs/schedules.md"`
 	CatchUp    string            `json:"catch_up,omitempty" doc:"duration text; 1d without it"`
 	From       time.Time         `json:"from,omitzero" required:"false"`
 	Until      time.Time         `json:"until,omitzero" required:"false"`

@@ -49,7 +49,7 @@ const (
 // small writes the workflows, one module each. Their input is a JSON array of integers.
 type small struct{ *wasmgen.Module }
 
-// smallGuests are the workflows of the small guest. docs/performance.md describes them; examples/bench has the same
+// smallGuests are the workflows of the small guest. docs/operate/performance.md describes them; examples/bench has the same
 // workflows in Go.
 var smallGuests = map[string]func(s small){
 	"empty": func(small) {},

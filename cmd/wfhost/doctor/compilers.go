@@ -58,5 +58,5 @@ func judgeClang(clang, target, linker bool) Check {
 		}
 	}
 	return Check{Name: "clang", Status: Warn, Found: fmt.Sprintf("%s missing", strings.Join(missing, " and ")),
-		Advice: "install clang and lld, to build workflows in C here (docs/c.md)"}
+		Advice: "install clang and lld, to build workflows in C here (docs/learn/c.md)"}
 }

@@ -89,7 +89,7 @@ func judgeMemory(limit uint64, from string, b Budgets) Check {
 			size(uint64(max(b.ModuleBytes, 0))), size(otherBytes)),
 		Values: map[string]any{"limit": limit, "limit_from": from, "budgets": want}}
 	const lower = "give it more, or less to its budgets: --guest-bytes, --park-bytes, --journal-bytes, --module-bytes " +
-		"(docs/memory.md)"
+		"(docs/operate/memory.md)"
 	switch {
 	case limit < want:
 		c.Status, c.Advice = Fail, lower+"; the kernel kills it when it holds all of them"

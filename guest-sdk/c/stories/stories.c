@@ -1,4 +1,4 @@
-/* The story workflows of docs/conformance.md in C. */
+/* The story workflows of docs/reference/conformance.md in C. */
 #include "text.h"
 
 static Text in;  /* the input of the run, of the step function, or of the query in progress */

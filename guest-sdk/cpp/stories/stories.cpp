@@ -1,4 +1,4 @@
-// The story workflows of docs/conformance.md in C++.
+// The story workflows of docs/reference/conformance.md in C++.
 #include <functional>
 
 #include "../workflow.hpp"

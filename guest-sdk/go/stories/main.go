@@ -1,5 +1,5 @@
-// Command stories has the story workflows of docs/conformance.md, in Go. Their journals are the reference for the journals of
-// the other SDKs.
+// Command stories has the story workflows of docs/reference/conformance.md, in Go. Their journals are the reference for the
+// journals of the other SDKs.
 package main
 
 import (

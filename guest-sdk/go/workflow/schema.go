@@ -30,7 +30,7 @@ type deriver struct {
 	limits bool                    // a tag restricts the accepted values
 }
 
-// maxSchemaBytes is the longest schema that hosts accept: see docs/schemas.md.
+// maxSchemaBytes is the longest schema that hosts accept: see docs/workflows/schemas.md.
 const maxSchemaBytes = 64 << 10
 
 // derived returns the schema of a type. It returns nil if the schema is too long. An input schema with restrictions by tags

@@ -1,4 +1,4 @@
-// The story workflows of docs/conformance.md, in TypeScript.
+// The story workflows of docs/reference/conformance.md, in TypeScript.
 import {
   attribute, call, child, continueAsNew, emit, FatalError, hook, info, query, race, RetryableError, send, signal, sleep, sleepUntil, step,
   stepFunction, throwOnCancel, update, updatesDone, version, workflow, WorkflowError,

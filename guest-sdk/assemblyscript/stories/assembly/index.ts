@@ -1,4 +1,4 @@
-// The story workflows of docs/conformance.md in AssemblyScript.
+// The story workflows of docs/reference/conformance.md in AssemblyScript.
 import * as wf from "../../assembly/index";
 import * as json from "../../assembly/json";
 export { workflow_run, workflow_step, workflow_describe } from "../../assembly/index";

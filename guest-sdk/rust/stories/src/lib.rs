@@ -1,4 +1,4 @@
-//! The story workflows of docs/conformance.md in Rust.
+//! The story workflows of docs/reference/conformance.md in Rust.
 
 use std::cell::Cell;
 use std::rc::Rc;
