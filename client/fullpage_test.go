@@ -21,7 +21,7 @@ func TestShortPages(t *testing.T) {
 	for i := range n {
 		_, err := s.h.Start(ctx, "sleeps", nil, host.WithRunID(fmt.Sprint("r", i)), host.WithAttributes(attributes))
 		must(t, err)
-		_, err = s.h.CreateSchedule(ctx, fmt.Sprint("s", i), host.ScheduleSpec{Workflow: "sleeps", When: "0 0 1 1 *",
+		_, err = s.h.Schedules().Create(ctx, fmt.Sprint("s", i), host.ScheduleSpec{Workflow: "sleeps", When: "0 0 1 1 *",
 			Input: []byte(`"` + strings.Repeat("x", 60<<10) + `"`)})
 		must(t, err)
 	}

@@ -50,8 +50,8 @@ func TestInvoices(t *testing.T) {
 	}))
 	ctx := t.Context()
 	_, err := h.Upload(ctx, "invoices", build(t, "invoices"), host.AllowStep("charge"))
-	limits := host.HandlerLimits{Handler: "charge", Concurrency: []string{"3"}, Rate: []string{"4/1m per input.customer"}}
-	_, bad := h.SetHandlerLimits(ctx, limits)
+	limits := host.HandlerLimit{Handler: "charge", Concurrency: []string{"3"}, Rate: []string{"4/1m per input.customer"}}
+	_, bad := h.HandlerLimits().Set(ctx, limits)
 	if err := errors.Join(err, bad); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func TestNightly(t *testing.T) {
 	if _, err := h.Upload(ctx, "", build(t, "nightly")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := h.CreateSchedule(ctx, "sales", host.ScheduleSpec{Workflow: "nightly", When: "30 0 * * *", Zone: "Europe/Berlin",
+	_, err := h.Schedules().Create(ctx, "sales", host.ScheduleSpec{Workflow: "nightly", When: "30 0 * * *", Zone: "Europe/Berlin",
 		Input: []byte(`{"of":"sales","zone":"Europe/Berlin"}`)})
 	if err != nil {
 		t.Fatal(err)

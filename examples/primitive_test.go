@@ -90,12 +90,12 @@ func testApproval(t *testing.T, wasm []byte) {
 	}
 	e.begin("a", map[string]string{"Number": "7", "Approver": "ada"})
 	e.Advance(4 * day) // a reminder was sent
-	if _, err := e.DeliverHook(ctx, link("a"), []byte(`{"Approved":true,"By":"ada"}`)); err != nil {
+	if _, err := e.Hooks().Deliver(ctx, link("a"), []byte(`{"Approved":true,"By":"ada"}`)); err != nil {
 		t.Fatal(err)
 	}
 	e.is(e.ends("a"), "approved by ada")
 	e.begin("b", map[string]string{"Number": "8"})
-	if _, err := e.DeliverHook(ctx, link("b"), []byte(`{"By":"bob"}`)); err != nil {
+	if _, err := e.Hooks().Deliver(ctx, link("b"), []byte(`{"By":"bob"}`)); err != nil {
 		t.Fatal(err)
 	}
 	e.is(e.ends("b"), "refused by bob")
@@ -215,12 +215,12 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.begin("old", "Paris")
-	sum, err := e.Check(ctx, "upgrade", build(t, "upgrade/wrong"), host.CheckOptions{})
+	sum, err := e.Workflows().Check(ctx, "upgrade", build(t, "upgrade/wrong"), host.CheckOptions{})
 	if err != nil || sum.Diverging != 1 {
 		t.Errorf("%+v, %v", sum, err)
 	}
 	after := build(t, "upgrade")
-	sum, err = e.Check(ctx, "upgrade", after, host.CheckOptions{})
+	sum, err = e.Workflows().Check(ctx, "upgrade", after, host.CheckOptions{})
 	if err != nil || !sum.Fits() || sum.Runs != 1 {
 		t.Errorf("%+v, %v", sum, err)
 	}
@@ -228,7 +228,7 @@ func TestUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err = e.Migrate(ctx, "upgrade", host.MigrateOptions{To: v.Number})
+	sum, err = e.Workflows().Migrate(ctx, "upgrade", host.MigrateOptions{To: v.Number})
 	if err != nil || sum.Migrated != 1 {
 		t.Errorf("%+v, %v", sum, err)
 	}

@@ -16,8 +16,8 @@ func TestPrinter(t *testing.T) {
 	if _, err := h.Upload(ctx, "", build(t, "printer")); err != nil {
 		t.Fatal(err)
 	}
-	limits := host.Limits{Workflow: "printer", Concurrency: []string{"5", "2 per input.customer"}, Rate: []string{"100/1h per input.customer"}}
-	if _, err := h.SetLimits(ctx, limits); err != nil {
+	limits := host.WorkflowLimit{Workflow: "printer", Concurrency: []string{"5", "2 per input.customer"}, Rate: []string{"100/1h per input.customer"}}
+	if _, err := h.WorkflowLimits().Set(ctx, limits); err != nil {
 		t.Fatal(err)
 	}
 	start := func(id, customer string, priority int) {
@@ -33,7 +33,7 @@ func TestPrinter(t *testing.T) {
 	h.Settle() // five have begun
 	start("menu", "c0", 10)
 	h.Settle()
-	info, err := h.GetLimits(ctx, "printer")
+	info, err := h.WorkflowLimits().Get(ctx, "printer")
 	if err != nil || info.Holding != 5 || info.Waiting != 8 {
 		t.Fatalf("%+v, %v", info, err)
 	}
@@ -47,7 +47,7 @@ func TestPrinter(t *testing.T) {
 		t.Errorf("the urgent one has not begun: %+v, %v", r, err)
 	}
 	h.Advance(2 * time.Minute)
-	if n, err := h.GetLimits(ctx, "printer"); err != nil || n.Holding+n.Waiting != 0 {
+	if n, err := h.WorkflowLimits().Get(ctx, "printer"); err != nil || n.Holding+n.Waiting != 0 {
 		t.Errorf("%+v, %v", n, err)
 	}
 }

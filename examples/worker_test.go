@@ -23,7 +23,7 @@ func TestWorker(t *testing.T) {
 	if _, err := h.Upload(t.Context(), "order", build(t, "worker/order"), host.AllowStep("charge")); err != nil {
 		t.Fatal(err)
 	}
-	token, _, err := h.CreateToken(t.Context(), host.TokenSpec{Scopes: []host.Scope{host.ScopeWork}})
+	token, _, err := h.Tokens().Create(t.Context(), host.TokenSpec{Scopes: []host.Scope{host.ScopeWork}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func TestReplayArchive(t *testing.T) {
 func TestCheckArchives(t *testing.T) {
 	u := upgradesOf(t, "v1")
 	dir := t.TempDir()
-	if _, err := u.CheckArchives(ctx, dir, "order", code(t, "v1"), host.CheckOptions{}); !errors.Is(err, host.ErrNotFound) {
+	if _, err := u.Workflows().CheckArchives(ctx, dir, "order", code(t, "v1"), host.CheckOptions{}); !errors.Is(err, host.ErrNotFound) {
 		t.Error(err)
 	}
 	u.start("order", "a", "b")
@@ -131,14 +131,14 @@ func TestCheckArchives(t *testing.T) {
 	}
 	for name, want := range map[string]int64{"v1": 0, "added": 2} {
 		of := map[string]host.RunCheck{}
-		sum, err := u.CheckArchives(ctx, dir, "order", code(t, name), host.CheckOptions{Each: reports(of)})
+		sum, err := u.Workflows().CheckArchives(ctx, dir, "order", code(t, name), host.CheckOptions{Each: reports(of)})
 		if err != nil || sum.Runs != 2 || sum.Diverging != want || len(of) != 2 {
 			t.Errorf("%s: %+v %+v, %v", name, sum, of, err)
 		}
 	}
 	do(t, os.WriteFile(filepath.Join(dir, "bad"+host.ArchiveSuffix), []byte("nothing"), 0o600))
 	of := map[string]host.RunCheck{}
-	sum, err := u.CheckArchives(ctx, dir, "order", code(t, "v1"), host.CheckOptions{Each: reports(of)})
+	sum, err := u.Workflows().CheckArchives(ctx, dir, "order", code(t, "v1"), host.CheckOptions{Each: reports(of)})
 	if err != nil || sum.Runs != 3 || sum.NotChecked != 1 || !strings.Contains(of["bad.wfrun"].Reason, "not a sound archive") {
 		t.Errorf("%+v %+v, %v", sum, of, err)
 	}
@@ -185,7 +185,7 @@ func TestExportOfMigratedLog(t *testing.T) {
 	_, err := h.Start(ctx, "plan", journey{Rounds: [][]int{{1, 1, 1, 1}}}, host.WithRunID("r"), host.WithVersion(1))
 	do(t, err)
 	h.Advance(2 * time.Hour)
-	_, err = h.Migrate(ctx, "plan", host.MigrateOptions{To: 2})
+	_, err = h.Workflows().Migrate(ctx, "plan", host.MigrateOptions{To: 2})
 	do(t, err)
 	h.Advance(time.Hour)
 	logs(h, "r", 1) // of three

@@ -134,7 +134,7 @@ func TestCopyDoesNotAct(t *testing.T) {
 	_, err = h.StartRaw(ctx, "nap", []byte("1h"), host.WithRunID("ended"))
 	do(t, err)
 	do(t, h.Terminate(ctx, "ended"))
-	do(t, h.SetRetention(ctx, host.Retention{Terminated: host.MinRetention}))
+	do(t, h.Retentions().Set(ctx, host.Retention{Terminated: host.MinRetention}))
 	_, err = h.Backup(ctx, place, host.BackupOptions{})
 	do(t, err)
 	stop()
@@ -153,14 +153,14 @@ func TestCopyDoesNotAct(t *testing.T) {
 			"wake":             func() error { _, err := c.Wake(ctx, "late", ""); return err },
 			"signal":           func() error { return c.Signal(ctx, "late", "go", 1) },
 			"delete":           func() error { return c.Delete(ctx, "late") },
-			"sweep":            func() error { _, err := c.Sweep(ctx, false); return err },
-			"delete a version": func() error { return c.DeleteVersion(ctx, "spare", 1) },
+			"sweep":            func() error { _, err := c.Retentions().Sweep(ctx, false); return err },
+			"delete a version": func() error { return c.Workflows().DeleteVersion(ctx, "spare", 1) },
 		} {
 			if err := f(); !errors.Is(err, host.ErrCopy) || !strings.Contains(err.Error(), "wfhost copy release") {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if swept, err := c.Sweep(ctx, true); err != nil || swept.Deleted != 1 || swept.Runs[0].ID != "ended" {
+		if swept, err := c.Retentions().Sweep(ctx, true); err != nil || swept.Deleted != 1 || swept.Runs[0].ID != "ended" {
 			t.Errorf("what a sweep would delete: %+v, %v", swept, err)
 		}
 		if _, _, err := c.WaitIdle(ctx); err != nil {

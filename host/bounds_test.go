@@ -270,14 +270,14 @@ func TestTokenWithADot(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Settle()
-	if _, err := h.DeliverHook(ctx, token, nil); err != nil {
+	if _, err := h.Hooks().Deliver(ctx, token, nil); err != nil {
 		t.Error(err)
 	}
 	h.Settle()
 	if r, err := h.Get(ctx, "r"); r.Status != host.Completed || err != nil {
 		t.Error(r.Status, err)
 	}
-	if _, err := h.DeliverHook(ctx, token, nil); !errors.Is(err, host.ErrNotFound) {
+	if _, err := h.Hooks().Deliver(ctx, token, nil); !errors.Is(err, host.ErrNotFound) {
 		t.Error(err)
 	}
 	made := handmade(t, wasmgen.New(0).Text("decision").I32(0).I32(0).I32(0).I32(0).Call(abi.FnHookStart).Drop().
@@ -288,7 +288,7 @@ func TestTokenWithADot(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e.Kind == store.KindHookReady {
-			if _, err := made.DeliverHook(ctx, string(e.Data), nil); err != nil {
+			if _, err := made.Hooks().Deliver(ctx, string(e.Data), nil); err != nil {
 				t.Error(err)
 			}
 		}

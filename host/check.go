@@ -144,7 +144,7 @@ func (o *CheckOptions) fuel() int64 { return int64(o.CPU.Seconds() * fuelPerSeco
 //
 // The workflow may be empty if the module lists exactly one. ErrInvalid if the module does not list it, ErrNotFound
 // if it has no version, ErrRejected if the module cannot be a workflow, ErrBusy if too many uploads and checks wait.
-func (s *scope) Check(ctx context.Context, workflow string, wasm []byte, opts CheckOptions) (CheckSummary, error) {
+func (s Workflows) Check(ctx context.Context, workflow string, wasm []byte, opts CheckOptions) (CheckSummary, error) {
 	sum := CheckSummary{}
 	if err := opts.check(); err != nil {
 		return sum, err
@@ -167,7 +167,7 @@ func (s *scope) Check(ctx context.Context, workflow string, wasm []byte, opts Ch
 		return sum, translate(err)
 	}
 	sum.Workflow, sum.Module = workflow, digestOf(wasm).String()
-	p := pass{s: s, ns: ns, workflow: workflow, opts: opts, sum: &sum}
+	p := pass{s: s.space, ns: ns, workflow: workflow, opts: opts, sum: &sum}
 	p.do = func(ctx context.Context, key store.RunKey) (RunCheck, error) {
 		r, err := s.h.rt.Checks.Run(ctx, key, mod, opts.fuel())
 		return reportOf(key, &r), err
@@ -177,13 +177,13 @@ func (s *scope) Check(ctx context.Context, workflow string, wasm []byte, opts Ch
 }
 
 // candidate compiles a module without storing it, and sets the name of the workflow if it is empty.
-func (s *scope) candidate(ctx context.Context, workflow *string, wasm []byte) (*module.Module, error) {
+func (s *space) candidate(ctx context.Context, workflow *string, wasm []byte) (*module.Module, error) {
 	mod, _, err := s.prepared(ctx, workflow, wasm)
 	return mod, err
 }
 
 // prepared is candidate, and also returns the description of the module.
-func (s *scope) prepared(ctx context.Context, workflow *string, wasm []byte) (*module.Module, []byte, error) {
+func (s *space) prepared(ctx context.Context, workflow *string, wasm []byte) (*module.Module, []byte, error) {
 	if _, err := validate.Scan(wasm); err != nil {
 		return nil, nil, translate(err)
 	}
@@ -220,7 +220,7 @@ var liveStatuses = []Status{Queued, Running, Sleeping, Waiting, Paused, Stuck}
 
 // pass is a walk over runs: a check or a migration.
 type pass struct {
-	s        *scope
+	s        *space
 	ns       store.NamespaceID
 	workflow string
 	runs     []string // only these runs; nil = all
@@ -396,7 +396,7 @@ func reportOf(key store.RunKey, r *check.Result) RunCheck {
 
 // CheckData is Check for a data directory that no host has open, or for a backup, or for the newest backup of a
 // place. cfg says how modules are compiled; its Dir and Store are not used. An empty namespace is the default one.
-// ErrLocked if a host has the data open: then use Host.Check, or CheckData with a backup. ErrKey if the data is
+// ErrLocked if a host has the data open: then use Workflows.Check, or CheckData with a backup. ErrKey if the data is
 // encrypted and cfg.Codec does not have the key, or is not set.
 func CheckData(ctx context.Context, path string, cfg Config, namespace, workflow string, wasm []byte,
 	opts CheckOptions) (sum CheckSummary, err error) {
@@ -421,7 +421,7 @@ func CheckData(ctx context.Context, path string, cfg Config, namespace, workflow
 		}
 		n, err := h.Namespace(ctx, namespace)
 		if err == nil {
-			sum, err = n.Check(ctx, workflow, wasm, opts)
+			sum, err = n.Workflows().Check(ctx, workflow, wasm, opts)
 		}
 		return err
 	})

@@ -38,7 +38,7 @@ func listing(text string, names ...string) []byte {
 func versionsOf(t *testing.T, h *hosttest.Host) string {
 	t.Helper()
 	var all []string
-	for v, err := range h.Versions(ctx, "") {
+	for v, err := range h.Workflows().Versions(ctx, "") {
 		do(t, err)
 		all = append(all, fmt.Sprintf("%s@%d%v", v.Workflow, v.Number, slices.Concat(v.Steps, v.HTTP, v.Secrets)))
 	}
@@ -128,14 +128,14 @@ func TestUploadOfTheSameOwner(t *testing.T) {
 	want("a@1[x] a@2[x] a@3[y] a@4[y] b@1[] b@2[y] b@3[y]")
 	up("", listing("4", "a", "b"), everything()...)
 	up("", listing("5", "b", "a"), host.AllowStep(), host.AllowHTTP(), host.AllowSecretText("Q=q.ex,X"))
-	if v, err := h.Workflow(ctx, "b", 0); err != nil || len(v.Steps)+len(v.HTTP) > 0 || v.Secrets[0] != "Q=q.ex,X" {
+	if v, err := h.Workflows().Version(ctx, "b", 0); err != nil || len(v.Steps)+len(v.HTTP) > 0 || v.Secrets[0] != "Q=q.ex,X" {
 		t.Error(v, err)
 	}
 	for v := uint32(1); v <= 6; v++ { // what was deleted passes nothing on
-		do(t, h.DeleteVersion(ctx, "a", v))
+		do(t, h.Workflows().DeleteVersion(ctx, "a", v))
 	}
 	up("", listing("6", "a"))
-	if v, err := h.Workflow(ctx, "a", 0); err != nil || v.Number != 7 || len(v.Secrets) > 0 {
+	if v, err := h.Workflows().Version(ctx, "a", 0); err != nil || v.Number != 7 || len(v.Secrets) > 0 {
 		t.Errorf("%+v %v", v, err)
 	}
 	if _, err := h.Upload(ctx, "b", listing("7", "a", "b")); !errors.Is(err, host.ErrConflict) { // they came apart
@@ -144,7 +144,7 @@ func TestUploadOfTheSameOwner(t *testing.T) {
 	up("", listing("7", "a", "b"), host.OnlyWorkflows("a", "b"))
 	up("plain", versioned("1"), host.AllowStep("x"))
 	up("", versioned("2"), host.OnlyWorkflows("plain"))
-	if v, err := h.Workflow(ctx, "plain", 0); err != nil || v.Number != 2 || len(v.Steps) != 1 {
+	if v, err := h.Workflows().Version(ctx, "plain", 0); err != nil || v.Number != 2 || len(v.Steps) != 1 {
 		t.Errorf("%+v %v", v, err)
 	}
 	up("", listing("3", "plain"), host.AllowStep("x"))
@@ -218,7 +218,7 @@ func TestUploadRaces(t *testing.T) {
 	if _, err := h.Upload(ctx, "evil", listing("x", "evil", "orders")); !errors.Is(err, host.ErrConflict) {
 		t.Error(err)
 	}
-	if v, err := h.Workflow(ctx, "orders", 0); err != nil || v.Number != 1 {
+	if v, err := h.Workflows().Version(ctx, "orders", 0); err != nil || v.Number != 1 {
 		t.Error(v, err)
 	}
 }

@@ -121,12 +121,12 @@ func TestClockGlitch(t *testing.T) {
 // kept, and does the same with a token: they go by the clock that is shown, neither before nor never.
 func TestClockJumpsAndKeeping(t *testing.T) {
 	l := newLab(t)
-	if err := l.SetRetention(ctx, host.Retention{Workflow: "until", Completed: 24 * time.Hour}); err != nil {
+	if err := l.Retentions().Set(ctx, host.Retention{Workflow: "until", Completed: 24 * time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	sweep := func(what string, want int) {
 		t.Helper()
-		s, err := l.Sweep(ctx, false)
+		s, err := l.Retentions().Sweep(ctx, false)
 		if err != nil || s.Deleted != want || s.Failed != 0 {
 			t.Fatalf("%s: %+v, want %d deleted: %v", what, s, want, err)
 		}
@@ -138,13 +138,13 @@ func TestClockJumpsAndKeeping(t *testing.T) {
 		}
 		l.Finish(l.begin("until", 0, host.WithRunID(fmt.Sprint("r", n))))
 	}
-	text, _, err := l.CreateToken(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeRead}, TTL: 24 * time.Hour})
+	text, _, err := l.Tokens().Create(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeRead}, TTL: 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	token := func(what string, want error) {
 		t.Helper()
-		if _, err := l.Authenticate(ctx, text); !errors.Is(err, want) {
+		if _, err := l.Tokens().Authenticate(ctx, text); !errors.Is(err, want) {
 			t.Fatalf("%s, the token: %v, want %v", what, err, want)
 		}
 	}

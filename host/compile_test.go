@@ -126,7 +126,7 @@ func TestDeletedVersionLeavesTheCache(t *testing.T) {
 		do(t, err)
 		check(v+1, true)
 	}
-	do(t, h.DeleteVersion(ctx, "w", 1))
+	do(t, h.Workflows().DeleteVersion(ctx, "w", 1))
 	check(1, false)
 	check(2, true)
 	if _, err := host.Open(ctx, host.Config{Dir: t.TempDir(), CacheBytes: 1000}); !errors.Is(err, host.ErrInvalid) {
@@ -161,7 +161,7 @@ func TestCompilerFails(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, host.ErrRejected) != c.rejected {
 				t.Fatalf("%v, want %q", err, c.want)
 			}
-			if _, err := h.Workflow(ctx, "nap", 0); !errors.Is(err, host.ErrNotFound) {
+			if _, err := h.Workflows().Version(ctx, "nap", 0); !errors.Is(err, host.ErrNotFound) {
 				t.Error("it is there:", err)
 			}
 			end()

@@ -188,7 +188,7 @@ func TestUnknownIDsAndBadInput(t *testing.T) {
 		"version":  func() error { _, err := l.Start(ctx, "zeros", 1, host.WithVersion(9)); return err }(),
 		"result":   func() error { _, err := l.ResultRaw(ctx, "nope"); return err }(),
 		"logs":     func() error { _, err := l.Logs(ctx, "nope", 0, 1); return err }(),
-		"workflow": func() error { _, err := l.Workflow(ctx, "nope", 0); return err }(),
+		"workflow": func() error { _, err := l.Workflows().Version(ctx, "nope", 0); return err }(),
 	} {
 		if !errors.Is(err, host.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
@@ -248,7 +248,7 @@ func TestDeleteVersion(t *testing.T) {
 	l.Settle()
 	var conflict *host.RunError
 	for _, when := range []string{"asleep", "ended"} {
-		err := l.DeleteVersion(ctx, "s01", v1)
+		err := l.Workflows().DeleteVersion(ctx, "s01", v1)
 		if !errors.Is(err, host.ErrConflict) || !strings.Contains(err.Error(), id) || errors.As(err, &conflict) {
 			t.Fatalf("while its run is %s: %v", when, err)
 		}
@@ -256,19 +256,19 @@ func TestDeleteVersion(t *testing.T) {
 	}
 	want(t, run[string](l, "s01", 5), "ab") // and it is still there
 	v2 := upload("s01", "testdata/v2")
-	if err := l.DeleteVersion(ctx, "s01", v2); err != nil {
+	if err := l.Workflows().DeleteVersion(ctx, "s01", v2); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.DeleteVersion(ctx, "s01", v2); !errors.Is(err, host.ErrNotFound) {
+	if err := l.Workflows().DeleteVersion(ctx, "s01", v2); !errors.Is(err, host.ErrNotFound) {
 		t.Fatal(err)
 	}
 	if _, err := l.Start(ctx, "s01", 1, host.WithVersion(v2)); !errors.Is(err, host.ErrNotFound) {
 		t.Fatal(err)
 	}
-	if err := l.DeleteVersion(ctx, "s01", 0); !errors.Is(err, host.ErrInvalid) {
+	if err := l.Workflows().DeleteVersion(ctx, "s01", 0); !errors.Is(err, host.ErrInvalid) {
 		t.Fatal(err)
 	}
-	versions, err := l.LiveVersions(ctx, "s01")
+	versions, err := l.Workflows().LiveVersions(ctx, "s01")
 	if err != nil || len(versions) != 1 || versions[0].Number != v1 || versions[0].Live != 0 {
 		t.Fatal(versions, err)
 	}

@@ -72,7 +72,7 @@ func TestDiskReserve(t *testing.T) {
 		_, err := p.Start(ctx, "beside", 1)
 		refused("a start", err)
 		refused("a signal", p.Signal(ctx, waiting, "go", "text"))
-		_, err = p.DeliverHook(ctx, "a-token-of-ones-own", []byte(`"x"`))
+		_, err = p.Hooks().Deliver(ctx, "a-token-of-ones-own", []byte(`"x"`))
 		refused("a delivery", err)
 		_, err = p.Upload(ctx, "new", wasmgen.New(0).I32(0).Export("workflow_run").Bytes())
 		refused("an upload", err)
@@ -103,7 +103,7 @@ func TestDiskReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, result[string](p, waiting), "text")
-	if _, err := p.DeliverHook(ctx, "a-token-of-ones-own", []byte(`"x"`)); err != nil {
+	if _, err := p.Hooks().Deliver(ctx, "a-token-of-ones-own", []byte(`"x"`)); err != nil {
 		t.Fatal(err)
 	}
 	want(t, result[string](p, hooked), "x")

@@ -92,7 +92,7 @@ func workload(t *testing.T, h *host.Host) {
 	_, err = h.Start(ctx, "vault", marker, host.WithRunID("v"), host.WithMemo(marker+"-memo"))
 	do(t, err)
 	waitsFor(t, h, "v", "delivery")
-	reply, err := h.DeliverHook(ctx, "open-sesame", []byte(`"`+marker+`-delivered"`))
+	reply, err := h.Hooks().Deliver(ctx, "open-sesame", []byte(`"`+marker+`-delivered"`))
 	do(t, err)
 	if reply.Body != marker+"-reply" {
 		t.Fatalf("the reply of the hook is %q", reply.Body)
@@ -120,25 +120,25 @@ func workloadMore(t *testing.T, h *host.Host) {
 	if err == nil {
 		t.Fatal("the update has not failed")
 	}
-	_, err = h.SetLimits(ctx, host.Limits{Workflow: "held", Concurrency: []string{"1 per input.of"}})
+	_, err = h.WorkflowLimits().Set(ctx, host.WorkflowLimit{Workflow: "held", Concurrency: []string{"1 per input.of"}})
 	do(t, err)
 	for _, id := range []string{"first", "second"} {
 		_, err := h.Start(ctx, "held", map[string]string{"of": marker + "-limitkey"}, host.WithRunID(id))
 		do(t, err)
 	}
 	waitsFor(t, h, "second", "a slot")
-	_, err = h.SetStartWindow(ctx, host.StartWindow{Workflow: "gathered", Debounce: "1h per input.of"})
+	_, err = h.StartWindows().Set(ctx, host.StartWindow{Workflow: "gathered", Debounce: "1h per input.of"})
 	do(t, err)
 	for _, in := range []string{"", "-windowinput"} {
 		_, err = h.Start(ctx, "gathered", map[string]string{"of": marker + "-windowkey", "is": marker + in})
 		do(t, err)
 	}
-	_, err = h.CreateSchedule(ctx, "nightly", host.ScheduleSpec{Workflow: "opened", Input: []byte(`"` + marker + `-scheduleinput"`),
+	_, err = h.Schedules().Create(ctx, "nightly", host.ScheduleSpec{Workflow: "opened", Input: []byte(`"` + marker + `-scheduleinput"`),
 		Memo: []byte(`"` + marker + `-schedulememo"`), When: "@every 24h"})
 	do(t, err)
-	_, err = h.TriggerSchedule(ctx, "nightly", host.OverlapAllow)
+	_, err = h.Schedules().Trigger(ctx, "nightly", host.OverlapAllow)
 	do(t, err)
-	_, err = h.PauseSchedule(ctx, "nightly", marker+"-schedulenote")
+	_, err = h.Schedules().Pause(ctx, "nightly", marker+"-schedulenote")
 	do(t, err)
 }
 
@@ -168,7 +168,7 @@ func workloadText(t *testing.T, h *host.Host) string {
 		do(t, err)
 		ids = append(ids, r.ID)
 	}
-	s, err := h.GetSchedule(ctx, "nightly")
+	s, err := h.Schedules().Get(ctx, "nightly")
 	do(t, err)
 	fmt.Fprintf(&b, "%s %s %s %d\n", s.Spec.Input, s.Spec.Memo, s.Note, s.Started)
 	for _, id := range ids {

@@ -51,10 +51,10 @@ func ExampleHost_Query() {
 	fmt.Printf("%s\n", answer)
 }
 
-func ExampleHost_DeliverHook() {
+func ExampleHooks_Deliver() {
 	ctx := context.Background()
 	var h *host.Host // from Open
-	reply, err := h.DeliverHook(ctx, "the-token-of-the-link", []byte(`{"approved":true}`))
+	reply, err := h.Hooks().Deliver(ctx, "the-token-of-the-link", []byte(`{"approved":true}`))
 	if errors.Is(err, host.ErrNotFound) {
 		log.Println("no live run holds the token")
 		return
@@ -229,17 +229,17 @@ func ExampleHost_FollowRuns() {
 	// Output: ada completed
 }
 
-func ExampleHost_CreateSchedule() {
+func ExampleSchedules_Create() {
 	h := openNap()
 	defer func() { _ = h.Close() }()
 	ctx := context.Background()
-	s, err := h.CreateSchedule(ctx, "nightly", host.ScheduleSpec{Workflow: "nap", Input: []byte("1ms"),
+	s, err := h.Schedules().Create(ctx, "nightly", host.ScheduleSpec{Workflow: "nap", Input: []byte("1ms"),
 		When: "0 9 * * MON-FRI", Zone: "Europe/Berlin"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(s.ID, s.Next.Minute())
-	r, err := h.TriggerSchedule(ctx, "nightly", "") // now
+	r, err := h.Schedules().Trigger(ctx, "nightly", "") // now
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -264,17 +264,17 @@ func ExampleScheduleSpec_Next() {
 	// <nil>
 }
 
-func ExampleHost_SetLimits() {
+func ExampleWorkflowLimits_Set() {
 	h := openNap()
 	defer func() { _ = h.Close() }()
 	ctx := context.Background()
-	if _, err := h.SetLimits(ctx, host.Limits{Workflow: "nap", Concurrency: []string{"1"}}); err != nil {
+	if _, err := h.WorkflowLimits().Set(ctx, host.WorkflowLimit{Workflow: "nap", Concurrency: []string{"1"}}); err != nil {
 		log.Fatal(err)
 	}
 	_, _ = h.StartRaw(ctx, "nap", []byte("1d"), host.WithRunID("first"))
 	_, _ = h.StartRaw(ctx, "nap", []byte("1d"), host.WithRunID("second"))
 	_, _, _ = h.WaitIdle(ctx)
-	l, err := h.GetLimits(ctx, "nap")
+	l, err := h.WorkflowLimits().Get(ctx, "nap")
 	fmt.Println(l.Holding, l.Waiting, err)
 	// Output: 1 1 <nil>
 }
@@ -295,26 +295,26 @@ func ExampleHost_SetQuota() {
 	// true
 }
 
-func ExampleHost_SetRetention() {
+func ExampleRetentions_Set() {
 	h := openNap()
 	defer func() { _ = h.Close() }()
 	ctx := context.Background()
-	err := h.SetRetention(ctx, host.Retention{Workflow: "nap", Completed: 30 * 24 * time.Hour, Keep: 1000})
+	err := h.Retentions().Set(ctx, host.Retention{Workflow: "nap", Completed: 30 * 24 * time.Hour, Keep: 1000})
 	fmt.Println(err)
-	swept, err := h.Sweep(ctx, true) // what would be deleted now
+	swept, err := h.Retentions().Sweep(ctx, true) // what would be deleted now
 	fmt.Println(len(swept.Runs), err)
 	// Output:
 	// <nil>
 	// 0 <nil>
 }
 
-func ExampleHost_Check() {
+func ExampleWorkflows_Check() {
 	h := openNap()
 	defer func() { _ = h.Close() }()
 	ctx := context.Background()
 	_, _ = h.StartRaw(ctx, "nap", []byte("1d"), host.WithRunID("ada"))
 	_, _, _ = h.WaitIdle(ctx)
-	sum, err := h.Check(ctx, "nap", napModule(), host.CheckOptions{Each: func(c host.RunCheck) error {
+	sum, err := h.Workflows().Check(ctx, "nap", napModule(), host.CheckOptions{Each: func(c host.RunCheck) error {
 		fmt.Println(c.RunID, c.Outcome)
 		return nil
 	}})
@@ -374,19 +374,19 @@ func ExampleHost_Backup() {
 	// 0 <nil>
 }
 
-func ExampleHost_CreateToken() {
+func ExampleTokens_Create() {
 	h := openNap()
 	defer func() { _ = h.Close() }()
 	ctx := context.Background()
-	text, t, err := h.CreateToken(ctx, host.TokenSpec{Name: "ci", Namespace: "default",
+	text, t, err := h.Tokens().Create(ctx, host.TokenSpec{Name: "ci", Namespace: "default",
 		Scopes: []host.Scope{host.ScopeRun, host.ScopeRead}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	who, err := h.Authenticate(ctx, text)
+	who, err := h.Tokens().Authenticate(ctx, text)
 	fmt.Println(who.Name, who.ID == t.ID, err)
-	fmt.Println(h.RevokeToken(ctx, t.ID))
-	_, err = h.Authenticate(ctx, text)
+	fmt.Println(h.Tokens().Revoke(ctx, t.ID))
+	_, err = h.Tokens().Authenticate(ctx, text)
 	fmt.Println(errors.Is(err, host.ErrUnauthorized))
 	// Output:
 	// ci true <nil>
@@ -432,7 +432,7 @@ func ExampleHost_HandleRemote() {
 	if err := h.HandleRemote("charge"); err != nil {
 		log.Fatal(err)
 	}
-	attempts, err := h.TakeAttempts(context.Background(), "charge", host.TakeOptions{Max: 10})
+	attempts, err := h.Attempts().Take(context.Background(), "charge", host.TakeOptions{Max: 10})
 	fmt.Println(len(attempts), err) // no run waits for the handler
 	// Output: 0 <nil>
 }

@@ -199,11 +199,11 @@ func ExampleHost_Wake() {
 	// completed
 }
 
-func ExampleHost_DeleteVersion() {
+func ExampleWorkflows_DeleteVersion() {
 	h := openNap()
 	defer func() { _ = h.Close() }()
 	_, _ = h.StartRaw(context.Background(), "nap", []byte("1d"), host.WithRunID("ada"))
-	fmt.Println(h.DeleteVersion(context.Background(), "nap", 1))
+	fmt.Println(h.Workflows().DeleteVersion(context.Background(), "nap", 1))
 	// Output: nap@1 is in use by 1 runs, one of which is "ada"; delete them first
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// ArchiveSuffix is the file name suffix of exported runs. CheckArchives and hosttest.Golden look for it.
+// ArchiveSuffix is the file name suffix of exported runs. Workflows.CheckArchives and hosttest.Golden look for it.
 const ArchiveSuffix = ".wfrun"
 
 // ExportOptions says which parts of a run are exported. The zero value exports all of it.
@@ -74,7 +74,7 @@ func (s *scope) Export(ctx context.Context, id string, w io.Writer, opts ExportO
 const moveBytes = 16
 
 // setAside sets a run aside for a move.
-func (s *scope) setAside(ctx context.Context, key store.RunKey) error {
+func (s *space) setAside(ctx context.Context, key store.RunKey) error {
 	st, err := s.h.rt.Runs.Durable(ctx, key)
 	if err != nil {
 		return err
@@ -207,23 +207,23 @@ func (r recorded) Run(context.Context, store.RunKey) (store.RunState, []store.En
 // Runs of other workflows are skipped. A file that is not sound is reported as not checked, under its name. The
 // workflow may be empty if the module lists exactly one, and needs no version on this host. ErrNotFound if the folder
 // has no such file.
-func (h *Host) CheckArchives(ctx context.Context, dir, workflow string, wasm []byte, opts CheckOptions) (CheckSummary, error) {
-	sum := CheckSummary{}
+func (s Workflows) CheckArchives(ctx context.Context, dir, workflow string, wasm []byte, opts CheckOptions) (sum CheckSummary,
+	err error) {
 	if err := opts.check(); err != nil {
 		return sum, err
 	}
-	end, err := h.checks.begin(0)
+	end, err := s.h.checks.begin(0)
 	if err != nil {
 		return sum, err
 	}
 	defer end()
-	mod, err := h.candidate(ctx, &workflow, wasm)
+	mod, err := s.candidate(ctx, &workflow, wasm)
 	if err != nil {
 		return sum, err
 	}
 	defer mod.Close()
 	sum.Workflow, sum.Module = workflow, digestOf(wasm).String()
-	p := pass{s: &h.scope, workflow: workflow, opts: opts, sum: &sum}
+	p := pass{s: s.space, workflow: workflow, opts: opts, sum: &sum}
 	p.runs, err = archivesOf(dir, workflow)
 	if err != nil {
 		return sum, err
@@ -233,7 +233,7 @@ func (h *Host) CheckArchives(ctx context.Context, dir, workflow string, wasm []b
 		if err != nil {
 			return RunCheck{RunID: filepath.Base(path.ID), Outcome: CheckNotChecked, Reason: err.Error()}, nil
 		}
-		r, err := h.rt.Checks.Over(recorded(*a), nil).Run(ctx, a.run.State.Run, mod, opts.fuel())
+		r, err := s.h.rt.Checks.Over(recorded(*a), nil).Run(ctx, a.run.State.Run, mod, opts.fuel())
 		return reportOf(a.run.State.Run, &r), err
 	}
 	return sum, p.all(ctx)

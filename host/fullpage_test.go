@@ -30,7 +30,7 @@ func TestFullPages(t *testing.T) {
 	for i := range n {
 		_, err := h.Start(ctx, "w", nil, host.WithRunID(fmt.Sprintf("r%02d", i)), host.WithAttributes(largest()))
 		do(t, err)
-		_, err = h.CreateSchedule(ctx, fmt.Sprintf("s%02d", i), host.ScheduleSpec{Workflow: "w", When: "0 0 1 1 *",
+		_, err = h.Schedules().Create(ctx, fmt.Sprintf("s%02d", i), host.ScheduleSpec{Workflow: "w", When: "0 0 1 1 *",
 			Input: []byte(`"` + strings.Repeat("x", 60<<10) + `"`)})
 		do(t, err)
 	}
@@ -54,7 +54,7 @@ func TestFullPages(t *testing.T) {
 	}
 	after := ""
 	for first := true; first || after != ""; first = false {
-		page, err := h.SchedulePage(ctx, after, host.MaxSchedules)
+		page, err := h.Schedules().Page(ctx, after, host.MaxSchedules)
 		do(t, err)
 		if len(page.Schedules) > host.MaxPageBytes>>16 {
 			t.Errorf("a page of %d schedules", len(page.Schedules))
@@ -70,10 +70,10 @@ func TestFullPages(t *testing.T) {
 			t.Errorf("%d %s: %v", len(ids), what, ids)
 		}
 	}
-	all, err := h.Schedules(ctx, "s00", n)
+	all, err := h.Schedules().List(ctx, "s00", n)
 	do(t, err)
 	want(t, len(all), n-1)
-	page, err := h.SchedulePage(ctx, "s37", 2)
+	page, err := h.Schedules().Page(ctx, "s37", 2)
 	do(t, err)
 	want(t, page.Next, "") // nothing is behind it, though it is full
 }
@@ -86,7 +86,7 @@ func TestQuotaOfLargeSchedules(t *testing.T) {
 	var err error
 	n := 0
 	for ; err == nil && n < 30; n++ {
-		_, err = ns.CreateSchedule(ctx, fmt.Sprint("s", n), host.ScheduleSpec{Workflow: "w", When: "0 0 1 1 *",
+		_, err = ns.Schedules().Create(ctx, fmt.Sprint("s", n), host.ScheduleSpec{Workflow: "w", When: "0 0 1 1 *",
 			Input: []byte(`"` + strings.Repeat("x", 60<<10) + `"`)})
 	}
 	is(t, err, host.ErrBusy)

@@ -137,16 +137,16 @@ func fillGolden(t *testing.T, dir string) {
 	_, err = o.StartRaw(ctx, "listen", []byte(strings.Repeat("x", 300_000)), host.WithRunID("asked"))
 	do(t, err)
 	do(t, o.Signal(ctx, "asked", "other", "kept"))
-	do(t, ns.SetRetention(ctx, host.Retention{Workflow: "nobody", Completed: host.MinRetention}))
-	_, _, err = o.CreateToken(ctx, host.TokenSpec{Name: "golden", Scopes: []host.Scope{host.ScopeRead}})
+	do(t, ns.Retentions().Set(ctx, host.Retention{Workflow: "nobody", Completed: host.MinRetention}))
+	_, _, err = o.Tokens().Create(ctx, host.TokenSpec{Name: "golden", Scopes: []host.Scope{host.ScopeRead}})
 	do(t, err)
-	_, err = ns.CreateSchedule(ctx, "once", host.ScheduleSpec{Workflow: "nap", Input: []byte("1m"),
+	_, err = ns.Schedules().Create(ctx, "once", host.ScheduleSpec{Workflow: "nap", Input: []byte("1m"),
 		When: hosttest.Epoch.Add(goldenAge + 50*time.Hour).Format(time.RFC3339)})
 	do(t, err)
 	do(t, o.Delete(ctx, "cancelled"))
 	_, err = ns.Upload(ctx, "print", printModule())
 	do(t, err)
-	_, err = ns.SetLimits(ctx, host.Limits{Workflow: "print", Concurrency: []string{"1 per input.of"}, Rate: []string{"2/24h"}})
+	_, err = ns.WorkflowLimits().Set(ctx, host.WorkflowLimit{Workflow: "print", Concurrency: []string{"1 per input.of"}, Rate: []string{"2/24h"}})
 	do(t, err)
 	for _, id := range []string{"print1", "print2", "print3"} {
 		_, err = ns.StartRaw(ctx, "print", []byte(`{"of":"a"}`), host.WithRunID(id))
@@ -157,7 +157,7 @@ func fillGolden(t *testing.T, dir string) {
 	o.Settle()
 	v, err := ns.Upload(ctx, "nap", napModule(), host.AllowStep("charge"))
 	do(t, err)
-	sum, err := ns.Migrate(ctx, "nap", host.MigrateOptions{To: v.Number, Runs: []string{"moved"}})
+	sum, err := ns.Workflows().Migrate(ctx, "nap", host.MigrateOptions{To: v.Number, Runs: []string{"moved"}})
 	if err != nil || sum.Migrated != 1 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
@@ -223,9 +223,9 @@ func TestGoldenStores(t *testing.T) {
 		if run, err := ns.Get(ctx, "asleep"); err != nil || run.Status != host.Completed || run.Ended.Sub(hosttest.Epoch) != goldenAge+90*time.Hour {
 			t.Errorf("the run of the other namespace: %+v, %v", run, err)
 		}
-		kept, err := ns.Retentions(ctx)
+		kept, err := ns.Retentions().List(ctx)
 		do(t, err)
-		tokens, err := o.Tokens(ctx)
+		tokens, err := o.Tokens().List(ctx)
 		do(t, err)
 		if format >= 4 && (len(kept) != 1 || kept[0].Workflow != "nobody" || len(tokens) != 1 || tokens[0].Name != "golden") {
 			t.Errorf("format %d: retentions %+v, tokens %+v", format, kept, tokens)
@@ -244,7 +244,7 @@ func TestGoldenStores(t *testing.T) {
 				t.Errorf("format %d: the run %s: %+v, %v", format, id, run, err)
 			}
 		}
-		if s, err := ns.GetSchedule(ctx, "once"); format >= 4 && (err != nil || s.Started != 1 || !s.Ended) {
+		if s, err := ns.Schedules().Get(ctx, "once"); format >= 4 && (err != nil || s.Started != 1 || !s.Ended) {
 			t.Errorf("format %d: schedule %+v, %v", format, s, err)
 		}
 		o.Stop()

@@ -19,21 +19,21 @@ const MaxLimitedHandlers = limits.MaxHandlers
 // at a time, and how many begin within a window. Further attempts wait, without a goroutine, and before their timeout
 // begins. An attempt holds its slot until its handler returns, or, if a worker performs it, until its outcome. A
 // sleeping run holds no slot.
-type HandlerLimits struct {
+type HandlerLimit struct {
 	Handler string `json:"handler"` // as AllowStep and HandleStep name it, without "host/"
 	// Concurrency and Rate are like those of Limits, with keys from the input of the step.
 	Concurrency []string `json:"concurrency,omitempty"`
 	Rate        []string `json:"rate,omitempty"`
 }
 
-// HandlerLimitsInfo is the limits of a handler, and the numbers of attempts of this host that hold a slot or wait.
-type HandlerLimitsInfo struct {
-	HandlerLimits
+// HandlerLimitInfo is the limits of a handler, and the numbers of attempts of this host that hold a slot or wait.
+type HandlerLimitInfo struct {
+	HandlerLimit
 	Holding int `json:"holding"` // attempts that hold a slot
 	Waiting int `json:"waiting"` // attempts that wait for a slot
 }
 
-// SetHandlerLimits replaces the limits of a handler. The handler need not exist. The limits are durable on return,
+// Set replaces the limits of a handler. The handler need not exist. The limits are durable on return,
 // and apply on this host, also to attempts that wait. Other hosts on the same store apply them when they are opened.
 // Attempts in flight continue, even if there are more than the new limits allow; attempts that began while the
 // handler had no limits hold no slot.
@@ -43,22 +43,22 @@ type HandlerLimitsInfo struct {
 // on a store.
 //
 // ErrInvalid if the limits are empty or invalid, ErrLimit if MaxLimitedHandlers other handlers have limits.
-func (s *scope) SetHandlerLimits(ctx context.Context, l HandlerLimits) (HandlerLimitsInfo, error) {
-	rules, err := (&Limits{Concurrency: l.Concurrency, Rate: l.Rate}).rules()
+func (s HandlerLimits) Set(ctx context.Context, l HandlerLimit) (HandlerLimitInfo, error) {
+	rules, err := (&WorkflowLimit{Concurrency: l.Concurrency, Rate: l.Rate}).rules()
 	if err == nil && len(rules) == 0 {
 		err = abi.Errorf(abi.InvalidArgument, "the limits of handler %q limit nothing: give a concurrency or a rate; to remove them, "+
 			"delete them", l.Handler)
 	}
 	if err != nil {
-		return HandlerLimitsInfo{}, translate(err)
+		return HandlerLimitInfo{}, translate(err)
 	}
 	if err := s.setHandlerLimits(ctx, l.Handler, rules); err != nil {
-		return HandlerLimitsInfo{}, err
+		return HandlerLimitInfo{}, err
 	}
-	return s.GetHandlerLimits(ctx, l.Handler)
+	return s.Get(ctx, l.Handler)
 }
 
-func (s *scope) setHandlerLimits(ctx context.Context, handler string, rules limits.Rules) error {
+func (s *space) setHandlerLimits(ctx context.Context, handler string, rules limits.Rules) error {
 	if err := s.h.refuseCopy(); err != nil {
 		return translate(err)
 	}
@@ -70,7 +70,7 @@ func (s *scope) setHandlerLimits(ctx context.Context, handler string, rules limi
 }
 
 // handler checks the name of a handler.
-func (s *scope) handler(ctx context.Context, name string) (limits.HandlerKey, error) {
+func (s *space) handler(ctx context.Context, name string) (limits.HandlerKey, error) {
 	err := abi.CheckHandler(abi.HandlerPrefix + name)
 	switch rest, prefixed := strings.CutPrefix(name, abi.HandlerPrefix); {
 	case name == "":
@@ -85,43 +85,43 @@ func (s *scope) handler(ctx context.Context, name string) (limits.HandlerKey, er
 	return limits.HandlerKey{Namespace: ns, Name: name}, translate(err)
 }
 
-// DeleteHandlerLimits removes the limits of a handler. All waiting attempts begin. Durable on return. ErrNotFound if
+// Delete removes the limits of a handler. All waiting attempts begin. Durable on return. ErrNotFound if
 // there are none.
-func (s *scope) DeleteHandlerLimits(ctx context.Context, handler string) error {
-	if _, err := s.GetHandlerLimits(ctx, handler); err != nil {
+func (s HandlerLimits) Delete(ctx context.Context, handler string) error {
+	if _, err := s.Get(ctx, handler); err != nil {
 		return err
 	}
 	return s.setHandlerLimits(ctx, handler, nil)
 }
 
-// GetHandlerLimits returns the limits of a handler. ErrNotFound if there are none.
-func (s *scope) GetHandlerLimits(ctx context.Context, handler string) (HandlerLimitsInfo, error) {
+// Get returns the limits of a handler. ErrNotFound if there are none.
+func (s HandlerLimits) Get(ctx context.Context, handler string) (HandlerLimitInfo, error) {
 	if _, err := s.handler(ctx, handler); err != nil {
-		return HandlerLimitsInfo{}, err
+		return HandlerLimitInfo{}, err
 	}
-	list, err := s.AllHandlerLimits(ctx)
+	list, err := s.List(ctx)
 	if err != nil {
-		return HandlerLimitsInfo{}, err
+		return HandlerLimitInfo{}, err
 	}
 	for _, l := range list {
 		if l.Handler == handler {
 			return l, nil
 		}
 	}
-	return HandlerLimitsInfo{}, translate(fmt.Errorf("limits of handler %q: %w", handler, store.ErrNotFound))
+	return HandlerLimitInfo{}, translate(fmt.Errorf("limits of handler %q: %w", handler, store.ErrNotFound))
 }
 
-// AllHandlerLimits returns the limits of all handlers of the namespace, sorted by name.
-func (s *scope) AllHandlerLimits(ctx context.Context) ([]HandlerLimitsInfo, error) {
+// List returns the limits of all handlers of the namespace, sorted by name.
+func (s HandlerLimits) List(ctx context.Context) ([]HandlerLimitInfo, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
 		return nil, translate(err)
 	}
 	list, err := s.h.handlerLimiter.All(ctx, ns)
-	out := []HandlerLimitsInfo{}
+	out := []HandlerLimitInfo{}
 	for _, l := range list {
 		shown := limitsOf("", l.Rules)
-		x := HandlerLimitsInfo{HandlerLimits: HandlerLimits{Handler: l.Handler, Concurrency: shown.Concurrency, Rate: shown.Rate}}
+		x := HandlerLimitInfo{HandlerLimit: HandlerLimit{Handler: l.Handler, Concurrency: shown.Concurrency, Rate: shown.Rate}}
 		x.Holding, x.Waiting = s.h.handlerLimiter.Count(limits.HandlerKey{Namespace: ns, Name: l.Handler})
 		out = append(out, x)
 	}

@@ -50,7 +50,7 @@ func TestVersionOfAbandonedStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	deleted := make(chan error)
-	go func() { deleted <- h.DeleteVersion(ctx, "s01", v.Number) }()
+	go func() { deleted <- h.Workflows().DeleteVersion(ctx, "s01", v.Number) }()
 	for range 1000 { // time enough for it
 		runtime.Gosched()
 	}

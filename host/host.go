@@ -151,7 +151,7 @@ type Config struct {
 	// Random fills seeds, incarnations and tokens. Default: the system's secure random. Tests set it to compare runs.
 	// If its bytes can be guessed, so can tokens.
 	Random func(b []byte)
-	// Retention says how long ended runs are kept, for workflows without a SetRetention. Its Workflow is empty.
+	// Retention says how long ended runs are kept, for workflows without a Retentions.Set. Its Workflow is empty.
 	// Default: runs are kept without limit.
 	Retention Retention
 	// SweepEvery is how often Run deletes runs past their retention, by Clock; the first sweep is after a minute.

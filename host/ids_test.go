@@ -79,9 +79,9 @@ func TestIDsOfDeletedChildren(t *testing.T) {
 	for i := range 20 {
 		parent(fmt.Sprint("together", i), "")
 	}
-	do(t, p.SetRetention(ctx, host.Retention{Completed: time.Minute}))
+	do(t, p.Retentions().Set(ctx, host.Retention{Completed: time.Minute}))
 	p.Advance(time.Hour)
-	_, err := p.Sweep(ctx, false)
+	_, err := p.Retentions().Sweep(ctx, false)
 	do(t, err)
 	for _, id := range p.taken() {
 		if strings.Contains(id, ".") {
@@ -111,12 +111,12 @@ func TestKeepIDsFor(t *testing.T) {
 	p := newPrims(t)
 	use := p.uploadTo("other")
 	for _, r := range []host.Retention{{KeepIDsFor: time.Second}, {KeepIDsFor: -time.Hour}, {Workflow: "child", KeepIDsFor: time.Hour}} {
-		if err := p.SetRetention(ctx, r); !errors.Is(err, host.ErrInvalid) {
+		if err := p.Retentions().Set(ctx, r); !errors.Is(err, host.ErrInvalid) {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
-	do(t, p.SetRetention(ctx, host.Retention{KeepIDsFor: 36 * time.Hour}))
-	list, err := p.Retentions(ctx)
+	do(t, p.Retentions().Set(ctx, host.Retention{KeepIDsFor: 36 * time.Hour}))
+	list, err := p.Retentions().List(ctx)
 	do(t, err)
 	want(t, fmt.Sprint(list), fmt.Sprint([]host.Retention{{KeepIDsFor: 36 * time.Hour}}))
 	p.begin("child", 1, host.WithRunID("a"))
@@ -132,11 +132,11 @@ func TestKeepIDsFor(t *testing.T) {
 	p.Advance(37 * time.Hour)
 	p.Crash()
 	want(t, fmt.Sprint(p.taken()), "[a]")
-	swept, err := p.Sweep(ctx, false)
+	swept, err := p.Retentions().Sweep(ctx, false)
 	do(t, err)
 	want(t, swept.Forgotten, 1)
 	want(t, fmt.Sprint(p.taken()), "[]")
-	swept, err = use.Sweep(ctx, false)
+	swept, err = use.Retentions().Sweep(ctx, false)
 	do(t, err)
 	want(t, swept.Forgotten, 0)
 	use = p.space("other")
@@ -149,7 +149,7 @@ func TestKeepIDsFor(t *testing.T) {
 // of its own.
 func TestChildrenOfAnIDThatIsFreeAgain(t *testing.T) {
 	p := newPrims(t)
-	do(t, p.SetRetention(ctx, host.Retention{KeepIDsFor: time.Hour}))
+	do(t, p.Retentions().Set(ctx, host.Retention{KeepIDsFor: time.Hour}))
 	plan := map[string]any{"Child": "child", "Sleep": 1, "OnEnd": "cancel"}
 	for range 2 {
 		p.begin("parent", plan, host.WithRunID("a"))
@@ -158,7 +158,7 @@ func TestChildrenOfAnIDThatIsFreeAgain(t *testing.T) {
 		}
 		do(t, p.Delete(ctx, "a"))
 		p.Advance(2 * time.Hour)
-		_, err := p.Sweep(ctx, false)
+		_, err := p.Retentions().Sweep(ctx, false)
 		do(t, err)
 	}
 }
@@ -166,7 +166,7 @@ func TestChildrenOfAnIDThatIsFreeAgain(t *testing.T) {
 // TestDebounceAfterItsRunWasDeleted starts another run within the window of one that has ended and is deleted: under an id of its own.
 func TestDebounceAfterItsRunWasDeleted(t *testing.T) {
 	p := newPrims(t)
-	_, err := p.SetStartWindow(ctx, host.StartWindow{Workflow: "child", Debounce: "1s", Longest: "1h"})
+	_, err := p.StartWindows().Set(ctx, host.StartWindow{Workflow: "child", Debounce: "1s", Longest: "1h"})
 	do(t, err)
 	first := p.begin("child", 1)
 	p.Finish(first)

@@ -41,12 +41,12 @@ func TestAdoptEnded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	do(t, q.SetRetention(ctx, host.Retention{Completed: 30 * day}))
-	if swept, err := q.Sweep(ctx, false); err != nil || swept.Deleted != 0 {
+	do(t, q.Retentions().Set(ctx, host.Retention{Completed: 30 * day}))
+	if swept, err := q.Retentions().Sweep(ctx, false); err != nil || swept.Deleted != 0 {
 		t.Errorf("%+v, %v", swept, err)
 	}
 	q.Clock.Set(q.Clock.Now().Add(31 * day))
-	if swept, err := q.Sweep(ctx, false); err != nil || swept.Deleted != 1 {
+	if swept, err := q.Retentions().Sweep(ctx, false); err != nil || swept.Deleted != 1 {
 		t.Errorf("%+v, %v", swept, err)
 	}
 	if _, err := q.Import(ctx, bytes.NewReader(export(t, p.Host.Host, done)), host.ImportOptions{Adopt: true}); !errors.Is(err,
@@ -136,7 +136,7 @@ func TestCopy(t *testing.T) {
 	live, done, hook := p.begin("patient", 3600), p.begin("output", 2), p.begin("hooked", "my-own-chosen-token-0123456789")
 	p.Finish(done)
 	q := p.second()
-	do(t, q.SetRetention(ctx, host.Retention{Completed: day, Keep: 1}))
+	do(t, q.Retentions().Set(ctx, host.Retention{Completed: day, Keep: 1}))
 	files := map[string][]byte{}
 	for _, id := range []string{live, done, hook} {
 		files[id] = export(t, p.Host.Host, id)
@@ -149,7 +149,7 @@ func TestCopy(t *testing.T) {
 	}
 	q.Crash()
 	q.Advance(90 * day)
-	if swept, err := q.Sweep(ctx, false); err != nil || swept.Deleted != 0 {
+	if swept, err := q.Retentions().Sweep(ctx, false); err != nil || swept.Deleted != 0 {
 		t.Errorf("%+v, %v", swept, err)
 	}
 	for _, id := range []string{live, done, hook} {
@@ -219,7 +219,7 @@ func TestNotAdopted(t *testing.T) {
 	var bare bytes.Buffer
 	do(t, p.Export(ctx, live, &bare, host.ExportOptions{WithoutModule: true}))
 	refuse(bare.Bytes(), host.ImportOptions{}, host.ErrInvalid, "was written without its module")
-	for v, err := range q.Versions(ctx, "") {
+	for v, err := range q.Workflows().Versions(ctx, "") {
 		t.Errorf("a run that is refused leaves version %+v, %v", v, err)
 	}
 	for r, err := range q.Runs(ctx, host.Query{}) {
@@ -268,7 +268,7 @@ func TestAdoptLies(t *testing.T) {
 		} else {
 			t.Log(name, err)
 		}
-		for v, err := range other.Versions(ctx, "") {
+		for v, err := range other.Workflows().Versions(ctx, "") {
 			t.Errorf("%s leaves version %+v, %v", name, v, err)
 		}
 	}
@@ -438,7 +438,7 @@ func TestQueryOfACopy(t *testing.T) {
 	v, err := q.Upload(ctx, "counter", hosttest.Build(t, "testdata/primitives"), host.AllowStep("mail"))
 	do(t, err)
 	of := map[string]host.RunCheck{}
-	sum, err := q.Migrate(ctx, "counter", host.MigrateOptions{To: v.Number, Each: reports(of)})
+	sum, err := q.Workflows().Migrate(ctx, "counter", host.MigrateOptions{To: v.Number, Each: reports(of)})
 	if err != nil || sum.Migrated != 0 || !strings.HasSuffix(of[id].Reason, ": copy") || !strings.HasSuffix(of[moved].Reason, ": moved") {
 		t.Errorf("%+v %+v, %v", sum, of, err)
 	}
@@ -511,7 +511,7 @@ func TestImportsThatDoNotCome(t *testing.T) {
 // TestMoveARunOfASchedule moves the run that is in the way of a schedule, which goes on as if it had ended.
 func TestMoveARunOfASchedule(t *testing.T) {
 	p := newPrims(t)
-	_, err := p.CreateSchedule(ctx, "hourly", host.ScheduleSpec{Workflow: "patient", Input: []byte("360000"), When: "@every 1h"})
+	_, err := p.Schedules().Create(ctx, "hourly", host.ScheduleSpec{Workflow: "patient", Input: []byte("360000"), When: "@every 1h"})
 	do(t, err)
 	p.Advance(3 * time.Hour)
 	runs := func(h *hosttest.Host) (ids []string) {
@@ -531,13 +531,13 @@ func TestMoveARunOfASchedule(t *testing.T) {
 		t.Errorf("%q: the schedule waits for a run that was moved", got)
 	}
 	q := p.second()
-	_, err = q.CreateSchedule(ctx, "hourly", host.ScheduleSpec{Workflow: "patient", Input: []byte("1"), When: "@every 1000h"})
+	_, err = q.Schedules().Create(ctx, "hourly", host.ScheduleSpec{Workflow: "patient", Input: []byte("1"), When: "@every 1000h"})
 	do(t, err)
 	adopt(t, q.Host, file)
 	if got := result[string](q, first[0]); got != "timeout" {
 		t.Error(got)
 	}
-	if s, err := q.GetSchedule(ctx, "hourly"); err != nil || s.Started != 0 {
+	if s, err := q.Schedules().Get(ctx, "hourly"); err != nil || s.Started != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (h *printed) holds(holding, waiting int64) {
 	h.t.Helper()
 	h.Settle()
-	if info, err := h.GetLimits(ctx, "print"); err != nil || int64(info.Holding) != holding || int64(info.Waiting) != waiting {
+	if info, err := h.WorkflowLimits().Get(ctx, "print"); err != nil || int64(info.Holding) != holding || int64(info.Waiting) != waiting {
 		h.t.Errorf("%d hold a slot and %d wait, want %d and %d; %v", info.Holding, info.Waiting, holding, waiting, err)
 	}
 }
@@ -79,7 +79,7 @@ func TestAdoptWithLimits(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	q.stand("b", "")
-	do(t, q.DeleteLimits(ctx, "print"))
+	do(t, q.WorkflowLimits().Delete(ctx, "print"))
 	q.Advance(time.Minute)
 	want(t, get(t, q.Host, "b").Status, host.Completed)
 

@@ -11,7 +11,7 @@ import (
 // counts again.
 func TestMoveBeforeAWaitingStart(t *testing.T) {
 	p := newPrims(t)
-	_, err := p.CreateSchedule(ctx, "hourly", host.ScheduleSpec{Workflow: "patient", Input: []byte("360000"), When: "@every 1h",
+	_, err := p.Schedules().Create(ctx, "hourly", host.ScheduleSpec{Workflow: "patient", Input: []byte("360000"), When: "@every 1h",
 		Overlap: host.OverlapBufferOne})
 	do(t, err)
 	p.Advance(2*time.Hour + time.Minute)

@@ -62,10 +62,10 @@ func TestMove(t *testing.T) {
 	if r.ID != "a" || r.Version != 2 || r.Existed || r.Imported.IsZero() || r.Created != before.Created {
 		t.Errorf("%+v", r)
 	}
-	if v, err := other.Workflow(ctx, "order", 0); err != nil || v.Number != 1 || v.Imported {
+	if v, err := other.Workflows().Version(ctx, "order", 0); err != nil || v.Number != 1 || v.Imported {
 		t.Errorf("the latest version is %+v, %v", v, err)
 	}
-	if v, err := other.Workflow(ctx, "order", 2); err != nil || !v.Imported || len(v.Steps)+len(v.HTTP)+len(v.Secrets) > 0 {
+	if v, err := other.Workflows().Version(ctx, "order", 2); err != nil || !v.Imported || len(v.Steps)+len(v.HTTP)+len(v.Secrets) > 0 {
 		t.Errorf("the imported version is %+v, %v", v, err)
 	}
 	r = get(t, other, "a")
@@ -149,7 +149,7 @@ func TestMovedRunStaysAside(t *testing.T) {
 func failing[T any](_ T, err error) error { return err }
 
 func deliver(h *hosttest.Host, token string) error {
-	_, err := h.DeliverHook(ctx, token, []byte(`"by hook"`))
+	_, err := h.Hooks().Deliver(ctx, token, []byte(`"by hook"`))
 	return err
 }
 
@@ -398,7 +398,7 @@ func TestMoveToAnotherNamespace(t *testing.T) {
 	p.Settle()
 	do(t, p.Terminate(ctx, id))
 	p.Settle()
-	_, err = n.DeliverHook(ctx, token, []byte(`"by hook"`))
+	_, err = n.Hooks().Deliver(ctx, token, []byte(`"by hook"`))
 	do(t, err)
 	p.Settle()
 	if got, err := host.Result[string](ctx, n, id); err != nil || got != "by hook" {

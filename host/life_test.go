@@ -330,7 +330,7 @@ func TestMarkerAfterMigration(t *testing.T) {
 	begin("older")
 	upload(true)
 	begin("newer")
-	sum, err := h.Migrate(ctx, "flow", host.MigrateOptions{To: 2, Each: func(host.RunCheck) error { return nil }})
+	sum, err := h.Workflows().Migrate(ctx, "flow", host.MigrateOptions{To: 2, Each: func(host.RunCheck) error { return nil }})
 	do(t, err)
 	if sum.Diverging+sum.NotChecked > 0 {
 		t.Fatalf("%+v", sum)

@@ -25,7 +25,7 @@ const (
 // Limits limits the runs of a workflow: how many are in progress at a time, and how many begin within a window.
 // Further runs wait for a slot. A run holds its slot from its admission to its end, also while it sleeps, is paused
 // or is stuck.
-type Limits struct {
+type WorkflowLimit struct {
 	Workflow string `json:"workflow"`
 	// Concurrency limits how many runs hold a slot at a time: "5" for the workflow, or "5 per input.customer" for the
 	// runs with the same key, the value at that place of their input. From 1 to 1,000,000.
@@ -35,9 +35,9 @@ type Limits struct {
 	Rate []string `json:"rate,omitempty"`
 }
 
-// LimitsInfo is the limits of a workflow and the numbers of runs that hold a slot or wait.
-type LimitsInfo struct {
-	Limits
+// WorkflowLimitInfo is the limits of a workflow and the numbers of runs that hold a slot or wait.
+type WorkflowLimitInfo struct {
+	WorkflowLimit
 	Holding int64 `json:"holding"` // runs that hold a slot
 	Waiting int64 `json:"waiting"` // runs that wait for a slot
 }
@@ -55,7 +55,7 @@ type Place struct {
 }
 
 // rules returns the limits for the store, or ErrInvalid.
-func (l *Limits) rules() (rules limits.Rules, err error) {
+func (l *WorkflowLimit) rules() (rules limits.Rules, err error) {
 	for _, x := range []struct {
 		texts []string
 		parse func(string) (limits.Rule, error)
@@ -71,15 +71,15 @@ func (l *Limits) rules() (rules limits.Rules, err error) {
 	return rules, rules.Check()
 }
 
-// Check returns ErrInvalid for invalid limits, as SetLimits does.
-func (l *Limits) Check() error {
+// Check returns ErrInvalid for invalid limits, as WorkflowLimits.Set does.
+func (l *WorkflowLimit) Check() error {
 	_, err := l.rules()
 	return translate(err)
 }
 
 // limitsOf converts the rules of a workflow to Limits.
-func limitsOf(workflow string, rules limits.Rules) Limits {
-	l := Limits{Workflow: workflow}
+func limitsOf(workflow string, rules limits.Rules) WorkflowLimit {
+	l := WorkflowLimit{Workflow: workflow}
 	for _, r := range rules {
 		if r.WindowMs > 0 {
 			l.Rate = append(l.Rate, r.String())
@@ -102,26 +102,26 @@ func WithPriority(p int) StartOption {
 	}
 }
 
-// SetLimits replaces the limits of a workflow. The workflow need not exist. The limits are durable on return, and
+// Set replaces the limits of a workflow. The workflow need not exist. The limits are durable on return, and
 // also apply to runs that wait. Runs that hold a slot continue, even if there are more of them than the new limits
 // allow. Runs that were started while the workflow had no limits hold no slot. ErrInvalid if the limits are empty or
 // invalid, ErrLimit if the store has too many.
-func (s *scope) SetLimits(ctx context.Context, l Limits) (LimitsInfo, error) {
+func (s WorkflowLimits) Set(ctx context.Context, l WorkflowLimit) (WorkflowLimitInfo, error) {
 	rules, err := l.rules()
 	if err == nil && len(rules) == 0 {
 		err = abi.Errorf(abi.InvalidArgument, "the limits of workflow %q limit nothing: give a concurrency or a rate; to remove them, "+
 			"delete them", l.Workflow)
 	}
 	if err != nil {
-		return LimitsInfo{}, translate(err)
+		return WorkflowLimitInfo{}, translate(err)
 	}
 	if err := s.setLimits(ctx, l.Workflow, rules); err != nil {
-		return LimitsInfo{}, err
+		return WorkflowLimitInfo{}, err
 	}
-	return s.GetLimits(ctx, l.Workflow)
+	return s.Get(ctx, l.Workflow)
 }
 
-func (s *scope) setLimits(ctx context.Context, workflow string, rules limits.Rules) error {
+func (s *space) setLimits(ctx context.Context, workflow string, rules limits.Rules) error {
 	if err := abi.CheckWorkflow(workflow); err != nil {
 		return translate(err)
 	}
@@ -141,38 +141,39 @@ func (s *scope) setLimits(ctx context.Context, workflow string, rules limits.Rul
 	return translate(err)
 }
 
-// DeleteLimits removes the limits of a workflow. All waiting runs begin. Durable on return. ErrNotFound if there are
+// Delete removes the limits of a workflow. All waiting runs begin. Durable on return. ErrNotFound if there are
 // none.
-func (s *scope) DeleteLimits(ctx context.Context, workflow string) error {
-	if _, err := s.GetLimits(ctx, workflow); err != nil {
+func (s WorkflowLimits) Delete(ctx context.Context, workflow string) error {
+	if _, err := s.Get(ctx, workflow); err != nil {
 		return err
 	}
 	return s.setLimits(ctx, workflow, nil)
 }
 
-// GetLimits returns the limits of a workflow. ErrNotFound if there are none.
-func (s *scope) GetLimits(ctx context.Context, workflow string) (LimitsInfo, error) {
+// Get returns the limits of a workflow. ErrNotFound if there are none.
+func (s WorkflowLimits) Get(ctx context.Context, workflow string) (WorkflowLimitInfo, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
-		return LimitsInfo{}, translate(err)
+		return WorkflowLimitInfo{}, translate(err)
 	}
 	rules, err := s.h.workflowLimiter.Rules(ctx, ns, workflow)
 	if err == nil && len(rules) == 0 {
 		err = fmt.Errorf("limits of workflow %q: %w", workflow, store.ErrNotFound)
 	}
 	if err != nil {
-		return LimitsInfo{}, translate(err)
+		return WorkflowLimitInfo{}, translate(err)
 	}
 	return s.limitsInfo(ctx, ns, workflow, rules)
 }
 
-func (s *scope) limitsInfo(ctx context.Context, ns store.NamespaceID, workflow string, rules limits.Rules) (LimitsInfo, error) {
+func (s *space) limitsInfo(ctx context.Context, ns store.NamespaceID, workflow string, rules limits.Rules) (WorkflowLimitInfo,
+	error) {
 	n, err := s.h.workflowLimiter.Count(ctx, ns, workflow)
-	return LimitsInfo{Limits: limitsOf(workflow, rules), Holding: n.Held, Waiting: n.Waiting}, translate(err)
+	return WorkflowLimitInfo{WorkflowLimit: limitsOf(workflow, rules), Holding: n.Held, Waiting: n.Waiting}, translate(err)
 }
 
-// AllLimits returns the limits of the namespace, by workflow.
-func (s *scope) AllLimits(ctx context.Context) ([]LimitsInfo, error) {
+// List returns the limits of the namespace, by workflow.
+func (s WorkflowLimits) List(ctx context.Context) ([]WorkflowLimitInfo, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
 		return nil, translate(err)
@@ -181,7 +182,7 @@ func (s *scope) AllLimits(ctx context.Context) ([]LimitsInfo, error) {
 	if err != nil {
 		return nil, translate(err)
 	}
-	out := []LimitsInfo{}
+	out := []WorkflowLimitInfo{}
 	for _, l := range list {
 		rules, err := limits.DecodeRules(l.Data)
 		if err != nil {
@@ -197,7 +198,7 @@ func (s *scope) AllLimits(ctx context.Context) ([]LimitsInfo, error) {
 }
 
 // place sets r.Place if the run waits for a slot.
-func (s *scope) place(ctx context.Context, st *store.RunState, r *Run) error {
+func (s *space) place(ctx context.Context, st *store.RunState, r *Run) error {
 	if st.Slot != store.SlotAsked || st.Status.Terminal() {
 		return nil
 	}

@@ -158,7 +158,7 @@ func (x *limited) judge(perKey, all int) {
 	if slowest > 2*mean {
 		x.t.Errorf("the slowest key waits for %v, the mean is %v", slowest, mean)
 	}
-	info, err := x.GetLimits(ctx, "print")
+	info, err := x.WorkflowLimits().Get(ctx, "print")
 	do(x.t, err)
 	if info.Holding != 0 || info.Waiting != 0 {
 		x.t.Errorf("%+v", info)

@@ -83,14 +83,14 @@ func (x *charged) charge(ctx context.Context, _ any) (any, error) {
 
 func (x *charged) limit(concurrency, rate string) {
 	x.t.Helper()
-	l := host.HandlerLimits{Handler: "charge"}
+	l := host.HandlerLimit{Handler: "charge"}
 	if concurrency != "" {
 		l.Concurrency = strings.Split(concurrency, "|")
 	}
 	if rate != "" {
 		l.Rate = strings.Split(rate, "|")
 	}
-	_, err := x.SetHandlerLimits(ctx, l)
+	_, err := x.HandlerLimits().Set(ctx, l)
 	do(x.t, err)
 }
 
@@ -108,7 +108,7 @@ func (x *charged) come(holding, waiting int) {
 	deadline, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	for {
-		l, err := x.GetHandlerLimits(ctx, "charge")
+		l, err := x.HandlerLimits().Get(ctx, "charge")
 		do(x.t, err)
 		if l.Holding == holding && l.Waiting == waiting {
 			return
@@ -235,7 +235,7 @@ func TestHandlerLimitKeys(t *testing.T) {
 	}
 	x.limit("2 per input.customer|3", "")
 	x.come(3, 2)
-	do(t, x.DeleteHandlerLimits(ctx, "charge"))
+	do(t, x.HandlerLimits().Delete(ctx, "charge"))
 	for x.count("a")+x.count("b") < 5 {
 		runtime.Gosched()
 	}
@@ -244,7 +244,7 @@ func TestHandlerLimitKeys(t *testing.T) {
 	}
 	x.Settle()
 	x.completed(5)
-	if err := x.DeleteHandlerLimits(ctx, "charge"); !errors.Is(err, host.ErrNotFound) {
+	if err := x.HandlerLimits().Delete(ctx, "charge"); !errors.Is(err, host.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -327,12 +327,12 @@ func TestHandlerLimitsOfWorkers(t *testing.T) {
 	x.start("a", 2)
 	x.come(1, 1)
 	for n := range 2 {
-		list, err := x.TakeAttempts(ctx, "charge", host.TakeOptions{Max: 10, Wait: 10 * time.Second})
+		list, err := x.Attempts().Take(ctx, "charge", host.TakeOptions{Max: 10, Wait: 10 * time.Second})
 		if err != nil || len(list) != 1 {
 			t.Fatal(list, err)
 		}
 		x.come(1, 1-n)
-		do(t, x.CompleteAttempt(ctx, "charge", list[0].Lease, []byte(`"ok"`)))
+		do(t, x.Attempts().Complete(ctx, "charge", list[0].Lease, []byte(`"ok"`)))
 	}
 	x.Settle()
 	x.completed(2)
@@ -358,14 +358,14 @@ func TestHandlerLimitsWhenTheHostStops(t *testing.T) {
 
 func TestWrongHandlerLimits(t *testing.T) {
 	x := newCharged(t, false)
-	for _, l := range []host.HandlerLimits{{Handler: "charge"}, {Concurrency: []string{"1"}},
+	for _, l := range []host.HandlerLimit{{Handler: "charge"}, {Concurrency: []string{"1"}},
 		{Handler: "host/charge", Concurrency: []string{"1"}}, {Handler: "charge", Rate: []string{"5"}},
 		{Handler: "charge", Concurrency: []string{"1 per customer"}}} {
-		if _, err := x.SetHandlerLimits(ctx, l); !errors.Is(err, host.ErrInvalid) {
+		if _, err := x.HandlerLimits().Set(ctx, l); !errors.Is(err, host.ErrInvalid) {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
-	if _, err := x.GetHandlerLimits(ctx, "charge"); !errors.Is(err, host.ErrNotFound) {
+	if _, err := x.HandlerLimits().Get(ctx, "charge"); !errors.Is(err, host.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -377,17 +377,17 @@ func TestSchedulePriority(t *testing.T) {
 	h.start("0", "{}")
 	h.start("1", "{}")
 	spec := host.ScheduleSpec{Workflow: "print", When: "@every 30s", Runs: 1, Priority: 7}
-	s, err := h.CreateSchedule(ctx, "often", spec)
+	s, err := h.Schedules().Create(ctx, "often", spec)
 	do(t, err)
 	want(t, s.Spec.Priority, 7)
 	h.Advance(31 * time.Second)
 	h.Crash()
 	h.Advance(30 * time.Second)
-	s, err = h.GetSchedule(ctx, "often")
+	s, err = h.Schedules().Get(ctx, "often")
 	do(t, err)
 	h.stand(s.Recent[0].Run, "1")
 	spec.Priority = host.MaxPriority + 1
-	if _, err := h.UpdateSchedule(ctx, "often", spec); !errors.Is(err, host.ErrInvalid) {
+	if _, err := h.Schedules().Update(ctx, "often", spec); !errors.Is(err, host.ErrInvalid) {
 		t.Error(err)
 	}
 }
@@ -397,7 +397,7 @@ func TestScheduleQuota(t *testing.T) {
 	h := newPrinted(t)
 	do(t, h.SetQuota(ctx, "default", host.Quota{MaxSchedules: 2}))
 	create := func(id string) error {
-		_, err := h.CreateSchedule(ctx, id, host.ScheduleSpec{Workflow: "print", When: "@hourly"})
+		_, err := h.Schedules().Create(ctx, id, host.ScheduleSpec{Workflow: "print", When: "@hourly"})
 		return err
 	}
 	do(t, create("a"))
@@ -409,7 +409,7 @@ func TestScheduleQuota(t *testing.T) {
 	if err := create("a"); !errors.Is(err, host.ErrConflict) {
 		t.Error(err)
 	}
-	do(t, h.DeleteSchedule(ctx, "a"))
+	do(t, h.Schedules().Delete(ctx, "a"))
 	do(t, create("c"))
 	if err := h.SetQuota(ctx, "default", host.Quota{MaxSchedules: -1}); !errors.Is(err, host.ErrInvalid) {
 		t.Error(err)
@@ -446,16 +446,16 @@ func TestScheduleQuotaWaits(t *testing.T) {
 	spec := host.ScheduleSpec{Workflow: "print", When: "@hourly"}
 	made, gone := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := h.CreateSchedule(ctx, "a", spec)
+		_, err := h.Schedules().Create(ctx, "a", spec)
 		made <- err
 	}()
 	<-slow.asked
 	leaving, leave := context.WithCancel(ctx)
 	go func() {
-		_, err := h.CreateSchedule(leaving, "b", spec)
+		_, err := h.Schedules().Create(leaving, "b", spec)
 		gone <- err
 	}()
-	_, err = other.CreateSchedule(ctx, "c", spec)
+	_, err = other.Schedules().Create(ctx, "c", spec)
 	do(t, err)
 	leave()
 	if err := <-gone; !errors.Is(err, context.Canceled) {

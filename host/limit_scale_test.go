@@ -90,7 +90,7 @@ func TestManyWait(t *testing.T) {
 	if cells > 40*admitted {
 		t.Errorf("%d cells were read for %d runs", cells, admitted)
 	}
-	info, err := h.GetLimits(ctx, "print")
+	info, err := h.WorkflowLimits().Get(ctx, "print")
 	do(t, err)
 	if want := int64(*waitRuns - 1 - admitted); info.Waiting != want {
 		t.Errorf("%d wait, want %d", info.Waiting, want)

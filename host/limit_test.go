@@ -38,14 +38,14 @@ func printModule() []byte {
 
 func (h *printed) limit(concurrency, rate string) {
 	h.t.Helper()
-	l := host.Limits{Workflow: "print"}
+	l := host.WorkflowLimit{Workflow: "print"}
 	if concurrency != "" {
 		l.Concurrency = strings.Split(concurrency, "|")
 	}
 	if rate != "" {
 		l.Rate = strings.Split(rate, "|")
 	}
-	_, err := h.SetLimits(ctx, l)
+	_, err := h.WorkflowLimits().Set(ctx, l)
 	do(h.t, err)
 }
 
@@ -95,7 +95,7 @@ func TestConcurrency(t *testing.T) {
 	h.stand("3 4", "")
 	h.Advance(time.Minute)
 	h.stand("", "")
-	info, err := h.GetLimits(ctx, "print")
+	info, err := h.WorkflowLimits().Get(ctx, "print")
 	do(t, err)
 	if info.Holding != 0 || info.Waiting != 0 || !slices.Equal(info.Concurrency, []string{"2"}) {
 		t.Errorf("%+v", info)
@@ -120,9 +120,9 @@ func TestLimitKeys(t *testing.T) {
 	h.stand("0 2 3", "4 5")
 	h.limit("2 per input.customer|4", "") // while it is full
 	h.stand("0 2 3 5", "4")               // the key of customer a has waited for longer
-	do(t, h.DeleteLimits(ctx, "print"))
+	do(t, h.WorkflowLimits().Delete(ctx, "print"))
 	h.stand("0 2 3 4 5", "")
-	if err := h.DeleteLimits(ctx, "print"); !errors.Is(err, host.ErrNotFound) {
+	if err := h.WorkflowLimits().Delete(ctx, "print"); !errors.Is(err, host.ErrNotFound) {
 		t.Error(err)
 	}
 	h.Advance(time.Minute)
@@ -269,18 +269,18 @@ func TestRunPriority(t *testing.T) {
 
 func TestWrongLimits(t *testing.T) {
 	h := newPrinted(t)
-	for _, l := range []host.Limits{{Workflow: "print"}, {Workflow: "", Concurrency: []string{"1"}},
+	for _, l := range []host.WorkflowLimit{{Workflow: "print"}, {Workflow: "", Concurrency: []string{"1"}},
 		{Workflow: "print", Concurrency: []string{"0"}}, {Workflow: "print", Rate: []string{"5"}},
 		{Workflow: "print", Concurrency: []string{"1", "2"}}, {Workflow: "print", Concurrency: []string{"1 per customer"}}} {
-		if _, err := h.SetLimits(ctx, l); !errors.Is(err, host.ErrInvalid) {
+		if _, err := h.WorkflowLimits().Set(ctx, l); !errors.Is(err, host.ErrInvalid) {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
-	if _, err := h.GetLimits(ctx, "print"); !errors.Is(err, host.ErrNotFound) {
+	if _, err := h.WorkflowLimits().Get(ctx, "print"); !errors.Is(err, host.ErrNotFound) {
 		t.Error(err)
 	}
 	h.limit("7", "100/1m")
-	all, err := h.AllLimits(ctx)
+	all, err := h.WorkflowLimits().List(ctx)
 	do(t, err)
 	if len(all) != 1 || all[0].Workflow != "print" || all[0].Rate[0] != "100/1m" {
 		t.Errorf("%+v", all)
@@ -292,7 +292,7 @@ func TestLimitOfTwoHosts(t *testing.T) {
 	p := newPair(t, memstore.New().Open(), (&ledger{inputs: map[string]string{}}).effect)
 	_, err := p.hosts[0].Upload(ctx, "nap", napModule())
 	do(t, err)
-	_, err = p.hosts[1].SetLimits(ctx, host.Limits{Workflow: "nap", Concurrency: []string{"1"}})
+	_, err = p.hosts[1].WorkflowLimits().Set(ctx, host.WorkflowLimit{Workflow: "nap", Concurrency: []string{"1"}})
 	do(t, err)
 	const runs = 4
 	for i := range runs {

@@ -135,7 +135,7 @@ func TestOldStoreLists(t *testing.T) {
 	if err != nil || len(kinds) != 1 || kinds[0].ID != "asleep" {
 		t.Errorf("%+v %v", kinds, err)
 	}
-	err = o.DeleteVersion(ctx, kinds[0].Workflow, kinds[0].Version)
+	err = o.Workflows().DeleteVersion(ctx, kinds[0].Workflow, kinds[0].Version)
 	if !errors.Is(err, host.ErrConflict) || !strings.Contains(err.Error(), "is in use by") {
 		t.Errorf("a version that has runs was deleted: %v", err)
 	}

@@ -98,15 +98,15 @@ func TestMemoOfSchedule(t *testing.T) {
 	h.Crash()
 	h.Advance(time.Hour)
 	h.same(memos(), memo, memo)
-	_, err := h.TriggerSchedule(ctx, "s", host.OverlapAllow)
+	_, err := h.Schedules().Trigger(ctx, "s", host.OverlapAllow)
 	do(t, err)
 	s.Spec.Memo = json.RawMessage("null")
-	s, err = h.UpdateSchedule(ctx, "s", s.Spec)
+	s, err = h.Schedules().Update(ctx, "s", s.Spec)
 	do(t, err)
 	h.Advance(time.Hour)
 	h.same(memos(), memo, memo, memo, "")
 	s.Spec.Memo = json.RawMessage("{")
-	if _, err := h.UpdateSchedule(ctx, "s", s.Spec); !errors.Is(err, host.ErrInvalid) || !strings.Contains(err.Error(), "memo") {
+	if _, err := h.Schedules().Update(ctx, "s", s.Spec); !errors.Is(err, host.ErrInvalid) || !strings.Contains(err.Error(), "memo") {
 		t.Error(err)
 	}
 }

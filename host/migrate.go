@@ -38,7 +38,7 @@ type MigrateOptions struct {
 // runs that did what only the newer version does stay on the newer one.
 //
 // ErrInvalid if To is 0, ErrNotFound if the workflow has no such version.
-func (s *scope) Migrate(ctx context.Context, workflow string, opts MigrateOptions) (CheckSummary, error) {
+func (s Workflows) Migrate(ctx context.Context, workflow string, opts MigrateOptions) (CheckSummary, error) {
 	sum := CheckSummary{Workflow: workflow, Version: opts.To}
 	o := CheckOptions{CPU: opts.CPU, Parallel: opts.Parallel, Each: opts.Each, Progress: opts.Progress}
 	if err := o.check(); err != nil {
@@ -69,7 +69,7 @@ func (s *scope) Migrate(ctx context.Context, workflow string, opts MigrateOption
 	if err := s.h.refuseCopy(); err != nil && !opts.DryRun {
 		return sum, translate(err)
 	}
-	p := pass{s: s, ns: ns, workflow: workflow, runs: opts.Runs, from: opts.From, opts: o, sum: &sum}
+	p := pass{s: s.space, ns: ns, workflow: workflow, runs: opts.Runs, from: opts.From, opts: o, sum: &sum}
 	p.do = func(ctx context.Context, key store.RunKey) (RunCheck, error) {
 		return s.migrate(ctx, key, &opts, &to, o.fuel())
 	}
@@ -86,7 +86,7 @@ const (
 )
 
 // migrate replays one run and moves it to another version.
-func (s *scope) migrate(ctx context.Context, key store.RunKey, opts *MigrateOptions, to *store.Version,
+func (s *space) migrate(ctx context.Context, key store.RunKey, opts *MigrateOptions, to *store.Version,
 	fuel int64) (c RunCheck, err error) {
 	pause := migratePause
 	for range migrateTries {
@@ -147,7 +147,7 @@ func unfit(st *store.RunState, opts *MigrateOptions, to *store.Version) (CheckOu
 }
 
 // goOn moves a replayed run to another version. It reads the version again, as it may have been deleted.
-func (s *scope) goOn(ctx context.Context, key store.RunKey, r *check.Result, to uint32) error {
+func (s *space) goOn(ctx context.Context, key store.RunKey, r *check.Result, to uint32) error {
 	free := s.h.rt.Versions.Hold()
 	v, err := s.h.store.Modules().Version(ctx, key.Namespace, r.State.Workflow, to)
 	if err != nil {

@@ -66,7 +66,7 @@ func (u *upgrades) check(workflow, name string, opts host.CheckOptions) (map[str
 	u.t.Helper()
 	of := map[string]host.RunCheck{}
 	opts.Each = reports(of)
-	sum, err := u.Check(ctx, workflow, code(u.t, name), opts)
+	sum, err := u.Workflows().Check(ctx, workflow, code(u.t, name), opts)
 	do(u.t, err)
 	return of, sum
 }
@@ -75,7 +75,7 @@ func (u *upgrades) migrate(workflow, name string, opts host.MigrateOptions) (map
 	u.t.Helper()
 	of := map[string]host.RunCheck{}
 	opts.To, opts.Each = u.numbers[name], reports(of)
-	sum, err := u.Migrate(ctx, workflow, opts)
+	sum, err := u.Workflows().Migrate(ctx, workflow, opts)
 	do(u.t, err)
 	return of, sum
 }
@@ -146,7 +146,7 @@ func TestCheck(t *testing.T) {
 	if n := u.Stats().Commits; n != commits {
 		t.Errorf("checks made %d commits", n-commits)
 	}
-	if versions, err := u.LiveVersions(ctx, "order"); err != nil || len(versions) != 1 {
+	if versions, err := u.Workflows().LiveVersions(ctx, "order"); err != nil || len(versions) != 1 {
 		t.Errorf("checks left versions: %+v, %v", versions, err)
 	}
 	u.ended("a", `"v1 v1"`, 30*day)
@@ -201,17 +201,17 @@ func TestCheckOfHostileModules(t *testing.T) {
 		{"order", code(t, "v1"), host.CheckOptions{Parallel: 17}, host.ErrInvalid},
 		{"order", code(t, "v1"), host.CheckOptions{Ended: -1}, host.ErrInvalid},
 	} {
-		if _, err := u.Check(ctx, c.workflow, c.wasm, c.opts); !errors.Is(err, c.want) {
+		if _, err := u.Workflows().Check(ctx, c.workflow, c.wasm, c.opts); !errors.Is(err, c.want) {
 			t.Errorf("%s, %+v: %v, want %v", c.workflow, c.opts, err, c.want)
 		}
 	}
 	enough := errors.New("enough")
-	if _, err := u.Check(ctx, "order", code(t, "v1"), host.CheckOptions{Each: func(host.RunCheck) error { return enough }}); !errors.Is(err, enough) {
+	if _, err := u.Workflows().Check(ctx, "order", code(t, "v1"), host.CheckOptions{Each: func(host.RunCheck) error { return enough }}); !errors.Is(err, enough) {
 		t.Errorf("Each does not end the check: %v", err)
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := u.Check(gone, "order", code(t, "v1"), host.CheckOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := u.Workflows().Check(gone, "order", code(t, "v1"), host.CheckOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that has gone: %v", err)
 	}
 }
@@ -274,7 +274,7 @@ func TestMigrate(t *testing.T) {
 	}
 	do(t, u.Delete(ctx, "c"))
 	do(t, u.Delete(ctx, "d"))
-	do(t, u.DeleteVersion(ctx, "order", 1)) // its last run has left
+	do(t, u.Workflows().DeleteVersion(ctx, "order", 1)) // its last run has left
 }
 
 // TestMigrateRefuses says which calls of Migrate are refused.
@@ -291,7 +291,7 @@ func TestMigrateRefuses(t *testing.T) {
 		{"order", host.MigrateOptions{To: 1, Parallel: -1}, host.ErrInvalid},
 		{"order", host.MigrateOptions{To: 1, Runs: []string{"a\x00b"}}, host.ErrInvalid},
 	} {
-		if _, err := u.Migrate(ctx, c.workflow, c.opts); !errors.Is(err, c.want) {
+		if _, err := u.Workflows().Migrate(ctx, c.workflow, c.opts); !errors.Is(err, c.want) {
 			t.Errorf("%s, %+v: %v, want %v", c.workflow, c.opts, err, c.want)
 		}
 	}
@@ -404,7 +404,7 @@ func TestMigrateBusy(t *testing.T) {
 	}
 	of := map[string]host.RunCheck{}
 	for range 5 {
-		sum, err := u.Migrate(ctx, "desk", host.MigrateOptions{To: 2, Each: reports(of), Parallel: 3})
+		sum, err := u.Workflows().Migrate(ctx, "desk", host.MigrateOptions{To: 2, Each: reports(of), Parallel: 3})
 		do(t, err)
 		if sum.Diverging > 0 {
 			t.Fatalf("%+v", of)
@@ -438,7 +438,7 @@ func TestMigrateCrashes(t *testing.T) {
 			u.Settle()
 			u.CrashAt(n, after)
 			told := map[string]host.RunCheck{}
-			_, err := u.Migrate(ctx, "order", host.MigrateOptions{To: 2, Each: reports(told)})
+			_, err := u.Workflows().Migrate(ctx, "order", host.MigrateOptions{To: 2, Each: reports(told)})
 			u.Settle()
 			crashed := u.Crashed()
 			if !crashed {
@@ -484,7 +484,7 @@ func TestMigrateRestart(t *testing.T) {
 	if sum.Migrated != 1 {
 		t.Fatalf("%+v", sum)
 	}
-	do(t, u.DeleteVersion(ctx, "told", 1))
+	do(t, u.Workflows().DeleteVersion(ctx, "told", 1))
 	u.Finish("a")
 	for _, from := range []string{"a", "b", "c"} { // restarts of restarts, too
 		to := string(from[0] + 1)
@@ -557,7 +557,7 @@ func TestMigrateBesideAnAttempt(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("no attempt begins")
 	}
-	sum, err := h.Migrate(ctx, "w", host.MigrateOptions{To: 2})
+	sum, err := h.Workflows().Migrate(ctx, "w", host.MigrateOptions{To: 2})
 	if err != nil || sum.Migrated != 1 {
 		t.Errorf("%+v, %v", sum, err)
 	}
@@ -591,7 +591,7 @@ func TestChecksAtATime(t *testing.T) {
 		for range 2 {
 			began := make(chan struct{})
 			wg.Go(func() {
-				_, err := ns.Check(ctx, "nap", napModule(), host.CheckOptions{Each: func(host.RunCheck) error {
+				_, err := ns.Workflows().Check(ctx, "nap", napModule(), host.CheckOptions{Each: func(host.RunCheck) error {
 					close(began)
 					<-release
 					return nil
@@ -602,18 +602,18 @@ func TestChecksAtATime(t *testing.T) {
 			})
 			<-began
 		}
-		if _, err := ns.Migrate(ctx, "nap", host.MigrateOptions{To: 1}); !errors.Is(err, host.ErrBusy) {
+		if _, err := ns.Workflows().Migrate(ctx, "nap", host.MigrateOptions{To: 1}); !errors.Is(err, host.ErrBusy) {
 			t.Errorf("a third one of %s: %v", name, err)
 		}
 	}
 	last, err := h.Namespace(ctx, "e")
 	do(t, err)
-	if _, err := last.Check(ctx, "nap", napModule(), host.CheckOptions{}); !errors.Is(err, host.ErrBusy) {
+	if _, err := last.Workflows().Check(ctx, "nap", napModule(), host.CheckOptions{}); !errors.Is(err, host.ErrBusy) {
 		t.Errorf("a ninth one: %v", err)
 	}
 	releaseOnce.Do(func() { close(release) })
 	wg.Wait()
-	if sum, err := last.Check(ctx, "nap", napModule(), host.CheckOptions{}); err != nil || sum.Compatible != 1 {
+	if sum, err := last.Workflows().Check(ctx, "nap", napModule(), host.CheckOptions{}); err != nil || sum.Compatible != 1 {
 		t.Errorf("%+v, %v", sum, err)
 	}
 }

@@ -217,7 +217,7 @@ func (m *mutants) run(name string, wasm []byte, invalid bool) (string, error) {
 	}
 	defer func() {
 		for _, v := range versions {
-			_ = m.h.DeleteVersion(ctx, v.Workflow, v.Number) // one that is in use stays
+			_ = m.h.Workflows().DeleteVersion(ctx, v.Workflow, v.Number) // one that is in use stays
 		}
 	}()
 	r, err := m.h.Start(ctx, versions[0].Workflow, nil)

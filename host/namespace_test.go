@@ -42,7 +42,7 @@ func TestNamespaceNames(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "default"} { // what Host itself acts on
-		if _, err := p.space(name).Workflow(ctx, "child", 0); err != nil {
+		if _, err := p.space(name).Workflows().Version(ctx, "child", 0); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -57,8 +57,8 @@ func TestNamespaceUnknown(t *testing.T) {
 		"get":     func() error { _, err := ns.Get(ctx, "r"); return err },
 		"wait":    func() error { _, err := ns.Wait(ctx, "r"); return err },
 		"signal":  func() error { return ns.Signal(ctx, "r", "go", nil) },
-		"deliver": func() error { _, err := ns.DeliverHook(ctx, "t", nil); return err },
-		"delete":  func() error { return ns.DeleteVersion(ctx, "child", 1) },
+		"deliver": func() error { _, err := ns.Hooks().Deliver(ctx, "t", nil); return err },
+		"delete":  func() error { return ns.Workflows().DeleteVersion(ctx, "child", 1) },
 		"timers":  func() error { _, err := collect(ns.Timers(ctx, p.Clock.Now())); return err },
 		"counts":  func() error { _, err := ns.Counts(ctx, ""); return err },
 		"page":    func() error { _, err := ns.RunPage(ctx, host.Query{}); return err },
@@ -82,7 +82,7 @@ func TestNamespaceUnknown(t *testing.T) {
 		t.Fatal("an upload that was refused has created one")
 	}
 	p.uploadTo("team-a")
-	if _, err := ns.Workflow(ctx, "child", 0); err != nil { // the handle from before
+	if _, err := ns.Workflows().Version(ctx, "child", 0); err != nil { // the handle from before
 		t.Fatal(err)
 	}
 	list, err := p.Namespaces(ctx)
@@ -222,7 +222,7 @@ func TestNamespaceHooks(t *testing.T) {
 		}
 		_, token, _ := strings.Cut(lines[0].Text, "token ")
 		for id, token := range map[string]string{"hooked": "the-token", "made": token} {
-			if _, err := ns.DeliverHook(ctx, token, []byte(`"for `+name+`"`)); err != nil {
+			if _, err := ns.Hooks().Deliver(ctx, token, []byte(`"for `+name+`"`)); err != nil {
 				t.Fatalf("%s in %q: %v", id, name, err)
 			}
 			p.Settle()
@@ -239,14 +239,14 @@ func TestNamespaceVersions(t *testing.T) {
 	if _, err := ns.Start(ctx, "child", 3600); err != nil {
 		t.Fatal(err)
 	}
-	if err := ns.DeleteVersion(ctx, "child", 1); !errors.Is(err, host.ErrConflict) {
+	if err := ns.Workflows().DeleteVersion(ctx, "child", 1); !errors.Is(err, host.ErrConflict) {
 		t.Fatal(err)
 	}
-	versions, err := ns.LiveVersions(ctx, "child")
+	versions, err := ns.Workflows().LiveVersions(ctx, "child")
 	if err != nil || len(versions) != 1 || versions[0].Live != 1 {
 		t.Fatal(versions, err)
 	}
-	if err := p.DeleteVersion(ctx, "child", 1); err != nil { // no run of the default namespace has it
+	if err := p.Workflows().DeleteVersion(ctx, "child", 1); err != nil { // no run of the default namespace has it
 		t.Fatal(err)
 	}
 	if _, err := p.Start(ctx, "child", 1); !errors.Is(err, host.ErrNotFound) {

@@ -65,16 +65,16 @@ func TestIterationsAreRemoved(t *testing.T) {
 	if after := bytesAt(); after > before+before/2 {
 		t.Errorf("the runs use %d bytes, and %d ten iterations later", before, after)
 	}
-	do(t, p.SetRetention(ctx, host.Retention{Workflow: "counter", KeepIterations: 3}))
+	do(t, p.Retentions().Set(ctx, host.Retention{Workflow: "counter", KeepIterations: 3}))
 	through(p, 2)
 	keeps(id, 32-3, 32)
 	p.Crash()
 	through(p, 1)
 	keeps(id, 33-3, 33)
-	do(t, p.SetRetention(ctx, host.Retention{Workflow: "counter", KeepIterationsFor: time.Minute}))
+	do(t, p.Retentions().Set(ctx, host.Retention{Workflow: "counter", KeepIterationsFor: time.Minute}))
 	through(p, 4)
 	keeps(id, 30, 37)
-	do(t, p.SetRetention(ctx, host.Retention{Workflow: "counter", KeepIterations: host.AllIterations}))
+	do(t, p.Retentions().Set(ctx, host.Retention{Workflow: "counter", KeepIterations: host.AllIterations}))
 	through(p, 15)
 	keeps(id, 30, 52)
 	through(p, 8)
@@ -83,7 +83,7 @@ func TestIterationsAreRemoved(t *testing.T) {
 	do(t, p.Delete(ctx, id))
 	do(t, p.Terminate(ctx, other))
 	for _, r := range []host.Retention{{KeepIterations: -2}, {KeepIterations: host.MaxIterations + 1}, {KeepIterationsFor: time.Second}} {
-		if err := p.SetRetention(ctx, r); !errors.Is(err, host.ErrInvalid) {
+		if err := p.Retentions().Set(ctx, r); !errors.Is(err, host.ErrInvalid) {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestIterationsAreRemoved(t *testing.T) {
 // TestUpdatesOfRemovedIterations answers from iterations that are kept, and says of others that they were removed.
 func TestUpdatesOfRemovedIterations(t *testing.T) {
 	p := newUpdates(t)
-	do(t, p.SetRetention(ctx, host.Retention{KeepIterations: 1}))
+	do(t, p.Retentions().Set(ctx, host.Retention{KeepIterations: 1}))
 	id := p.begin("again", 0)
 	want(t, p.update(id, "which", false, host.WithUpdateID("early")), "0")
 	p.signal(id, "next", "")

@@ -97,7 +97,7 @@ func (p *performer) Perform(ctx context.Context, a handler.Attempt, in []byte,
 // HeartbeatDetails is Heartbeat that also records the progress of the worker: JSON of at most MaxDetailsBytes. The
 // next worker that gets the attempt, and the next attempt, find it in Attempt.Details. It is durable as the function
 // Heartbeat says.
-func (s *scope) HeartbeatDetails(ctx context.Context, handler, lease string, d time.Duration, details json.RawMessage) (
+func (s Attempts) HeartbeatDetails(ctx context.Context, handler, lease string, d time.Duration, details json.RawMessage) (
 	Lease, error,
 ) {
 	if err := translate(abi.CheckJSON("the details of a heartbeat", details)); err != nil {

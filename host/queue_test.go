@@ -75,7 +75,7 @@ func TestChildOfADeletedID(t *testing.T) {
 	}
 	_, err = f.Upload(ctx, "other", versioned(`"x"`))
 	do(t, err)
-	soon(t, "DeleteVersion", func() { do(t, f.DeleteVersion(ctx, "other", 1)) })
+	soon(t, "DeleteVersion", func() { do(t, f.Workflows().DeleteVersion(ctx, "other", 1)) })
 	soon(t, "Start", func() {
 		_, err := f.Start(ctx, "nap", 0)
 		do(t, err)

@@ -245,7 +245,7 @@ func TestRefusalsHoldNothing(t *testing.T) {
 	least := int64(math.MaxInt64)
 	for range 3 { // the machine may stand still
 		before := refusals.Load()
-		if err := b.DeleteVersion(ctx, "none", 1); !errors.Is(err, host.ErrNotFound) {
+		if err := b.Workflows().DeleteVersion(ctx, "none", 1); !errors.Is(err, host.ErrNotFound) {
 			t.Error(err)
 		}
 		_, err := b.StartRaw(ctx, "nap", []byte("1d"))

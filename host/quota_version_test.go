@@ -54,7 +54,7 @@ func TestQuotaOfVersions(t *testing.T) {
 	do(t, b.Export(ctx, "r", &archive, host.ExportOptions{}))
 	_, err = a.Import(ctx, bytes.NewReader(archive.Bytes()), host.ImportOptions{})
 	refused(err)
-	do(t, a.DeleteVersion(ctx, "other", 1))
+	do(t, a.Workflows().DeleteVersion(ctx, "other", 1))
 	_, err = a.Import(ctx, bytes.NewReader(archive.Bytes()), host.ImportOptions{})
 	do(t, err)
 }

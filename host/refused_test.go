@@ -29,7 +29,7 @@ func TestRefusalsComeLate(t *testing.T) {
 	var file bytes.Buffer
 	do(t, b.Export(ctx, "moved", &file, host.ExportOptions{}))
 	spec := host.ScheduleSpec{Workflow: "nap", Input: []byte(`"1d"`), When: "0 9 * * *"}
-	_, err = a.CreateSchedule(ctx, "s", spec)
+	_, err = a.Schedules().Create(ctx, "s", spec)
 	do(t, err)
 	do(t, h.SetQuota(ctx, "a", host.Quota{MaxRuns: 1, MaxVersions: 1, MaxSchedules: 1}))
 	other := wasmgen.New(0).I32(0).Export(abi.ExportRun).Bytes()
@@ -37,8 +37,8 @@ func TestRefusalsComeLate(t *testing.T) {
 		"start":    func() error { _, err := a.StartRaw(ctx, "nap", []byte("1d")); return err },
 		"upload":   func() error { _, err := a.Upload(ctx, "other", other); return err },
 		"restart":  func() error { _, err := a.Restart(ctx, "r", "", ""); return err },
-		"schedule": func() error { _, err := a.CreateSchedule(ctx, "t", spec); return err },
-		"trigger":  func() error { _, err := a.TriggerSchedule(ctx, "s", ""); return err },
+		"schedule": func() error { _, err := a.Schedules().Create(ctx, "t", spec); return err },
+		"trigger":  func() error { _, err := a.Schedules().Trigger(ctx, "s", ""); return err },
 		"import":   func() error { _, err := a.Import(ctx, bytes.NewReader(file.Bytes()), host.ImportOptions{}); return err },
 	} {
 		begun := time.Now()

@@ -38,7 +38,7 @@ const (
 // its outcome is known.
 var ErrLeaseLost = errors.New("lease is lost")
 
-// HandleRemote declares that workers perform the steps of a handler: they take its attempts with TakeAttempts.
+// HandleRemote declares that workers perform the steps of a handler: they take its attempts with Attempts.Take.
 // Attempts wait for a worker without limit: the timeout of a step begins when a worker takes it. Registering a name
 // again, with HandleStep or HandleRemote, replaces the handler. Register handlers before Run. ErrInvalid for a name
 // that no step can call.
@@ -55,7 +55,7 @@ func (h *Host) HandleRemote(name string) error {
 	return nil
 }
 
-// TakeOptions are the options of TakeAttempts. The zero value takes one attempt, without waiting.
+// TakeOptions are the options of Attempts.Take. The zero value takes one attempt, without waiting.
 type TakeOptions struct {
 	Worker string        // its name, for people: at most MaxWorkerNameBytes
 	Max    int           // the maximum number of attempts, at most MaxBatch; default 1
@@ -95,7 +95,7 @@ type Attempt struct {
 	Step
 	Handler  string
 	Input    []byte // as the workflow gave it; JSON from the Go SDK
-	Lease    string // identifies the attempt in Heartbeat, CompleteAttempt, FailAttempt and ReleaseAttempt
+	Lease    string // identifies the attempt in Heartbeat, Attempts.Complete, Attempts.Fail and Attempts.Release
 	Delivery int    // how often the attempt was taken, including this time; more than 1 after a worker was lost
 	// Until is when the lease ends without a heartbeat.
 	Until time.Time
@@ -104,7 +104,7 @@ type Attempt struct {
 }
 
 // queue returns the queue of a handler, or ErrNotFound if the handler is not for workers.
-func (s *scope) queue(ctx context.Context, name string) (handler.WorkerQueue, error) {
+func (s *space) queue(ctx context.Context, name string) (handler.WorkerQueue, error) {
 	if _, ok := s.h.remotes.Load(name); !ok {
 		return handler.WorkerQueue{}, fmt.Errorf("%w: handler %.300q is not for workers: "+
 			"name it with `wfhost serve --worker-handler`, or Host.HandleRemote", ErrNotFound, name)
@@ -113,7 +113,7 @@ func (s *scope) queue(ctx context.Context, name string) (handler.WorkerQueue, er
 	return handler.WorkerQueue{Namespace: ns, Handler: name}, translate(err)
 }
 
-// TakeAttempts takes attempts of a handler that was declared by HandleRemote, from this namespace, longest waiting
+// Take takes attempts of a handler that was declared by HandleRemote, from this namespace, longest waiting
 // first. The worker has each attempt until its lease ends, and extends the lease by heartbeats. When the lease ends,
 // another worker gets the attempt, up to five times; then the attempt has failed. A worker must begin an attempt with
 // AtMostOnce by a heartbeat, and act only after the heartbeat has succeeded. From then on, the end of the lease ends
@@ -121,7 +121,7 @@ func (s *scope) queue(ctx context.Context, name string) (handler.WorkerQueue, er
 //
 // It returns no attempts if none comes within o.Wait, ErrNotFound if the handler is not for workers, ErrInvalid for
 // invalid options, and ErrClosed if the host is stopping.
-func (s *scope) TakeAttempts(ctx context.Context, name string, o TakeOptions) ([]Attempt, error) {
+func (s Attempts) Take(ctx context.Context, name string, o TakeOptions) ([]Attempt, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ type Lease struct {
 
 // Heartbeat says that a worker has begun an attempt and works on it. It extends the lease until d from now; 0 is
 // DefaultLease. ErrLeaseLost if the worker no longer has the attempt: it should stop.
-func (s *scope) Heartbeat(ctx context.Context, handler, lease string, d time.Duration) (Lease, error) {
+func (s Attempts) Heartbeat(ctx context.Context, handler, lease string, d time.Duration) (Lease, error) {
 	if d == 0 {
 		d = DefaultLease
 	}
@@ -176,11 +176,11 @@ func (s *scope) Heartbeat(ctx context.Context, handler, lease string, d time.Dur
 	return Lease{Until: until, Cancelled: cancelled}, workerError(err)
 }
 
-// CompleteAttempt hands in the result of an attempt: JSON of at most abi.MaxPayloadBytes, or nothing. It is durable
+// Complete hands in the result of an attempt: JSON of at most abi.MaxPayloadBytes, or nothing. It is durable
 // on return. ErrInvalid if it is no JSON. ErrLeaseLost if the result is no longer expected: another worker may have
 // done the attempt. ErrConflict for an attempt with AtMostOnce that was not begun by a heartbeat. If ctx ends first,
 // the outcome is unknown.
-func (s *scope) CompleteAttempt(ctx context.Context, handler, lease string, result []byte) error {
+func (s Attempts) Complete(ctx context.Context, handler, lease string, result []byte) error {
 	if len(result) > abi.MaxPayloadBytes {
 		return fmt.Errorf("%w: a result has at most %d bytes, got %d", ErrLimit, abi.MaxPayloadBytes, len(result))
 	}
@@ -200,9 +200,9 @@ type Failure struct {
 	Details    json.RawMessage // for the workflow; none, or JSON of at most MaxFailureBytes
 }
 
-// FailAttempt hands in the failure of an attempt. The options of the step say whether it is retried. Durability and
-// errors are as for CompleteAttempt.
-func (s *scope) FailAttempt(ctx context.Context, handler, lease string, f Failure) error {
+// Fail hands in the failure of an attempt. The options of the step say whether it is retried. Durability and
+// errors are as for Attempts.Complete.
+func (s Attempts) Fail(ctx context.Context, handler, lease string, f Failure) error {
 	if n := max(len(f.Message), len(f.Type), len(f.Details)); n > MaxFailureBytes {
 		return fmt.Errorf("%w: message, type and details of a failure have at most %d bytes each, got %d", ErrLimit, MaxFailureBytes, n)
 	}
@@ -220,7 +220,7 @@ func (s *scope) FailAttempt(ctx context.Context, handler, lease string, f Failur
 	return s.handIn(ctx, handler, lease, out)
 }
 
-func (s *scope) handIn(ctx context.Context, handler, lease string, out run.StepOutcome) error {
+func (s *space) handIn(ctx context.Context, handler, lease string, out run.StepOutcome) error {
 	q, err := s.queue(ctx, handler)
 	if err != nil {
 		return err
@@ -228,9 +228,9 @@ func (s *scope) handIn(ctx context.Context, handler, lease string, out run.StepO
 	return workerError(s.h.workers.HandIn(ctx, q, lease, out))
 }
 
-// ReleaseAttempt returns an attempt that the worker has not begun: the next worker gets it, as if it had not been
+// Release returns an attempt that the worker has not begun: the next worker gets it, as if it had not been
 // taken. Errors are the same as those of Heartbeat.
-func (s *scope) ReleaseAttempt(ctx context.Context, handler, lease string) error {
+func (s Attempts) Release(ctx context.Context, handler, lease string) error {
 	q, err := s.queue(ctx, handler)
 	if err != nil {
 		return err
@@ -248,8 +248,8 @@ type RemoteHandler struct {
 	Workers []string  `json:"workers" doc:"names"` // names of workers with attempts
 }
 
-// RemoteHandlers lists the handlers for workers by name, with their attempts in this namespace.
-func (s *scope) RemoteHandlers(ctx context.Context) ([]RemoteHandler, error) {
+// Handlers lists the handlers for workers by name, with their attempts in this namespace.
+func (s Attempts) Handlers(ctx context.Context) ([]RemoteHandler, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
 		return nil, translate(err)

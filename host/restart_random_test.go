@@ -168,7 +168,7 @@ func (r *restarting) disturb(id string) {
 		_ = r.Signal(ctx, id, pick.Name, "for "+pick.Name)
 	case 4:
 		if pick.Do == "hook" && pick.Token != "" {
-			_, _ = r.DeliverHook(ctx, pick.Token, []byte(`"delivered"`))
+			_, _ = r.Hooks().Deliver(ctx, pick.Token, []byte(`"delivered"`))
 		}
 	default:
 		r.Advance(time.Duration(r.r.IntN(4000)) * time.Millisecond)
@@ -318,7 +318,7 @@ func (r *restarting) moves(id string) bool {
 	ns, err := r.Namespace(ctx, "elsewhere")
 	do(r.t, err)
 	there := 0
-	for range ns.Versions(ctx, "program") {
+	for range ns.Workflows().Versions(ctx, "program") {
 		there++
 	}
 	if there == 0 {

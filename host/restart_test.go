@@ -218,7 +218,7 @@ func TestRestartBehindAHook(t *testing.T) {
 			doing{Do: "call", Name: "charge"}, doing{Do: "call", Name: "ship", Fails: true}, doing{Do: "signal", Name: "approve", MS: 1000})
 		token := g.tokenOf("r")
 		deliver := func(text string) error {
-			_, err := g.DeliverHook(ctx, token, []byte(text))
+			_, err := g.Hooks().Deliver(ctx, token, []byte(text))
 			g.Settle()
 			return err
 		}
@@ -264,7 +264,7 @@ func TestRetryAfterARestartTookTheToken(t *testing.T) {
 		g.begin("r", doing{Do: "hook", Name: "approve", Token: chosen, MS: 100_000}, doing{Do: "call", Name: "ship", Fails: true},
 			doing{Do: "signal", Name: "approve", MS: 1000})
 		token := g.tokenOf("r")
-		_, err := g.DeliverHook(ctx, token, []byte(`"yes"`))
+		_, err := g.Hooks().Deliver(ctx, token, []byte(`"yes"`))
 		do(t, err)
 		g.Finish("r")
 		g.breaks()
@@ -278,7 +278,7 @@ func TestRetryAfterARestartTookTheToken(t *testing.T) {
 		do(t, g.Terminate(ctx, "r2"))
 		do(t, g.Retry(ctx, "r", 0))
 		g.Settle()
-		_, err = g.DeliverHook(ctx, token, []byte(`"to the first"`))
+		_, err = g.Hooks().Deliver(ctx, token, []byte(`"to the first"`))
 		do(t, err)
 		want(t, g.ends("r"), "approve="+chosen+":yes ship=ship approve=to the first")
 	}

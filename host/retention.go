@@ -154,10 +154,10 @@ func (h *Host) swept() []store.PartitionID {
 	return all
 }
 
-// SetRetention sets the retention of a workflow and replaces the earlier one, if any. The workflow need not exist.
+// Set sets the retention of a workflow and replaces the earlier one, if any. The workflow need not exist.
 // Runs that are too old are deleted within about an hour, by Run or by Sweep. Durable on return. ErrInvalid for a
 // retention that bounds nothing, ErrLimit if the store has too many retentions.
-func (s *scope) SetRetention(ctx context.Context, r Retention) error {
+func (s Retentions) Set(ctx context.Context, r Retention) error {
 	if r.Workflow != "" {
 		if err := abi.CheckWorkflow(r.Workflow); err != nil {
 			return translate(err)
@@ -184,9 +184,9 @@ func (s *scope) SetRetention(ctx context.Context, r Retention) error {
 	return translate(err)
 }
 
-// DeleteRetention removes the retention of a workflow, or with the empty name, that of all other workflows of the
+// Delete removes the retention of a workflow, or with the empty name, that of all other workflows of the
 // namespace. The more general retention then applies. Durable on return. ErrNotFound if there is none.
-func (s *scope) DeleteRetention(ctx context.Context, workflow string) error {
+func (s Retentions) Delete(ctx context.Context, workflow string) error {
 	ns, err := s.id(ctx, false)
 	if err != nil {
 		return translate(err)
@@ -204,9 +204,9 @@ func (s *scope) DeleteRetention(ctx context.Context, workflow string) error {
 	return translate(fmt.Errorf("retention of workflow %q: %w", workflow, store.ErrNotFound))
 }
 
-// Retentions returns the retentions of the namespace, sorted by workflow. The one for all other
+// List returns the retentions of the namespace, sorted by workflow. The one for all other
 // workflows, if any, is first.
-func (s *scope) Retentions(ctx context.Context) ([]Retention, error) {
+func (s Retentions) List(ctx context.Context) ([]Retention, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
 		return nil, translate(err)
@@ -240,7 +240,7 @@ const MaxSweptRuns = retention.MaxListed
 // Sweep deletes the runs of the namespace that are past their retention, as Run does once an hour. With dryRun it
 // only reports them. Deletions are durable on return, also with an error. Sweep covers the partitions that this host
 // owns. In a copy it returns ErrCopy unless dryRun is set.
-func (s *scope) Sweep(ctx context.Context, dryRun bool) (Swept, error) {
+func (s Retentions) Sweep(ctx context.Context, dryRun bool) (Swept, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
 		return Swept{}, translate(err)

@@ -38,7 +38,7 @@ func TestRetention(t *testing.T) {
 	}
 	sweep := func(dry bool, deleted int) host.Swept {
 		t.Helper()
-		swept, err := l.Sweep(ctx, dry)
+		swept, err := l.Retentions().Sweep(ctx, dry)
 		do(t, err)
 		if swept.Deleted != deleted || len(swept.Runs) != deleted || swept.Failed != 0 {
 			t.Fatalf("%+v, want %d", swept, deleted)
@@ -46,10 +46,10 @@ func TestRetention(t *testing.T) {
 		return swept
 	}
 	sweep(false, 0)
-	do(t, l.SetRetention(ctx, host.Retention{Workflow: "until", Completed: 3 * day}))
-	do(t, l.SetRetention(ctx, host.Retention{Keep: 1}))
+	do(t, l.Retentions().Set(ctx, host.Retention{Workflow: "until", Completed: 3 * day}))
+	do(t, l.Retentions().Set(ctx, host.Retention{Keep: 1}))
 	l.Reopen()
-	list, err := l.Retentions(ctx)
+	list, err := l.Retentions().List(ctx)
 	do(t, err)
 	if len(list) != 2 || list[0] != (host.Retention{Keep: 1}) || list[1] != (host.Retention{Workflow: "until", Completed: 3 * day}) {
 		t.Fatalf("%+v", list)
@@ -59,22 +59,22 @@ func TestRetention(t *testing.T) {
 	}
 	is("r0 r1 r2 r3 r4 ended live")
 	l.CrashAt(0, true) // in the middle of the sweep
-	_, err = l.Sweep(ctx, false)
+	_, err = l.Retentions().Sweep(ctx, false)
 	if !l.Crashed() {
 		t.Fatal("it did not crash", err)
 	}
 	l.Reopen()
-	_, err = l.Sweep(ctx, false)
+	_, err = l.Retentions().Sweep(ctx, false)
 	do(t, err)
 	is("r3 r4 ended live")
 	if _, err := l.Start(ctx, "until", 0, host.WithRunID("r0")); !errors.Is(err, host.ErrConflict) {
 		t.Fatal("the id of a deleted run is free at once", err)
 	}
-	do(t, l.SetRetention(ctx, host.Retention{Workflow: "until", Keep: 1}))
+	do(t, l.Retentions().Set(ctx, host.Retention{Workflow: "until", Keep: 1}))
 	sweep(false, 2)
 	is("ended live")
-	do(t, l.DeleteRetention(ctx, "until")) // what holds for all others holds for it
-	if err := l.DeleteRetention(ctx, "until"); !errors.Is(err, host.ErrNotFound) {
+	do(t, l.Retentions().Delete(ctx, "until")) // what holds for all others holds for it
+	if err := l.Retentions().Delete(ctx, "until"); !errors.Is(err, host.ErrNotFound) {
 		t.Fatal(err)
 	}
 	sweep(false, 0)
@@ -103,25 +103,25 @@ func TestRetentionByStatus(t *testing.T) {
 		l.Advance(time.Second)
 	}
 	want := host.Retention{Workflow: "until", KeepCompleted: 2, KeepFailed: 3, KeepCancelled: 4, KeepTerminated: 2}
-	do(t, l.SetRetention(ctx, want))
+	do(t, l.Retentions().Set(ctx, want))
 	l.Reopen()
-	list, err := l.Retentions(ctx)
+	list, err := l.Retentions().List(ctx)
 	do(t, err)
 	if len(list) != 1 || list[0] != want {
 		t.Fatalf("%+v", list)
 	}
-	dry, err := l.Sweep(ctx, true)
+	dry, err := l.Retentions().Sweep(ctx, true)
 	do(t, err)
 	if dry.Deleted != 4 {
 		t.Fatalf("%+v", dry)
 	}
 	l.CrashAt(0, true) // in the middle of the sweep
-	_, err = l.Sweep(ctx, false)
+	_, err = l.Retentions().Sweep(ctx, false)
 	if !l.Crashed() {
 		t.Fatal("it did not crash", err)
 	}
 	l.Reopen()
-	_, err = l.Sweep(ctx, false)
+	_, err = l.Retentions().Sweep(ctx, false)
 	do(t, err)
 	var ids []string
 	for r, err := range l.Runs(ctx, host.Query{Order: host.OldestFirst}) {
@@ -138,15 +138,15 @@ func TestRetentionIsRefused(t *testing.T) {
 	for _, r := range []host.Retention{{}, {Workflow: "until"}, {Completed: time.Second}, {Failed: -time.Hour}, {Keep: -1},
 		{Keep: host.MaxRetentionKeep + 1}, {KeepCompleted: -1}, {KeepFailed: host.MaxRetentionKeep + 1}, {KeepCancelled: -1},
 		{KeepTerminated: -1}, {Workflow: "\n", Keep: 1}} {
-		if err := l.SetRetention(ctx, r); !errors.Is(err, host.ErrInvalid) {
+		if err := l.Retentions().Set(ctx, r); !errors.Is(err, host.ErrInvalid) {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
 	none, err := l.Namespace(ctx, "nobody")
 	do(t, err)
-	_, err2 := none.Retentions(ctx)
-	_, err3 := none.Sweep(ctx, true)
-	for _, err := range []error{none.SetRetention(ctx, host.Retention{Keep: 1}), none.DeleteRetention(ctx, "a"), err2, err3} {
+	_, err2 := none.Retentions().List(ctx)
+	_, err3 := none.Retentions().Sweep(ctx, true)
+	for _, err := range []error{none.Retentions().Set(ctx, host.Retention{Keep: 1}), none.Retentions().Delete(ctx, "a"), err2, err3} {
 		if !errors.Is(err, host.ErrNotFound) {
 			t.Error(err)
 		}
@@ -168,7 +168,7 @@ func TestRetentionByDefault(t *testing.T) {
 	l.begin("until", 0, host.WithRunID("r"))
 	l.Settle()
 	for i, want := range []int{0, 1, 0} {
-		swept, err := l.Sweep(ctx, false)
+		swept, err := l.Retentions().Sweep(ctx, false)
 		do(t, err)
 		if swept.Deleted != want {
 			t.Fatalf("sweep %d: %+v", i, swept)

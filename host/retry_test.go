@@ -190,7 +190,7 @@ func TestRetryKeepsTokens(t *testing.T) {
 	f.begin("hooks", "invoice-4711")
 	for range 2 {
 		f.ends("r", host.Failed)
-		if _, err := f.DeliverHook(ctx, "invoice-4711", []byte(`"x"`)); !errors.Is(err, host.ErrNotFound) {
+		if _, err := f.Hooks().Deliver(ctx, "invoice-4711", []byte(`"x"`)); !errors.Is(err, host.ErrNotFound) {
 			t.Error(err) // it is not the ended run's
 		}
 		f.retry()
@@ -198,7 +198,7 @@ func TestRetryKeepsTokens(t *testing.T) {
 	f.Settle()
 	r := f.is("r", host.Waiting)
 	for _, token := range []string{"invoice-4711", r.Attributes["token"]} {
-		_, err := f.DeliverHook(ctx, token, []byte(`"`+token[:3]+`"`))
+		_, err := f.Hooks().Deliver(ctx, token, []byte(`"`+token[:3]+`"`))
 		do(t, err)
 	}
 	f.finish("r", "inv"+r.Attributes["token"][:3])
@@ -207,7 +207,7 @@ func TestRetryKeepsTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Settle()
-	_, err := f.DeliverHook(ctx, "invoice-4711", []byte(`"x"`))
+	_, err := f.Hooks().Deliver(ctx, "invoice-4711", []byte(`"x"`))
 	do(t, err)
 }
 

@@ -26,7 +26,7 @@ const (
 	MaxScheduleInput = schedule.MaxInputBytes
 	// DefaultCatchUp is the default of ScheduleSpec.CatchUp.
 	DefaultCatchUp = schedule.DefaultCatchUp
-	// MaxScheduleNext bounds the results of ScheduleNext and ScheduleSpec.Next.
+	// MaxScheduleNext bounds the results of Schedules.Next and ScheduleSpec.Next.
 	MaxScheduleNext = 1000
 	// MaxSchedules bounds a page of Schedules.
 	MaxSchedules = store.MaxPage
@@ -75,8 +75,8 @@ type ScheduleSpec struct {
 	Runs int64
 	// Priority is the priority of each run in the queue for a slot: see WithPriority.
 	Priority int
-	// Revision is the number of the spec, from 1 at the creation of the schedule. UpdateSchedule fails unless it is
-	// the current revision; 0 = any. So a read-modify-write overwrites no concurrent change. CreateSchedule ignores
+	// Revision is the number of the spec, from 1 at the creation of the schedule. Schedules.Update fails unless it is
+	// the current revision; 0 = any. So a read-modify-write overwrites no concurrent change. Schedules.Create ignores
 	// it.
 	Revision uint64
 }
@@ -154,7 +154,7 @@ func (s *ScheduleSpec) definition() schedule.Definition {
 		Priority: s.Priority}
 }
 
-// Check returns ErrInvalid for an invalid spec, as CreateSchedule does. It does not check whether the spec is ever
+// Check returns ErrInvalid for an invalid spec, as Schedules.Create does. It does not check whether the spec is ever
 // due.
 func (s ScheduleSpec) Check() error {
 	d := s.definition()
@@ -228,7 +228,7 @@ func (h *Host) scheduleOf(x *schedule.Stored) Schedule {
 }
 
 // scheduleKey returns the key of a schedule. It checks the id and, if acts is set, that the host may act.
-func (s *scope) scheduleKey(ctx context.Context, id string, acts bool) (store.RunKey, error) {
+func (s *space) scheduleKey(ctx context.Context, id string, acts bool) (store.RunKey, error) {
 	if err := schedule.CheckID(id); err != nil {
 		return store.RunKey{}, err
 	}
@@ -241,18 +241,18 @@ func (s *scope) scheduleKey(ctx context.Context, id string, acts bool) (store.Ru
 }
 
 // shown converts a stored schedule and its error for the caller.
-func (s *scope) shown(x *schedule.Stored, err error) (Schedule, error) {
+func (s *space) shown(x *schedule.Stored, err error) (Schedule, error) {
 	if err != nil {
 		return Schedule{}, translate(err)
 	}
 	return s.h.scheduleOf(x), nil
 }
 
-// CreateSchedule creates a schedule under an id of at most MaxScheduleID of A-Z a-z 0-9 . _ : ~ -. It starts instants
+// Create creates a schedule under an id of at most MaxScheduleID of A-Z a-z 0-9 . _ : ~ -. It starts instants
 // from now on. Durable on return. ErrInvalid if the spec is invalid or never due, also as a *SchemaError if the input
 // does not fit the current workflow, ErrConflict if the id is taken, ErrBusy if the namespace has used up its quota
 // of schedules, ErrDiskFull if the disk has no room for new work.
-func (s *scope) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
+func (s Schedules) Create(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
 	began := clock.System().Now()
 	if err := s.h.roomOnDisk(len(spec.Input)); err != nil {
 		return Schedule{}, err
@@ -272,10 +272,10 @@ func (s *scope) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec
 	return s.shown(s.h.keeper.Create(ctx, key, spec.definition(), "", false))
 }
 
-// UpdateSchedule replaces the whole spec of a schedule. If When, Zone or From change, the new spec starts only
+// Update replaces the whole spec of a schedule. If When, Zone or From change, the new spec starts only
 // instants from now on; otherwise no instant is lost. Waiting starts, counts and pauses stay. Durable on return.
 // ErrNotFound if there is no such schedule, ErrConflict if its spec has another revision than spec.Revision.
-func (s *scope) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
+func (s Schedules) Update(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
 		return Schedule{}, translate(err)
@@ -292,21 +292,21 @@ func (s *scope) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec
 // startable returns an error if a run would be refused now, because the input does not fit the workflow's schema.
 // Input and schema may change before the schedule is due, so each start is checked again. The workflow may be
 // uploaded later.
-func (s *scope) startable(ctx context.Context, spec *ScheduleSpec) error {
+func (s *space) startable(ctx context.Context, spec *ScheduleSpec) error {
 	if err := limits.CheckPriority(spec.Priority); err != nil {
 		return translate(err)
 	}
-	v, err := s.Workflow(ctx, spec.Workflow, spec.Version)
+	v, err := (Workflows{s}).Version(ctx, spec.Workflow, spec.Version)
 	if err != nil {
 		return nil //nolint:nilerr // the definition, or the start, says what is wrong with the workflow
 	}
 	return s.fitting(ctx, &run.NewRun{Workflow: spec.Workflow, Input: spec.Input}, v.Module, &start{})
 }
 
-// PauseSchedule pauses a schedule until ResumeSchedule, with a note of at most 1,024 bytes that says why. Instants
+// Pause pauses a schedule until Schedules.Resume, with a note of at most 1,024 bytes that says why. Instants
 // during the pause are skipped, and not listed as missed. Its runs continue, and triggers and backfills still start
 // runs. Durable on return.
-func (s *scope) PauseSchedule(ctx context.Context, id, note string) (Schedule, error) {
+func (s Schedules) Pause(ctx context.Context, id, note string) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
 		return Schedule{}, translate(err)
@@ -314,8 +314,8 @@ func (s *scope) PauseSchedule(ctx context.Context, id, note string) (Schedule, e
 	return s.shown(s.h.keeper.Pause(ctx, key, note))
 }
 
-// ResumeSchedule resumes a paused schedule, with instants from now on. Durable on return.
-func (s *scope) ResumeSchedule(ctx context.Context, id, note string) (Schedule, error) {
+// Resume resumes a paused schedule, with instants from now on. Durable on return.
+func (s Schedules) Resume(ctx context.Context, id, note string) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
 		return Schedule{}, translate(err)
@@ -323,8 +323,8 @@ func (s *scope) ResumeSchedule(ctx context.Context, id, note string) (Schedule, 
 	return s.shown(s.h.keeper.Resume(ctx, key, note))
 }
 
-// DeleteSchedule removes a schedule. Its runs continue. Durable on return. ErrNotFound if there is none.
-func (s *scope) DeleteSchedule(ctx context.Context, id string) error {
+// Delete removes a schedule. Its runs continue. Durable on return. ErrNotFound if there is none.
+func (s Schedules) Delete(ctx context.Context, id string) error {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err == nil {
 		err = s.h.keeper.Delete(ctx, key)
@@ -332,8 +332,8 @@ func (s *scope) DeleteSchedule(ctx context.Context, id string) error {
 	return translate(err)
 }
 
-// GetSchedule returns the current state of a schedule. ErrNotFound if there is none.
-func (s *scope) GetSchedule(ctx context.Context, id string) (Schedule, error) {
+// Get returns the current state of a schedule. ErrNotFound if there is none.
+func (s Schedules) Get(ctx context.Context, id string) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, false)
 	if err != nil {
 		return Schedule{}, translate(err)
@@ -341,8 +341,8 @@ func (s *scope) GetSchedule(ctx context.Context, id string) (Schedule, error) {
 	return s.shown(s.h.keeper.Get(ctx, key))
 }
 
-// ScheduleNext returns the next instants of a schedule: at most n, and at most MaxScheduleNext.
-func (s *scope) ScheduleNext(ctx context.Context, id string, n int) ([]ScheduleInstant, error) {
+// Next returns the next instants of a schedule: at most n, and at most MaxScheduleNext.
+func (s Schedules) Next(ctx context.Context, id string, n int) ([]ScheduleInstant, error) {
 	key, err := s.scheduleKey(ctx, id, false)
 	if err != nil {
 		return nil, translate(err)
@@ -420,7 +420,7 @@ func (h *scheduler) Find(ctx context.Context, key store.RunKey, run string) (*sc
 
 // scopeOf returns a namespace by its number.
 func (h *Host) scopeOf(ns store.NamespaceID) *scope {
-	s := &scope{h: h, name: h.nameOf(ns)}
+	s := &scope{space{h: h, name: h.nameOf(ns)}}
 	s.number.Store(uint64(ns) + 1)
 	return s
 }

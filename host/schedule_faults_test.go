@@ -18,7 +18,7 @@ func newVersioned(t *testing.T, workflow string, versions ...string) *scheduled 
 		do(t, err)
 	}
 	// A run that naps for an hour ends after the next instant, and not at it.
-	_, err := h.CreateSchedule(ctx, "s", host.ScheduleSpec{Workflow: workflow, Version: 1, Input: []byte(`"x"`), When: "@every 59m"})
+	_, err := h.Schedules().Create(ctx, "s", host.ScheduleSpec{Workflow: workflow, Version: 1, Input: []byte(`"x"`), When: "@every 59m"})
 	do(t, err)
 	return h
 }
@@ -59,7 +59,7 @@ func TestScheduleRestart(t *testing.T) {
 	id := h.schedule().Recent[0].Run
 	want, err := h.ResultRaw(ctx, id)
 	do(t, err)
-	_, err = h.PauseSchedule(ctx, "s", "")
+	_, err = h.Schedules().Pause(ctx, "s", "")
 	do(t, err)
 	for to, from := range map[string]string{"again": "", "from": "last"} {
 		r, err := h.Restart(ctx, id, to, from)
@@ -147,7 +147,7 @@ func TestScheduleTriggerCrash(t *testing.T) {
 			h := newScheduled(t)
 			h.create("@every 1h", "90m", nil)
 			h.CrashAt(n, after)
-			_, err := h.TriggerSchedule(ctx, "s", "")
+			_, err := h.Schedules().Trigger(ctx, "s", "")
 			if !h.Crashed() {
 				do(t, err)
 				break
@@ -169,15 +169,15 @@ func TestScheduleTriggerCrash(t *testing.T) {
 func TestScheduleTriggers(t *testing.T) {
 	h := newScheduled(t)
 	h.create("0 0 1 1 *", "30m", func(s *host.ScheduleSpec) { s.Overlap = host.OverlapAllow })
-	a, err := h.TriggerSchedule(ctx, "s", "")
+	a, err := h.Schedules().Trigger(ctx, "s", "")
 	do(t, err)
-	b, err := h.TriggerSchedule(ctx, "s", "")
+	b, err := h.Schedules().Trigger(ctx, "s", "")
 	do(t, err)
 	if a.ID == b.ID || len(h.schedule().Running) != 2 {
 		t.Errorf("%s and %s, running %q", a.ID, b.ID, h.schedule().Running)
 	}
 	h.Advance(time.Minute)
-	if c, err := h.TriggerSchedule(ctx, "s", ""); err != nil || !c.Nominal.Equal(h.Clock.Now()) {
+	if c, err := h.Schedules().Trigger(ctx, "s", ""); err != nil || !c.Nominal.Equal(h.Clock.Now()) {
 		t.Errorf("%+v %v", c, err)
 	}
 }
@@ -202,10 +202,10 @@ func TestScheduleRefusedWindow(t *testing.T) {
 		h.filled("250m")
 		h.create("@every 1h", "1s", hour)
 		h.Advance(61 * time.Minute)
-		_, err := h.PauseSchedule(ctx, "s", "")
+		_, err := h.Schedules().Pause(ctx, "s", "")
 		do(t, err)
 		h.Advance(170 * time.Minute)
-		_, err = h.ResumeSchedule(ctx, "s", "")
+		_, err = h.Schedules().Resume(ctx, "s", "")
 		do(t, err)
 		h.Advance(30 * time.Minute)
 		h.counted(1, 0, 0)
@@ -214,7 +214,7 @@ func TestScheduleRefusedWindow(t *testing.T) {
 		h := newScheduled(t)
 		h.filled("250m")
 		h.create("0 12 * * *", "1s", func(s *host.ScheduleSpec) { s.CatchUp = 4 * time.Hour })
-		_, err := h.BackfillSchedule(ctx, "s", hosttest.Epoch.Add(-24*time.Hour), hosttest.Epoch, false)
+		_, err := h.Schedules().Backfill(ctx, "s", hosttest.Epoch.Add(-24*time.Hour), hosttest.Epoch, false)
 		do(t, err)
 		h.Advance(6 * time.Hour)
 		h.counted(2, 0, 0)
@@ -238,9 +238,9 @@ func TestScheduleEndsNothing(t *testing.T) {
 		spec := h.create("@every 1h", "1000h", func(s *host.ScheduleSpec) { s.Overlap = policy }).Spec
 		h.Advance(61 * time.Minute)
 		spec.Version = 7
-		_, err := h.UpdateSchedule(ctx, "s", spec)
+		_, err := h.Schedules().Update(ctx, "s", spec)
 		do(t, err)
-		_, err = h.TriggerSchedule(ctx, "s", "")
+		_, err = h.Schedules().Trigger(ctx, "s", "")
 		if !errors.Is(err, host.ErrNotFound) {
 			t.Error(err)
 		}
@@ -257,20 +257,20 @@ func TestSchedulePausedWaits(t *testing.T) {
 	h := newScheduled(t)
 	h.create("@every 1h", "90m", func(s *host.ScheduleSpec) { s.Overlap = host.OverlapBufferOne })
 	h.Advance(125 * time.Minute) // 9:00 runs, 10:00 waits
-	_, err := h.PauseSchedule(ctx, "s", "")
+	_, err := h.Schedules().Pause(ctx, "s", "")
 	do(t, err)
-	if r, err := h.TriggerSchedule(ctx, "s", ""); err != nil || r.ID != "" { // waits for that of 9:00
+	if r, err := h.Schedules().Trigger(ctx, "s", ""); err != nil || r.ID != "" { // waits for that of 9:00
 		t.Errorf("%+v %v", r, err)
 	}
 	h.Advance(26 * time.Minute)
 	if s := h.counted(2, 0, 0); len(s.Running) != 1 || s.Recent[1].Kind != "trigger" || len(s.Waiting) != 1 {
 		t.Errorf("%+v", s)
 	}
-	_, err = h.BackfillSchedule(ctx, "s", hosttest.Epoch.Add(-time.Hour), hosttest.Epoch, false)
+	_, err = h.Schedules().Backfill(ctx, "s", hosttest.Epoch.Add(-time.Hour), hosttest.Epoch, false)
 	do(t, err)
 	h.Advance(5 * time.Hour)
 	h.counted(4, 0, 0)
-	_, err = h.ResumeSchedule(ctx, "s", "")
+	_, err = h.Schedules().Resume(ctx, "s", "")
 	do(t, err)
 	h.Settle()
 	if s := h.counted(5, 0, 0); s.Recent[4].Nominal.Format("15:04") != "10:00" {
@@ -284,7 +284,7 @@ func TestScheduleJitterPause(t *testing.T) {
 	spec := h.create("@every 1h", "1s", func(s *host.ScheduleSpec) { s.Jitter = 59 * time.Minute }).Spec
 	delayed := func() {
 		t.Helper()
-		next, err := h.ScheduleNext(ctx, "s", 1)
+		next, err := h.Schedules().Next(ctx, "s", 1)
 		do(t, err)
 		h.Advance(next[0].Nominal.Sub(h.Clock.Now()) + time.Second)
 		if at := next[0].Start; !at.After(h.Clock.Now()) {
@@ -292,15 +292,15 @@ func TestScheduleJitterPause(t *testing.T) {
 		}
 	}
 	delayed()
-	_, err := h.PauseSchedule(ctx, "s", "")
+	_, err := h.Schedules().Pause(ctx, "s", "")
 	do(t, err)
-	_, err = h.ResumeSchedule(ctx, "s", "")
+	_, err = h.Schedules().Resume(ctx, "s", "")
 	do(t, err)
 	h.Advance(58 * time.Minute)
 	h.counted(1, 0, 0)
 	delayed()
 	spec.When = "@every 2h"
-	_, err = h.UpdateSchedule(ctx, "s", spec)
+	_, err = h.Schedules().Update(ctx, "s", spec)
 	do(t, err)
 	h.counted(1, 0, 1)
 }
@@ -319,15 +319,15 @@ func TestScheduleClock(t *testing.T) {
 	h.Clock.Set(hosttest.Epoch.Add(90 * time.Minute))
 	h.Reopen()
 	do(t, h.Terminate(ctx, "other"))
-	_, err := h.BackfillSchedule(ctx, "s", hosttest.Epoch, hosttest.Epoch.Add(time.Minute), false)
+	_, err := h.Schedules().Backfill(ctx, "s", hosttest.Epoch, hosttest.Epoch.Add(time.Minute), false)
 	do(t, err)
 	h.Settle()
 	if s := h.schedule(); s.Started != 1 || s.Recent[0].Kind != "backfill" {
 		t.Errorf("%+v", s)
 	}
-	_, err = h.PauseSchedule(ctx, "s", "")
+	_, err = h.Schedules().Pause(ctx, "s", "")
 	do(t, err)
-	s, err := h.ResumeSchedule(ctx, "s", "")
+	s, err := h.Schedules().Resume(ctx, "s", "")
 	if want := hosttest.Epoch.Add(2 * time.Hour); err != nil || !s.Next.Equal(want) {
 		t.Errorf("next %v, want %v, %v", s.Next, want, err)
 	}
@@ -344,22 +344,22 @@ func TestScheduleBackfillBounds(t *testing.T) {
 		s.From, s.Until = hosttest.Epoch.Add(90*time.Minute), hosttest.Epoch.Add(270*time.Minute)
 	})
 	h.Advance(2*time.Hour + time.Minute) // 10:00
-	_, err := h.PauseSchedule(ctx, "s", "")
+	_, err := h.Schedules().Pause(ctx, "s", "")
 	do(t, err)
 	h.Advance(time.Hour)
-	_, err = h.ResumeSchedule(ctx, "s", "")
+	_, err = h.Schedules().Resume(ctx, "s", "")
 	do(t, err)
 	h.Advance(3 * time.Hour) // 12:00
 	h.counted(2, 0, 0)
 	for range 2 {
-		_, err = h.BackfillSchedule(ctx, "s", hosttest.Epoch.Add(-24*time.Hour), h.Clock.Now(), true)
+		_, err = h.Schedules().Backfill(ctx, "s", hosttest.Epoch.Add(-24*time.Hour), h.Clock.Now(), true)
 		do(t, err)
 		h.Settle()
 		h.counted(3, 0, 0)
 	}
 	h.fired("10:00", "11:00", "12:00")
 	for _, from := range []time.Time{{}, h.Clock.Now()} {
-		if _, err := h.BackfillSchedule(ctx, "s", from, time.Time{}, false); !errors.Is(err, host.ErrInvalid) {
+		if _, err := h.Schedules().Backfill(ctx, "s", from, time.Time{}, false); !errors.Is(err, host.ErrInvalid) {
 			t.Error(err)
 		}
 	}
@@ -369,10 +369,10 @@ func TestScheduleBackfillBounds(t *testing.T) {
 func TestScheduleNextPaused(t *testing.T) {
 	h := newScheduled(t)
 	h.create("@every 1h", "1s", nil)
-	_, err := h.PauseSchedule(ctx, "s", "")
+	_, err := h.Schedules().Pause(ctx, "s", "")
 	do(t, err)
 	h.Advance(5*time.Hour + time.Minute)
-	next, err := h.ScheduleNext(ctx, "s", 2)
+	next, err := h.Schedules().Next(ctx, "s", 2)
 	if want := hosttest.Epoch.Add(6 * time.Hour); err != nil || len(next) != 2 || !next[0].Nominal.Equal(want) {
 		t.Errorf("%+v %v", next, err)
 	}

@@ -29,9 +29,9 @@ func TestScheduleOnDisk(t *testing.T) {
 	encrypted := hosttest.WithConfig(func(c *host.Config) { c.Codec = keys })
 	h := newScheduled(t, disk(dir), encrypted)
 	h.create("@every 1h", "1s", nil)
-	_, err := h.PauseSchedule(ctx, "s", "SECRET note")
+	_, err := h.Schedules().Pause(ctx, "s", "SECRET note")
 	do(t, err)
-	_, err = h.ResumeSchedule(ctx, "s", "SECRET note")
+	_, err = h.Schedules().Resume(ctx, "s", "SECRET note")
 	do(t, err)
 	h.Advance(150 * time.Minute)
 	h.Crash()
@@ -61,7 +61,7 @@ func TestSchedulesOfNamespaces(t *testing.T) {
 		do(t, err)
 		_, err = ns.Upload(ctx, "nap", napModule())
 		do(t, err)
-		_, err = ns.CreateSchedule(ctx, "s", host.ScheduleSpec{Workflow: "nap", Input: []byte("90m"), When: "@every 1h", Overlap: host.OverlapBufferOne})
+		_, err = ns.Schedules().Create(ctx, "s", host.ScheduleSpec{Workflow: "nap", Input: []byte("90m"), When: "@every 1h", Overlap: host.OverlapBufferOne})
 		do(t, err)
 		h.Advance(time.Hour)
 	}
@@ -70,7 +70,7 @@ func TestSchedulesOfNamespaces(t *testing.T) {
 	for name, want := range map[string]int{"a": 4, "b": 3} {
 		ns, err := h.Namespace(ctx, name)
 		do(t, err)
-		s, err := ns.GetSchedule(ctx, "s")
+		s, err := ns.Schedules().Get(ctx, "s")
 		do(t, err)
 		runs, err := collect(ns.Runs(ctx, host.Query{}))
 		do(t, err)
@@ -78,10 +78,10 @@ func TestSchedulesOfNamespaces(t *testing.T) {
 			t.Errorf("%s: %d runs, %+v", name, len(runs), s)
 		}
 	}
-	if list, err := h.Schedules(ctx, "", 10); err != nil || len(list) != 0 {
+	if list, err := h.Schedules().List(ctx, "", 10); err != nil || len(list) != 0 {
 		t.Errorf("%+v %v", list, err)
 	}
-	_, err := h.Schedules(ctx, "", 0)
+	_, err := h.Schedules().List(ctx, "", 0)
 	is(t, err, host.ErrInvalid)
 }
 
@@ -90,7 +90,7 @@ func TestManySchedules(t *testing.T) {
 	h := newScheduled(t)
 	const n = 300
 	for i := range n {
-		_, err := h.CreateSchedule(ctx, fmt.Sprint("s", i), host.ScheduleSpec{Workflow: "nap", Input: []byte("1s"), When: "0 0 1 * *"})
+		_, err := h.Schedules().Create(ctx, fmt.Sprint("s", i), host.ScheduleSpec{Workflow: "nap", Input: []byte("1s"), When: "0 0 1 * *"})
 		do(t, err)
 	}
 	for range 2 {
@@ -114,7 +114,7 @@ func TestManySchedules(t *testing.T) {
 	t.Logf("%d commits for %d runs", h.Commits()-commits, n)
 	var ids []string
 	for after := ""; ; {
-		page, err := h.Schedules(ctx, after, 77)
+		page, err := h.Schedules().List(ctx, after, 77)
 		do(t, err)
 		for _, s := range page {
 			ids = append(ids, s.ID)
@@ -141,7 +141,7 @@ func TestScheduleOfHosts(t *testing.T) {
 	if s := h.schedule(); s.Started != 2 {
 		t.Errorf("%+v", s)
 	}
-	_, err := h.PauseSchedule(ctx, "s", "")
+	_, err := h.Schedules().Pause(ctx, "s", "")
 	is(t, err, host.ErrFenced)
 	do(t, h.AcquirePartitions(ctx, p))
 	h.Settle()

@@ -33,7 +33,7 @@ func (h *scheduled) create(when, nap string, change func(*host.ScheduleSpec)) ho
 	if change != nil {
 		change(&spec)
 	}
-	s, err := h.CreateSchedule(ctx, "s", spec)
+	s, err := h.Schedules().Create(ctx, "s", spec)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func (h *scheduled) create(when, nap string, change func(*host.ScheduleSpec)) ho
 
 func (h *scheduled) schedule() host.Schedule {
 	h.t.Helper()
-	s, err := h.GetSchedule(ctx, "s")
+	s, err := h.Schedules().Get(ctx, "s")
 	do(h.t, err)
 	return s
 }
@@ -288,7 +288,7 @@ func TestScheduleCatchUp(t *testing.T) {
 	// A window of instants that nobody counts.
 	spec := s.Spec
 	spec.When, spec.CatchUp = "@every 1s", 10*time.Second
-	_, err := h.UpdateSchedule(ctx, "s", spec)
+	_, err := h.Schedules().Update(ctx, "s", spec)
 	do(t, err)
 	h.Settle()
 	h.Kill()
@@ -306,7 +306,7 @@ func TestSchedulePause(t *testing.T) {
 	h := newScheduled(t)
 	h.create("@every 1h", "1s", nil)
 	h.Advance(time.Hour)
-	s, err := h.PauseSchedule(ctx, "s", "the printer is broken")
+	s, err := h.Schedules().Pause(ctx, "s", "the printer is broken")
 	do(t, err)
 	if !s.Paused || s.Note != "the printer is broken" || !s.Next.IsZero() || !s.Wake.IsZero() {
 		t.Errorf("%+v", s)
@@ -316,7 +316,7 @@ func TestSchedulePause(t *testing.T) {
 	if next, ok := h.Settle(); ok {
 		t.Errorf("a paused schedule wakes at %v", next)
 	}
-	s, err = h.ResumeSchedule(ctx, "s", "")
+	s, err = h.Schedules().Resume(ctx, "s", "")
 	do(t, err)
 	if s.Paused || s.Note != "" || s.Next.Hour() != 12 {
 		t.Errorf("%+v", s)
@@ -327,7 +327,7 @@ func TestSchedulePause(t *testing.T) {
 	if s.Missed != 0 {
 		t.Errorf("%+v", s)
 	}
-	_, err = h.PauseSchedule(ctx, "s", strings.Repeat("x", 1025))
+	_, err = h.Schedules().Pause(ctx, "s", strings.Repeat("x", 1025))
 	is(t, err, host.ErrInvalid)
 }
 
@@ -342,35 +342,35 @@ func is(t *testing.T, err, want error) {
 func TestScheduleTrigger(t *testing.T) {
 	h := newScheduled(t)
 	h.create("0 0 1 1 *", "30m", nil)
-	_, err := h.PauseSchedule(ctx, "s", "")
+	_, err := h.Schedules().Pause(ctx, "s", "")
 	do(t, err)
 	h.Advance(5 * time.Minute)
-	r, err := h.TriggerSchedule(ctx, "s", "")
+	r, err := h.Schedules().Trigger(ctx, "s", "")
 	do(t, err)
 	if r.Schedule != "s" || !r.Nominal.Equal(h.Clock.Now()) || !strings.HasPrefix(r.ID, "s~t2026-01-05T08:05:00Z~") {
 		t.Errorf("%+v", r)
 	}
 	h.Advance(time.Minute)
-	_, err = h.TriggerSchedule(ctx, "s", "")
+	_, err = h.Schedules().Trigger(ctx, "s", "")
 	is(t, err, host.ErrConflict)
-	_, err = h.TriggerSchedule(ctx, "s", "sometimes")
+	_, err = h.Schedules().Trigger(ctx, "s", "sometimes")
 	is(t, err, host.ErrInvalid)
-	r, err = h.TriggerSchedule(ctx, "s", host.OverlapAllow)
+	r, err = h.Schedules().Trigger(ctx, "s", host.OverlapAllow)
 	do(t, err)
 	h.Advance(time.Minute)
-	_, err = h.ResumeSchedule(ctx, "s", "")
+	_, err = h.Schedules().Resume(ctx, "s", "")
 	do(t, err)
-	r, err = h.TriggerSchedule(ctx, "s", host.OverlapBufferOne)
+	r, err = h.Schedules().Trigger(ctx, "s", host.OverlapBufferOne)
 	if err != nil || r.ID != "" {
 		t.Errorf("%+v %v", r, err)
 	}
 	h.stand("08:05 sleeping", "08:06 sleeping")
 	h.Advance(time.Hour)
 	h.stand("08:05 completed", "08:06 completed", "08:07 completed")
-	r, err = h.TriggerSchedule(ctx, "s", "")
+	r, err = h.Schedules().Trigger(ctx, "s", "")
 	do(t, err)
 	h.Advance(time.Minute)
-	_, err = h.TriggerSchedule(ctx, "s", host.OverlapTerminateOther)
+	_, err = h.Schedules().Trigger(ctx, "s", host.OverlapTerminateOther)
 	if err != nil {
 		t.Error(err)
 	}
@@ -390,7 +390,7 @@ func TestScheduleBackfill(t *testing.T) {
 	h.create("@every 1h", "20m", nil)
 	h.Advance(5 * time.Minute)
 	at := func(hour int) time.Time { return time.Date(2026, 1, 5, hour, 0, 0, 0, time.UTC) }
-	s, err := h.BackfillSchedule(ctx, "s", at(2), at(5), false)
+	s, err := h.Schedules().Backfill(ctx, "s", at(2), at(5), false)
 	do(t, err)
 	if len(s.Running) != 1 || len(s.Backfills) != 1 {
 		t.Errorf("%+v", s)
@@ -407,12 +407,12 @@ func TestScheduleBackfill(t *testing.T) {
 	if len(s.Backfills) != 0 || s.Recent[0].Kind != "backfill" || s.Skipped != 1 {
 		t.Errorf("%+v", s)
 	}
-	_, err = h.BackfillSchedule(ctx, "s", at(0), at(3), true)
+	_, err = h.Schedules().Backfill(ctx, "s", at(0), at(3), true)
 	do(t, err)
 	h.Advance(time.Hour)
 	h.fired("00:00", "01:00", "02:00", "03:00", "04:00", "05:00", "10:00", "11:00", "12:00")
 	for _, x := range [][2]int{{3, 2}, {3, 23}} {
-		_, err = h.BackfillSchedule(ctx, "s", at(x[0]), at(x[1]), true)
+		_, err = h.Schedules().Backfill(ctx, "s", at(x[0]), at(x[1]), true)
 		is(t, err, host.ErrInvalid)
 	}
 }
@@ -449,7 +449,7 @@ func TestScheduleJitter(t *testing.T) {
 	for range 2 {
 		h := newScheduled(t)
 		h.create("@every 1h", "1s", func(s *host.ScheduleSpec) { s.Jitter = 2 * time.Hour })
-		next, err := h.ScheduleNext(ctx, "s", 5)
+		next, err := h.Schedules().Next(ctx, "s", 5)
 		do(t, err)
 		h.Advance(5*time.Hour + 59*time.Minute + 59*time.Second)
 		late := map[time.Duration]bool{}
@@ -504,7 +504,7 @@ func TestScheduleRefused(t *testing.T) {
 	h.Advance(time.Minute)
 	spec := s.Spec
 	spec.Workflow = "later"
-	_, err = h.UpdateSchedule(ctx, "s", spec)
+	_, err = h.Schedules().Update(ctx, "s", spec)
 	do(t, err)
 	h.Advance(time.Hour)
 	s = h.schedule()

@@ -14,9 +14,9 @@ type SchedulePage struct {
 	Next string `json:"next,omitempty"`
 }
 
-// SchedulePage returns a page of the schedules of the namespace, sorted by id, that follow the id after. limit is 1
+// Page returns a page of the schedules of the namespace, sorted by id, that follow the id after. limit is 1
 // to MaxSchedules. A page ends at MaxPageBytes, so it may be shorter than its limit and still have a next page.
-func (s *scope) SchedulePage(ctx context.Context, after string, limit int) (SchedulePage, error) {
+func (s Schedules) Page(ctx context.Context, after string, limit int) (SchedulePage, error) {
 	p := SchedulePage{Schedules: []Schedule{}}
 	if limit < 1 || limit > MaxSchedules {
 		return p, &joined{fmt.Errorf("limit must be from 1 to %d, got %d", MaxSchedules, limit), ErrInvalid}
@@ -40,14 +40,14 @@ func (s *scope) SchedulePage(ctx context.Context, after string, limit int) (Sche
 	return p, translate(err)
 }
 
-// Schedules returns the schedules of the namespace, sorted by id, that follow the id after, at most limit of them.
+// List returns the schedules of the namespace, sorted by id, that follow the id after, at most limit of them.
 // limit is 1 to MaxSchedules. If it returns fewer, there are no more. Each takes up to 256 KiB, and all are in memory
-// at once: SchedulePage bounds that.
-func (s *scope) Schedules(ctx context.Context, after string, limit int) ([]Schedule, error) {
-	p, err := s.SchedulePage(ctx, after, limit)
+// at once: Schedules.Page bounds that.
+func (s Schedules) List(ctx context.Context, after string, limit int) ([]Schedule, error) {
+	p, err := s.Page(ctx, after, limit)
 	list := p.Schedules
 	for err == nil && p.Next != "" && len(list) < limit {
-		p, err = s.SchedulePage(ctx, p.Next, limit-len(list))
+		p, err = s.Page(ctx, p.Next, limit-len(list))
 		list = append(list, p.Schedules...)
 	}
 	if err != nil {

@@ -34,7 +34,7 @@ func TestSchemaAfterMigration(t *testing.T) {
 	h.Settle()
 	do(t, h.SignalRaw(ctx, "r", "go", []byte("1"), host.WithIdempotencyKey("k")))
 	uploaded(t, h, "w", `,"input_schema":{"type":"object"},"signal_schemas":{"go":{"type":"object"}}`)
-	_, err = h.Migrate(ctx, "w", host.MigrateOptions{To: 2})
+	_, err = h.Workflows().Migrate(ctx, "w", host.MigrateOptions{To: 2})
 	do(t, err)
 	if r, err := h.Get(ctx, "r"); err != nil || r.Version != 2 {
 		t.Fatal(r.Version, err)

@@ -69,7 +69,7 @@ func TestSchemas(t *testing.T) {
 	lines, err := h.Logs(ctx, "r", 0, 10)
 	do(t, err)
 	_, token, _ := strings.Cut(lines[0].Text, "link=/v1/hooks/")
-	_, err = h.DeliverHook(ctx, token, []byte(`{"Approved":"yes"}`))
+	_, err = h.Hooks().Deliver(ctx, token, []byte(`{"Approved":"yes"}`))
 	refusedBySchema(t, err, `payload of signal "decision"`, fault)
 	h.Settle()
 	if after := entries(h, "r"); after != before {
@@ -84,20 +84,20 @@ func TestSchemas(t *testing.T) {
 		t.Fatal(r.Status, err)
 	}
 	spec := host.ScheduleSpec{Workflow: "approval", When: "@daily", Input: []byte(`{"Number":7}`)}
-	_, err = h.CreateSchedule(ctx, "s", spec)
+	_, err = h.Schedules().Create(ctx, "s", spec)
 	refusedBySchema(t, err, input, host.SchemaFault{Pointer: "/Number", Message: "must be string, got number"})
 	spec.Input = []byte(`{"Number":"7"}`)
-	_, err = h.CreateSchedule(ctx, "s", spec)
+	_, err = h.Schedules().Create(ctx, "s", spec)
 	do(t, err)
 	spec.Input = nil
-	_, err = h.UpdateSchedule(ctx, "s", spec)
+	_, err = h.Schedules().Update(ctx, "s", spec)
 	refusedBySchema(t, err, input, host.SchemaFault{Message: "there is none, and one is required"})
-	x, err := h.Schemas(ctx, "approval", 0)
+	x, err := h.Workflows().Schemas(ctx, "approval", 0)
 	if err != nil || !strings.Contains(string(x.Input), `"required":["Number"]`) || !strings.Contains(string(x.Signals["decision"]), `"Approved":{"type":"boolean"}`) ||
 		string(x.Result) != `{"type":"string"}` {
 		t.Errorf("%s %s %s %v", x.Input, x.Result, x.Signals, err)
 	}
-	if _, err := h.Schemas(ctx, "nobody", 0); !errors.Is(err, host.ErrNotFound) {
+	if _, err := h.Workflows().Schemas(ctx, "nobody", 0); !errors.Is(err, host.ErrNotFound) {
 		t.Error(err)
 	}
 }

@@ -68,7 +68,7 @@ func (s *scope) SignalRaw(ctx context.Context, id, name string, payload []byte, 
 	return s.signal(ctx, id, n)
 }
 
-func (s *scope) signal(ctx context.Context, id string, n run.Signal) error {
+func (s *space) signal(ctx context.Context, id string, n run.Signal) error {
 	if err := s.h.roomOnDisk(len(n.Data)); err != nil {
 		return err
 	}
@@ -89,9 +89,9 @@ type HookReply struct {
 	Body        string
 }
 
-// CheckHook returns ErrNotFound, as DeliverHook does, if no live run holds the token. A server calls it before it
+// Check returns ErrNotFound, as Hooks.Deliver does, if no live run holds the token. A server calls it before it
 // reads the payload.
-func (s *scope) CheckHook(ctx context.Context, token string) error {
+func (s Hooks) Check(ctx context.Context, token string) error {
 	_, err := s.hook(ctx, token)
 	return err
 }
@@ -100,7 +100,7 @@ func (s *scope) CheckHook(ctx context.Context, token string) error {
 func noHook() error { return &joined{errors.New("no run holds this token"), ErrNotFound} }
 
 // hook returns the hook of the run that holds a token.
-func (s *scope) hook(ctx context.Context, token string) (runtime.Hook, error) {
+func (s *space) hook(ctx context.Context, token string) (runtime.Hook, error) {
 	ns, err := s.id(ctx, false)
 	var hook runtime.Hook
 	if err == nil {
@@ -113,9 +113,9 @@ func (s *scope) hook(ctx context.Context, token string) (runtime.Hook, error) {
 	return hook, err
 }
 
-// DeliverHook delivers a payload to the run that holds a token, as a signal of the hook's name. The signal is durable
+// Deliver delivers a payload to the run that holds a token, as a signal of the hook's name. The signal is durable
 // on return. ErrNotFound if no live run holds the token, for whatever reason. ErrBusy and ErrDiskFull as in Signal.
-func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, opts ...SignalOption) (HookReply, error) {
+func (s Hooks) Deliver(ctx context.Context, token string, payload []byte, opts ...SignalOption) (HookReply, error) {
 	hook, err := s.hook(ctx, token)
 	if err != nil {
 		return HookReply{}, err

@@ -261,16 +261,16 @@ func TestHooks(t *testing.T) {
 	}
 	p.Reopen()
 	for _, wrong := range []string{"", "x", token + "x", "0" + token[1:], token[:26], "nobody-has-this"} {
-		if _, err := p.DeliverHook(ctx, wrong, []byte(`{"By":"eve"}`)); !errors.Is(err, host.ErrNotFound) || strings.Contains(err.Error(), id) {
+		if _, err := p.Hooks().Deliver(ctx, wrong, []byte(`{"By":"eve"}`)); !errors.Is(err, host.ErrNotFound) || strings.Contains(err.Error(), id) {
 			t.Fatalf("token %q: %v", wrong, err)
 		}
 	}
-	reply, err := p.DeliverHook(ctx, token, []byte(`{"By":"ada"}`))
+	reply, err := p.Hooks().Deliver(ctx, token, []byte(`{"By":"ada"}`))
 	if err != nil || reply != (host.HookReply{Status: 200, ContentType: "text/plain", Body: "thank you"}) {
 		t.Fatal(reply, err)
 	}
 	want(t, result[string](p, id), "approved by ada")
-	if _, err := p.DeliverHook(ctx, token, nil); !errors.Is(err, host.ErrNotFound) {
+	if _, err := p.Hooks().Deliver(ctx, token, nil); !errors.Is(err, host.ErrNotFound) {
 		t.Fatal(err) // it died with its run
 	}
 }
@@ -283,12 +283,12 @@ func TestChosenTokens(t *testing.T) {
 		t.Fatal(text)
 	}
 	p.Reopen()
-	if _, err := p.DeliverHook(ctx, "order-42-approval", []byte(`{"By":"bob"}`)); err != nil {
+	if _, err := p.Hooks().Deliver(ctx, "order-42-approval", []byte(`{"By":"bob"}`)); err != nil {
 		t.Fatal(err)
 	}
 	want(t, result[string](p, first), "approved by bob")
 	third := p.begin("approval", "order-42-approval") // it is free again
-	if _, err := p.DeliverHook(ctx, "order-42-approval", []byte(`{"By":"eve"}`)); err != nil {
+	if _, err := p.Hooks().Deliver(ctx, "order-42-approval", []byte(`{"By":"eve"}`)); err != nil {
 		t.Fatal(err)
 	}
 	want(t, result[string](p, third), "approved by eve")

@@ -27,7 +27,7 @@ func TestSweptByTime(t *testing.T) {
 	swept(time.Minute)
 	l.begin("until", 0, host.WithRunID("old"))
 	l.Settle()
-	do(t, l.SetRetention(ctx, host.Retention{Workflow: "until", Completed: day}))
+	do(t, l.Retentions().Set(ctx, host.Retention{Workflow: "until", Completed: day}))
 	l.Advance(time.Minute)
 	swept(6 * time.Hour)
 	if _, err := l.Get(ctx, "old"); err != nil {
@@ -64,7 +64,7 @@ func TestSweptByTime(t *testing.T) {
 func TestNotSwept(t *testing.T) {
 	l := newLab(t)
 	l.begin("until", 0, host.WithRunID("old"))
-	do(t, l.SetRetention(ctx, host.Retention{Completed: day}))
+	do(t, l.Retentions().Set(ctx, host.Retention{Completed: day}))
 	l.Advance(40 * day)
 	if _, err := l.Get(ctx, "old"); err != nil {
 		t.Error(err)

@@ -60,15 +60,15 @@ func newTenants(t *testing.T, owner, asks string) *tenants {
 	_, err = x.owner.StartRaw(ctx, theirs, nil, host.WithRunID(theirs+"2"))
 	do(t, err)
 	do(t, x.owner.Terminate(ctx, theirs+"2"))
-	do(t, x.owner.SetRetention(ctx, host.Retention{Workflow: theirs, Keep: 5}))
-	_, err = x.owner.SetLimits(ctx, host.Limits{Workflow: theirs, Concurrency: []string{"777"}})
+	do(t, x.owner.Retentions().Set(ctx, host.Retention{Workflow: theirs, Keep: 5}))
+	_, err = x.owner.WorkflowLimits().Set(ctx, host.WorkflowLimit{Workflow: theirs, Concurrency: []string{"777"}})
 	do(t, err)
 	do(t, x.SetQuota(ctx, owner, host.Quota{MaxRuns: 77_777}))
-	_, err = x.owner.CreateSchedule(ctx, theirs, host.ScheduleSpec{Workflow: theirs, When: "@monthly", Input: []byte(`"` + secretOf + `"`)})
+	_, err = x.owner.Schedules().Create(ctx, theirs, host.ScheduleSpec{Workflow: theirs, When: "@monthly", Input: []byte(`"` + secretOf + `"`)})
 	do(t, err)
-	_, err = x.owner.SetHandlerLimits(ctx, host.HandlerLimits{Handler: theirs, Concurrency: []string{"777"}})
+	_, err = x.owner.HandlerLimits().Set(ctx, host.HandlerLimit{Handler: theirs, Concurrency: []string{"777"}})
 	do(t, err)
-	_, err = x.owner.SetStartWindow(ctx, host.StartWindow{Workflow: theirs, Throttle: "777h"})
+	_, err = x.owner.StartWindows().Set(ctx, host.StartWindow{Workflow: theirs, Throttle: "777h"})
 	do(t, err)
 	_, err = x.asks.Upload(ctx, "other", napModule())
 	do(t, err)
@@ -135,10 +135,10 @@ func (x *tenants) argument(method string, in reflect.Type, name string, n int) r
 		*a = json.RawMessage("{}")
 	case *time.Duration:
 		*a = time.Duration(n) * time.Minute
-	case *host.Limits:
-		*a = host.Limits{Workflow: name, Concurrency: []string{fmt.Sprint(1 + n)}}
-	case *host.HandlerLimits:
-		*a = host.HandlerLimits{Handler: name, Concurrency: []string{fmt.Sprint(1 + n)}}
+	case *host.WorkflowLimit:
+		*a = host.WorkflowLimit{Workflow: name, Concurrency: []string{fmt.Sprint(1 + n)}}
+	case *host.HandlerLimit:
+		*a = host.HandlerLimit{Handler: name, Concurrency: []string{fmt.Sprint(1 + n)}}
 	case *host.StartWindow:
 		*a = host.StartWindow{Workflow: name, Throttle: fmt.Sprint(1+n, "h")}
 	case *host.Retention:

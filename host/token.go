@@ -64,7 +64,7 @@ type TokenSpec struct {
 
 // Token describes a token. The text of a token is not stored.
 type Token struct {
-	ID        string    `json:"id"` // identifies the token in lists and in RevokeToken; not secret
+	ID        string    `json:"id"` // identifies the token in lists and in Tokens.Revoke; not secret
 	Name      string    `json:"name,omitempty"`
 	Namespace string    `json:"namespace,omitempty"` // empty: all of them
 	Scopes    []Scope   `json:"scopes"`
@@ -81,23 +81,23 @@ func (t *Token) Allows(s Scope, namespace string) bool {
 		(slices.Contains(t.Scopes, s) || slices.Contains(t.Scopes, ScopeAdmin))
 }
 
-// NewTokenText returns the text for a new token with 256 bits from Config.Random. It stores nothing.
-func (h *Host) NewTokenText() string {
+// NewText returns the text for a new token with 256 bits from Config.Random. It stores nothing.
+func (s Tokens) NewText() string {
 	var b [tokenBytes]byte
-	h.cfg.Random(b[:])
+	s.h.cfg.Random(b[:])
 	return TokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// CreateToken creates a token and returns its text. The text is not stored, only its SHA-256. The token is durable on
+// Create creates a token and returns its text. The text is not stored, only its SHA-256. The token is durable on
 // return. ErrInvalid for invalid scopes, names and times, ErrLimit if there are MaxTokens, or MaxTokensOfOne of the
 // namespace.
-func (h *Host) CreateToken(ctx context.Context, spec TokenSpec) (text string, t Token, err error) {
-	st, err := h.tokenOf(spec)
+func (s Tokens) Create(ctx context.Context, spec TokenSpec) (text string, t Token, err error) {
+	st, err := s.h.tokenOf(spec)
 	if err != nil {
 		return "", Token{}, err
 	}
 	n, own := 0, 0
-	for x, err := range h.store.Tokens().All(ctx) {
+	for x, err := range s.h.store.Tokens().All(ctx) {
 		if err != nil {
 			return "", Token{}, translate(err)
 		}
@@ -113,9 +113,9 @@ func (h *Host) CreateToken(ctx context.Context, spec TokenSpec) (text string, t 
 		return "", Token{}, fmt.Errorf("%w: the namespace %q has %d tokens, the limit is %d: revoke some", ErrLimit, spec.Namespace,
 			own, MaxTokensOfOne)
 	}
-	text = h.NewTokenText()
+	text = s.NewText()
 	st.Hash = sha256.Sum256([]byte(text))
-	if err := h.store.Tokens().Add(ctx, st); err != nil {
+	if err := s.h.store.Tokens().Add(ctx, st); err != nil {
 		return "", Token{}, translate(err)
 	}
 	return text, tokenInfo(&st), nil
@@ -163,10 +163,10 @@ func scopeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Tokens lists the tokens that were created and not revoked, including expired ones, by creation time.
-func (h *Host) Tokens(ctx context.Context) ([]Token, error) {
+// List lists the tokens that were created and not revoked, including expired ones, by creation time.
+func (s Tokens) List(ctx context.Context) ([]Token, error) {
 	list := []Token{}
-	for t, err := range h.store.Tokens().All(ctx) {
+	for t, err := range s.h.store.Tokens().All(ctx) {
 		if err != nil {
 			return nil, translate(err)
 		}
@@ -176,24 +176,24 @@ func (h *Host) Tokens(ctx context.Context) ([]Token, error) {
 	return list, nil
 }
 
-// RevokeToken deletes the token with an id. On return, Authenticate no longer accepts the token. ErrNotFound if the
+// Revoke deletes the token with an id. On return, Authenticate no longer accepts the token. ErrNotFound if the
 // token does not exist.
-func (h *Host) RevokeToken(ctx context.Context, id string) error {
-	for t, err := range h.store.Tokens().All(ctx) {
+func (s Tokens) Revoke(ctx context.Context, id string) error {
+	for t, err := range s.h.store.Tokens().All(ctx) {
 		if err != nil {
 			return translate(err)
 		}
 		if tokenID(t.Hash) == id {
-			return translate(h.store.Tokens().Delete(ctx, t.Hash))
+			return translate(s.h.store.Tokens().Delete(ctx, t.Hash))
 		}
 	}
 	return fmt.Errorf("token %q: %w", id, ErrNotFound)
 }
 
 // Authenticate returns the token with a text. ErrUnauthorized if it does not exist or has expired.
-func (h *Host) Authenticate(ctx context.Context, text string) (Token, error) {
+func (s Tokens) Authenticate(ctx context.Context, text string) (Token, error) {
 	hash := store.Digest(sha256.Sum256([]byte(text)))
-	t, err := h.store.Tokens().Token(ctx, hash)
+	t, err := s.h.store.Tokens().Token(ctx, hash)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return Token{}, fmt.Errorf("%w: nobody has this token, or it was revoked", ErrUnauthorized)
@@ -201,7 +201,7 @@ func (h *Host) Authenticate(ctx context.Context, text string) (Token, error) {
 		return Token{}, translate(err)
 	case subtle.ConstantTimeCompare(t.Hash[:], hash[:]) != 1: // the record is stored under a wrong key
 		return Token{}, fmt.Errorf("%w: the token's record is of another token", ErrUnauthorized)
-	case t.ExpiresUnixMs != 0 && h.cfg.Clock.Now().UnixMilli() >= t.ExpiresUnixMs:
+	case t.ExpiresUnixMs != 0 && s.h.cfg.Clock.Now().UnixMilli() >= t.ExpiresUnixMs:
 		return Token{}, fmt.Errorf("%w: the token %s has expired at %s", ErrUnauthorized, tokenID(hash),
 			abi.TimeOf(t.ExpiresUnixMs).UTC().Format(time.RFC3339))
 	}

@@ -15,7 +15,7 @@ import (
 func TestTokens(t *testing.T) {
 	ctx := context.Background()
 	h := hosttest.New(t)
-	text, tok, err := h.CreateToken(ctx, host.TokenSpec{Name: "ci", Namespace: "team-a", TTL: time.Hour,
+	text, tok, err := h.Tokens().Create(ctx, host.TokenSpec{Name: "ci", Namespace: "team-a", TTL: time.Hour,
 		Scopes: []host.Scope{host.ScopeRun, host.ScopeRead, host.ScopeRun}})
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func TestTokens(t *testing.T) {
 		!tok.Created.Equal(hosttest.Epoch) || !tok.Expires.Equal(hosttest.Epoch.Add(time.Hour)) {
 		t.Fatalf("%q %+v", text, tok)
 	}
-	got, err := h.Authenticate(ctx, text)
+	got, err := h.Tokens().Authenticate(ctx, text)
 	if err != nil || got.ID != tok.ID || got.Name != "ci" {
 		t.Fatalf("%+v %v", got, err)
 	}
@@ -39,28 +39,28 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"", text + "x", text[:len(text)-1], tok.ID, "wfh_"} {
-		if _, err := h.Authenticate(ctx, wrong); !errors.Is(err, host.ErrUnauthorized) {
+		if _, err := h.Tokens().Authenticate(ctx, wrong); !errors.Is(err, host.ErrUnauthorized) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
 	h.Advance(time.Hour)
-	if _, err := h.Authenticate(ctx, text); !errors.Is(err, host.ErrUnauthorized) || !strings.Contains(err.Error(), "has expired at") {
+	if _, err := h.Tokens().Authenticate(ctx, text); !errors.Is(err, host.ErrUnauthorized) || !strings.Contains(err.Error(), "has expired at") {
 		t.Errorf("after it has expired: %v", err)
 	}
-	text, admin, err := h.CreateToken(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}})
+	text, admin, err := h.Tokens().Create(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}})
 	if err != nil || !admin.Allows(host.ScopeUpload, "any") || !admin.Expires.IsZero() {
 		t.Fatal(admin, err)
 	}
-	if list, err := h.Tokens(ctx); err != nil || len(list) != 2 || list[0].ID != tok.ID || list[1].ID != admin.ID {
+	if list, err := h.Tokens().List(ctx); err != nil || len(list) != 2 || list[0].ID != tok.ID || list[1].ID != admin.ID {
 		t.Fatal(list, err)
 	}
-	if err := h.RevokeToken(ctx, admin.ID); err != nil {
+	if err := h.Tokens().Revoke(ctx, admin.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Authenticate(ctx, text); !errors.Is(err, host.ErrUnauthorized) {
+	if _, err := h.Tokens().Authenticate(ctx, text); !errors.Is(err, host.ErrUnauthorized) {
 		t.Errorf("a revoked token: %v", err)
 	}
-	if err := h.RevokeToken(ctx, admin.ID); !errors.Is(err, host.ErrNotFound) {
+	if err := h.Tokens().Revoke(ctx, admin.ID); !errors.Is(err, host.ErrNotFound) {
 		t.Errorf("revoked twice: %v", err)
 	}
 }
@@ -76,7 +76,7 @@ func TestTokensThatCannotBe(t *testing.T) {
 		`has no control characters, got "a\nb"`:                               {Scopes: read, Name: "a\nb"},
 		"namespace may hold the letters a-z":                                  {Scopes: read, Namespace: "A"},
 	} {
-		if _, _, err := h.CreateToken(context.Background(), spec); !errors.Is(err, host.ErrInvalid) || !strings.Contains(err.Error(), want) {
+		if _, _, err := h.Tokens().Create(context.Background(), spec); !errors.Is(err, host.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", spec, err, want)
 		}
 	}
@@ -88,19 +88,19 @@ func TestTokensOfOneNamespace(t *testing.T) {
 	h := hosttest.New(t)
 	spec := host.TokenSpec{Namespace: "team-a", Scopes: []host.Scope{host.ScopeRead}}
 	for range host.MaxTokensOfOne {
-		if _, _, err := h.CreateToken(ctx, spec); err != nil {
+		if _, _, err := h.Tokens().Create(ctx, spec); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := h.CreateToken(ctx, spec); !errors.Is(err, host.ErrLimit) || !strings.Contains(err.Error(), `"team-a" has 1000`) {
+	if _, _, err := h.Tokens().Create(ctx, spec); !errors.Is(err, host.ErrLimit) || !strings.Contains(err.Error(), `"team-a" has 1000`) {
 		t.Errorf("%v", err)
 	}
 	spec.Namespace = "team-b"
-	if _, _, err := h.CreateToken(ctx, spec); err != nil {
+	if _, _, err := h.Tokens().Create(ctx, spec); err != nil {
 		t.Error(err)
 	}
 	spec.Namespace = ""
-	if _, _, err := h.CreateToken(ctx, spec); err != nil {
+	if _, _, err := h.Tokens().Create(ctx, spec); err != nil {
 		t.Error(err)
 	}
 }

@@ -86,7 +86,7 @@ func TestCutUploadIsCollected(t *testing.T) {
 	_, err = h.Upload(ctx, "w", wasm)
 	do(t, err)
 	with := cached()
-	do(t, h.DeleteVersion(ctx, "w", 1))
+	do(t, h.Workflows().DeleteVersion(ctx, "w", 1))
 	gone := cached()
 	_, err = h.Upload(ctx, "w", wasm)
 	do(t, errors.Join(err, h.Close()))
@@ -215,6 +215,6 @@ func TestDeleteVersionReadsNothingThatGrows(t *testing.T) {
 	_, err = h.Start(ctx, "w", 1)
 	do(t, err)
 	armed.Store(true)
-	do(t, h.DeleteVersion(ctx, "w", 1))
+	do(t, h.Workflows().DeleteVersion(ctx, "w", 1))
 	armed.Store(false)
 }

@@ -111,7 +111,7 @@ func TestUpdateMigrates(t *testing.T) {
 	wasm = append(wasm, 0, 5, 4, 'm', 'o', 'r', 'e') // an empty custom section
 	_, err := p.Upload(ctx, "", wasm, host.AllowStep("*"))
 	do(t, err)
-	sum, err := p.Migrate(ctx, "cart", host.MigrateOptions{To: 2})
+	sum, err := p.Workflows().Migrate(ctx, "cart", host.MigrateOptions{To: 2})
 	if err != nil || sum.Migrated != 1 {
 		t.Fatalf("%+v %v", sum, err)
 	}

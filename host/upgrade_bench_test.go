@@ -26,7 +26,7 @@ func BenchmarkUpgrade(b *testing.B) {
 	marked := hosttest.Build(b, "testdata/upgrade/marked")
 	b.Run("check", func(b *testing.B) {
 		for b.Loop() {
-			if sum, err := h.Check(ctx, "order", marked, host.CheckOptions{}); err != nil || sum.Compatible != runs {
+			if sum, err := h.Workflows().Check(ctx, "order", marked, host.CheckOptions{}); err != nil || sum.Compatible != runs {
 				b.Fatal(sum, err)
 			}
 		}
@@ -35,7 +35,7 @@ func BenchmarkUpgrade(b *testing.B) {
 		to := uint32(1)
 		for b.Loop() {
 			to = 3 - to
-			if sum, err := h.Migrate(ctx, "order", host.MigrateOptions{To: to}); err != nil || sum.Migrated != runs {
+			if sum, err := h.Workflows().Migrate(ctx, "order", host.MigrateOptions{To: to}); err != nil || sum.Migrated != runs {
 				b.Fatal(sum, err)
 			}
 			h.Settle()

@@ -309,7 +309,7 @@ func (y *longYear) upgrade(version uint32) {
 func (y *longYear) check(h *yearHost, workflow string, version uint32) {
 	found := map[string]host.RunCheck{}
 	commits := h.Commits()
-	sum, err := h.Check(ctx, workflow, y.code[version], host.CheckOptions{Each: reports(found)})
+	sum, err := h.Workflows().Check(ctx, workflow, y.code[version], host.CheckOptions{Each: reports(found)})
 	if err != nil {
 		y.t.Fatal(err)
 	}
@@ -353,7 +353,7 @@ func (y *longYear) migrate(h *yearHost, workflow string, version uint32) {
 	var sum host.CheckSummary
 	y.mayCrash(h, 2, 1+*upgradeRuns/2)
 	y.try(h, func() (err error) {
-		sum, err = h.Migrate(ctx, workflow, host.MigrateOptions{To: version, Each: reports(found)})
+		sum, err = h.Workflows().Migrate(ctx, workflow, host.MigrateOptions{To: version, Each: reports(found)})
 		return err
 	})
 	for id, c := range found { // one that was set aside here is not listed
@@ -389,7 +389,7 @@ func (y *longYear) move(n int) {
 		y.moves++
 		if was { // its id is free there again
 			y.try(to, func() error {
-				_, err := to.Sweep(ctx, false)
+				_, err := to.Retentions().Sweep(ctx, false)
 				return err
 			})
 		}

@@ -39,7 +39,7 @@ func TestUpgrades(t *testing.T) {
 	y.a, y.b = y.open("a"), y.open("b")
 	_, err := y.a.Upload(ctx, "nap", napModule())
 	do(t, err)
-	_, err = y.b.SetLimits(ctx, host.Limits{Workflow: "rental", Concurrency: []string{fmt.Sprint(slotsOnB)}})
+	_, err = y.b.WorkflowLimits().Set(ctx, host.WorkflowLimit{Workflow: "rental", Concurrency: []string{fmt.Sprint(slotsOnB)}})
 	do(t, err)
 	bells := y.schedules()
 	y.plans()
@@ -96,7 +96,7 @@ type limitsSince struct {
 func (y *longYear) setLimits(all, customer, perRate int) {
 	y.mayCrash(y.a, 2, 3)
 	y.try(y.a, func() error {
-		_, err := y.a.SetLimits(ctx, host.Limits{Workflow: "rental", Rate: []string{fmt.Sprintf("%d/%v", perRate, rateWindow)},
+		_, err := y.a.WorkflowLimits().Set(ctx, host.WorkflowLimit{Workflow: "rental", Rate: []string{fmt.Sprintf("%d/%v", perRate, rateWindow)},
 			Concurrency: []string{fmt.Sprint(all), fmt.Sprintf("%d per input.customer", customer)}})
 		return err
 	})
@@ -309,7 +309,7 @@ func (y *longYear) schedules() []bell {
 		} else {
 			b.when = fmt.Sprintf("%s * %d,%d *", b.when, b.months[0], b.months[1])
 		}
-		_, err := y.a.CreateSchedule(ctx, b.id, host.ScheduleSpec{Workflow: "nap", Input: []byte("1s"), When: b.when, Zone: b.zone,
+		_, err := y.a.Schedules().Create(ctx, b.id, host.ScheduleSpec{Workflow: "nap", Input: []byte("1s"), When: b.when, Zone: b.zone,
 			Overlap: host.OverlapAllow, Until: hosttest.Epoch.AddDate(1, 0, 0)})
 		do(y.t, err)
 	}
@@ -338,7 +338,7 @@ func (y *longYear) rang(b bell) {
 			break
 		}
 	}
-	s, err := y.a.GetSchedule(ctx, b.id)
+	s, err := y.a.Schedules().Get(ctx, b.id)
 	if err != nil || !s.Ended || int(s.Started) != len(want) || s.Missed+s.Skipped != 0 {
 		y.t.Errorf("%+v, %v", s, err)
 	}

@@ -73,14 +73,14 @@ func TestVersionsAreNotListed(t *testing.T) {
 	do(t, upload("nap", wasm)) // of the module of the parent, which a child prefers
 	do(t, upload("parent", wasm))
 	do(t, upload("nap", napModule()))
-	do(t, h.DeleteVersion(ctx, "nap", 2))
+	do(t, h.Workflows().DeleteVersion(ctx, "nap", 2))
 	do(t, upload("nap", napModule()))
 	do(t, upload("nap", napModule(), host.AllowStep("charge")))
 	do(t, upload("other", napModule()))
 	if err := upload("another", napModule()); !errors.Is(err, host.ErrBusy) {
 		t.Error(err)
 	}
-	do(t, h.DeleteVersion(ctx, "nap", 4))
+	do(t, h.Workflows().DeleteVersion(ctx, "nap", 4))
 	from := hosttest.New(t)
 	_, err := from.Upload(ctx, "other", napModule())
 	do(t, err)
@@ -133,7 +133,7 @@ func TestLiveVersionsReadsADescriptionOnce(t *testing.T) {
 	n.infos.Store(0)
 	n.counts.Store(0)
 	for range 2 {
-		versions, err := h.LiveVersions(ctx, "w")
+		versions, err := h.Workflows().LiveVersions(ctx, "w")
 		do(t, err)
 		want(t, len(versions), many+1)
 		for i, v := range versions {
@@ -148,7 +148,7 @@ func TestLiveVersionsReadsADescriptionOnce(t *testing.T) {
 				t.Errorf("version %d has %d live runs and %q, want %d and %q", v.Number, v.Live, got, live, names)
 			}
 		}
-		_, err = h.DeclaredSignals(ctx, "w", 3)
+		_, err = h.Workflows().DeclaredSignals(ctx, "w", 3)
 		do(t, err)
 	}
 	if got := n.infos.Load(); got != 2 {

@@ -54,7 +54,7 @@ func TestAttemptsAndTheClock(t *testing.T) {
 			<-begun
 			take := func() []host.Attempt {
 				t.Helper()
-				list, err := h.TakeAttempts(ctx, "far", host.TakeOptions{Lease: 10 * time.Second, Wait: time.Second})
+				list, err := h.Attempts().Take(ctx, "far", host.TakeOptions{Lease: 10 * time.Second, Wait: time.Second})
 				do(t, err)
 				return list
 			}

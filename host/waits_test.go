@@ -344,10 +344,13 @@ func newNaps(t *testing.T, how string) *waits {
 func TestPausedRunsAnswer(t *testing.T) {
 	for name, do := range map[string]func(w *waits) error{
 		"nothing": func(*waits) error { return nil },
-		"migrate": func(w *waits) error { _, err := w.Migrate(ctx, "naps", host.MigrateOptions{To: 2}); return err },
-		"signal":  func(w *waits) error { return w.Signal(ctx, "r", "x", 1) },
+		"migrate": func(w *waits) error {
+			_, err := w.Workflows().Migrate(ctx, "naps", host.MigrateOptions{To: 2})
+			return err
+		},
+		"signal": func(w *waits) error { return w.Signal(ctx, "r", "x", 1) },
 		"signal, migrate": func(w *waits) error {
-			_, err := w.Migrate(ctx, "naps", host.MigrateOptions{To: 2})
+			_, err := w.Workflows().Migrate(ctx, "naps", host.MigrateOptions{To: 2})
 			return errors.Join(w.Signal(ctx, "r", "x", 1), err)
 		},
 	} {
@@ -396,7 +399,7 @@ func TestMigrationTellsMovedTimers(t *testing.T) {
 	w.at(1800)
 	var notes []string
 	each := func(c host.RunCheck) error { notes = c.Notes; return nil }
-	sum, err := w.Migrate(ctx, "naps", host.MigrateOptions{To: 2, Each: each})
+	sum, err := w.Workflows().Migrate(ctx, "naps", host.MigrateOptions{To: 2, Each: each})
 	if err != nil || sum.Migrated != 1 {
 		t.Fatal(sum, err)
 	}

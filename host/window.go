@@ -58,10 +58,10 @@ func windowOf(workflow string, p *limits.StartPolicy) StartWindow {
 	return StartWindow{Workflow: workflow, Debounce: p.String(), Longest: abi.FormatDuration(p.LongestMs)}
 }
 
-// SetStartWindow replaces the start window of a workflow, for starts from now on. The instants at which waiting runs
+// Set replaces the start window of a workflow, for starts from now on. The instants at which waiting runs
 // begin stay. Durable on return. ErrInvalid if the window is empty or invalid, ErrLimit if the namespace has too
 // many.
-func (s *scope) SetStartWindow(ctx context.Context, w StartWindow) (StartWindow, error) {
+func (s StartWindows) Set(ctx context.Context, w StartWindow) (StartWindow, error) {
 	p, err := w.policy()
 	if err != nil {
 		return StartWindow{}, translate(err)
@@ -72,7 +72,7 @@ func (s *scope) SetStartWindow(ctx context.Context, w StartWindow) (StartWindow,
 	return windowOf(w.Workflow, &p), nil
 }
 
-func (s *scope) setWindow(ctx context.Context, workflow string, p *limits.StartPolicy) error {
+func (s *space) setWindow(ctx context.Context, workflow string, p *limits.StartPolicy) error {
 	err := abi.CheckWorkflow(workflow)
 	if err == nil {
 		err = s.h.refuseCopy()
@@ -87,10 +87,10 @@ func (s *scope) setWindow(ctx context.Context, workflow string, p *limits.StartP
 	return translate(err)
 }
 
-// DeleteStartWindow removes the start window of a workflow, so that each start is a run again. Durable on return.
+// Delete removes the start window of a workflow, so that each start is a run again. Durable on return.
 // ErrNotFound if there is none.
-func (s *scope) DeleteStartWindow(ctx context.Context, workflow string) error {
-	list, err := s.StartWindows(ctx)
+func (s StartWindows) Delete(ctx context.Context, workflow string) error {
+	list, err := s.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func (s *scope) DeleteStartWindow(ctx context.Context, workflow string) error {
 	return translate(fmt.Errorf("the start window of workflow %q: %w", workflow, store.ErrNotFound))
 }
 
-// StartWindows returns the start windows of the namespace, sorted by workflow.
-func (s *scope) StartWindows(ctx context.Context) ([]StartWindow, error) {
+// List returns the start windows of the namespace, sorted by workflow.
+func (s StartWindows) List(ctx context.Context) ([]StartWindow, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
 		return nil, translate(err)
@@ -118,7 +118,7 @@ func (s *scope) StartWindows(ctx context.Context) ([]StartWindow, error) {
 
 // startWithin starts a run if the workflow has a start window. It returns is = false, without an error, if the start
 // must proceed without a window.
-func (s *scope) startWithin(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start,
+func (s *space) startWithin(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start,
 	at int64) (r Run, is bool, err error) {
 	if o.schedule != "" {
 		return Run{}, false, nil
@@ -170,7 +170,7 @@ func fitsWindow(p *limits.StartPolicy, workflow string, o *start, at int64) erro
 }
 
 // throttled returns the run of the key's window, or opens a window with the run of this start.
-func (s *scope) throttled(ctx context.Context, k *limits.StartKey, key store.RunKey, workflow string, input []byte,
+func (s *space) throttled(ctx context.Context, k *limits.StartKey, key store.RunKey, workflow string, input []byte,
 	o *start, at int64, p *limits.StartPolicy) (Run, bool, error) {
 	now := s.h.cfg.Clock.Now().UnixMilli()
 	if x := k.Window; x.Run != "" && now < x.EndMs {
@@ -195,7 +195,7 @@ func (s *scope) throttled(ctx context.Context, k *limits.StartKey, key store.Run
 }
 
 // debounced moves the waiting run of a key, or starts one.
-func (s *scope) debounced(ctx context.Context, k *limits.StartKey, key store.RunKey, workflow string, input []byte, o *start,
+func (s *space) debounced(ctx context.Context, k *limits.StartKey, key store.RunKey, workflow string, input []byte, o *start,
 	p *limits.StartPolicy) (Run, bool, error) {
 	now := s.h.cfg.Clock.Now().UnixMilli()
 	moves := *o

@@ -13,7 +13,7 @@ import (
 func newWindowed(t *testing.T, w host.StartWindow) *printed {
 	h := newPrinted(t)
 	w.Workflow = "print"
-	_, err := h.SetStartWindow(ctx, w)
+	_, err := h.StartWindows().Set(ctx, w)
 	do(t, err)
 	return h
 }
@@ -137,7 +137,7 @@ func TestThrottle(t *testing.T) {
 	if next.ID == first.ID || next.ID == other.ID || next.Existed || !next.Throttled.IsZero() {
 		t.Errorf("%+v", next)
 	}
-	do(t, h.DeleteStartWindow(ctx, "print"))
+	do(t, h.StartWindows().Delete(ctx, "print"))
 	if r := h.raw(`{"customer":"a"}`); r.ID == next.ID {
 		t.Error("there is no throttle any more")
 	}
@@ -161,14 +161,14 @@ func TestWrongStartWindows(t *testing.T) {
 	for _, w := range []host.StartWindow{{}, {Debounce: "1s", Throttle: "1s"}, {Debounce: "soon"}, {Debounce: "10s per customer"},
 		{Debounce: "10s", Longest: "5s"}, {Throttle: "10s", Longest: "50s"}, {Throttle: "0s"}} {
 		w.Workflow = "print"
-		if _, err := h.SetStartWindow(ctx, w); !errors.Is(err, host.ErrInvalid) {
+		if _, err := h.StartWindows().Set(ctx, w); !errors.Is(err, host.ErrInvalid) {
 			t.Errorf("%+v: %v", w, err)
 		}
 	}
-	if err := h.DeleteStartWindow(ctx, "print"); !errors.Is(err, host.ErrNotFound) {
+	if err := h.StartWindows().Delete(ctx, "print"); !errors.Is(err, host.ErrNotFound) {
 		t.Error(err)
 	}
-	_, err := h.SetStartWindow(ctx, host.StartWindow{Workflow: "print", Debounce: "10s"})
+	_, err := h.StartWindows().Set(ctx, host.StartWindow{Workflow: "print", Debounce: "10s"})
 	do(t, err)
 	for _, o := range []host.StartOption{host.WithStartIn(time.Hour), host.OnConflict(host.ConflictFail), host.WithSignal("s", nil)} {
 		if _, err := h.StartRaw(ctx, "print", nil, o); !errors.Is(err, host.ErrInvalid) {
@@ -230,7 +230,7 @@ func TestWindowsAndTheClock(t *testing.T) {
 	if next := h.raw(""); next.ID == first.ID {
 		t.Error("the window goes on")
 	}
-	_, err := h.SetStartWindow(ctx, host.StartWindow{Workflow: "print", Debounce: "10s", Longest: "15s"})
+	_, err := h.StartWindows().Set(ctx, host.StartWindow{Workflow: "print", Debounce: "10s", Longest: "15s"})
 	do(t, err)
 	h.Advance(2 * time.Hour)
 	first = h.raw("1")

@@ -32,13 +32,13 @@ type Version struct {
 	Created  time.Time    `json:"created"`
 	Imported bool         `json:"imported,omitempty"` // made by an import: starts use it only by number
 	New      bool         `json:"new"`                // made by this upload; false if it existed before
-	// Queries that the workflow declares. Only Workflow and LiveVersions set them.
+	// Queries that the workflow declares. Only Workflow and Workflows.LiveVersions set them.
 	Queries []string `json:"queries,omitempty"`
-	// Signals that the workflow declares. Only Workflow and LiveVersions set them.
+	// Signals that the workflow declares. Only Workflow and Workflows.LiveVersions set them.
 	Signals []string `json:"signals,omitempty"`
-	// Updates that the workflow declares. Only Workflow and LiveVersions set them.
+	// Updates that the workflow declares. Only Workflow and Workflows.LiveVersions set them.
 	Updates []string `json:"updates,omitempty"`
-	// Live is the number of live runs of the version. Only LiveVersions sets it.
+	// Live is the number of live runs of the version. Only Workflows.LiveVersions sets it.
 	Live int `json:"live"`
 }
 
@@ -171,7 +171,7 @@ func (s *scope) UploadAll(ctx context.Context, name string, wasm []byte, opts ..
 // process. A Go module has some MiB, a hand-written one a few KiB.
 const largeModule = 1 << 20
 
-func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []UploadOption) ([]Version, error) {
+func (s *space) upload(ctx context.Context, name string, wasm []byte, opts []UploadOption) ([]Version, error) {
 	var u upload
 	for _, o := range opts {
 		o(&u)
@@ -227,7 +227,7 @@ const uploadAttempts = 10
 
 // addVersions stores a module and makes a version of each workflow. A refused module is not stored, or its caller
 // discards it.
-func (s *scope) addVersions(ctx context.Context, c claim, wasm []byte, info store.ModuleInfo, u *upload) ([]Version, error) {
+func (s *space) addVersions(ctx context.Context, c claim, wasm []byte, info store.ModuleInfo, u *upload) ([]Version, error) {
 	ns, err := s.id(ctx, true)
 	if err != nil {
 		return nil, err
@@ -300,7 +300,7 @@ func freeMemory() {
 }
 
 // addDecided makes the versions of a stored module. It decides again, because other uploads may have intervened.
-func (s *scope) addDecided(ctx context.Context, ns store.NamespaceID, c claim, wasm []byte, info store.ModuleInfo, u *upload) (
+func (s *space) addDecided(ctx context.Context, ns store.NamespaceID, c claim, wasm []byte, info store.ModuleInfo, u *upload) (
 	[]Version, error) {
 	mu := &deciding[int(ns)%len(deciding)]
 	mu.Lock()
@@ -324,8 +324,8 @@ func (s *scope) addDecided(ctx context.Context, ns store.NamespaceID, c claim, w
 	return versions, nil
 }
 
-// Workflow returns a version of a workflow; number 0 is the latest.
-func (s *scope) Workflow(ctx context.Context, name string, number uint32) (Version, error) {
+// Version returns a version of a workflow; number 0 is the latest.
+func (s Workflows) Version(ctx context.Context, name string, number uint32) (Version, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
 		return Version{}, translate(err)
@@ -340,7 +340,7 @@ func (s *scope) Workflow(ctx context.Context, name string, number uint32) (Versi
 }
 
 // Versions lists the versions of a workflow, oldest first; of all workflows if name is empty.
-func (s *scope) Versions(ctx context.Context, name string) iter.Seq2[Version, error] {
+func (s Workflows) Versions(ctx context.Context, name string) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		ns, err := s.id(ctx, false)
 		if err != nil {
@@ -358,7 +358,7 @@ func (s *scope) Versions(ctx context.Context, name string) iter.Seq2[Version, er
 // DeleteVersion deletes a version of a workflow, and its module if no other version has it; durable on return.
 // ErrConflict if a run has the version, live or ended: delete those runs first. The number of the version is not
 // reused.
-func (s *scope) DeleteVersion(ctx context.Context, workflow string, number uint32) error {
+func (s Workflows) DeleteVersion(ctx context.Context, workflow string, number uint32) error {
 	if number == 0 {
 		return &joined{errors.New("which version is to be deleted must be said: numbers begin at 1"), ErrInvalid}
 	}
@@ -371,7 +371,7 @@ func (s *scope) DeleteVersion(ctx context.Context, workflow string, number uint3
 
 // LiveVersions lists the versions of a workflow, oldest first, with their numbers of live runs. These are maintained
 // as runs change. ErrNotFound if there is no version.
-func (s *scope) LiveVersions(ctx context.Context, workflow string) (versions []Version, err error) {
+func (s Workflows) LiveVersions(ctx context.Context, workflow string) (versions []Version, err error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
 		return nil, translate(err)
@@ -395,7 +395,7 @@ func (s *scope) LiveVersions(ctx context.Context, workflow string) (versions []V
 }
 
 // names returns the names that a module's description declares for a workflow. The result is cached.
-func (s *scope) names(ctx context.Context, workflow string, module store.Digest) module.Names {
+func (s *space) names(ctx context.Context, workflow string, module store.Digest) module.Names {
 	return s.h.named.Of(module, workflow, func() ([]byte, error) {
 		info, err := s.h.store.Modules().Info(ctx, module)
 		return info.DescriptionJSON, err
@@ -403,7 +403,7 @@ func (s *scope) names(ctx context.Context, workflow string, module store.Digest)
 }
 
 // described returns what a module's description declares for a workflow; the zero value if it has no description.
-func (s *scope) described(ctx context.Context, workflow string, module store.Digest) (w abi.WorkflowDescription) {
+func (s *space) described(ctx context.Context, workflow string, module store.Digest) (w abi.WorkflowDescription) {
 	info, err := s.h.store.Modules().Info(ctx, module)
 	var d abi.Description
 	if err != nil || json.Unmarshal(info.DescriptionJSON, &d) != nil {
@@ -420,15 +420,15 @@ func (s *scope) described(ctx context.Context, workflow string, module store.Dig
 // DeclaredSignals returns the names of the signals that a version of a workflow declares, empty if it declares none;
 // number 0 is the latest version. Signal does not check them; a caller that accepts signals from untrusted clients
 // should.
-func (s *scope) DeclaredSignals(ctx context.Context, workflow string, number uint32) ([]string, error) {
-	v, err := s.Workflow(ctx, workflow, number)
+func (s Workflows) DeclaredSignals(ctx context.Context, workflow string, number uint32) ([]string, error) {
+	v, err := s.Version(ctx, workflow, number)
 	if err != nil {
 		return nil, err
 	}
 	return v.Signals, nil
 }
 
-// SignalsOf is DeclaredSignals for the workflow and version of a run. ErrNotFound if the run does not exist.
+// SignalsOf is Workflows.DeclaredSignals for the workflow and version of a run. ErrNotFound if the run does not exist.
 func (s *scope) SignalsOf(ctx context.Context, id string) ([]string, error) {
 	key, err := s.key(ctx, id)
 	if err != nil {

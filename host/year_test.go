@@ -88,11 +88,11 @@ func (e everyday) prepare() {
 	e.t.Helper()
 	_, err := e.Upload(ctx, "", hosttest.Build(e.t, "testdata/everyday"), host.AllowStep("*"))
 	do(e.t, err)
-	_, err = e.SetLimits(ctx, host.Limits{Workflow: "everyday", Concurrency: []string{"1 per input.name"}, Rate: []string{"5/1h per input.name"}})
+	_, err = e.WorkflowLimits().Set(ctx, host.WorkflowLimit{Workflow: "everyday", Concurrency: []string{"1 per input.name"}, Rate: []string{"5/1h per input.name"}})
 	do(e.t, err)
-	_, err = e.SetStartWindow(ctx, host.StartWindow{Workflow: "gathered", Debounce: "1h per input.name"})
+	_, err = e.StartWindows().Set(ctx, host.StartWindow{Workflow: "gathered", Debounce: "1h per input.name"})
 	do(e.t, err)
-	_, err = e.CreateSchedule(ctx, "daily", host.ScheduleSpec{Workflow: "part", Input: []byte(`"scheduled"`), When: "@every 24h"})
+	_, err = e.Schedules().Create(ctx, "daily", host.ScheduleSpec{Workflow: "part", Input: []byte(`"scheduled"`), When: "@every 24h"})
 	do(e.t, err)
 }
 
@@ -116,7 +116,7 @@ func (e everyday) day(d, n int) {
 		return err
 	})
 	each(func(id string) error {
-		_, err := e.DeliverHook(ctx, "token-of-"+id, []byte(`"delivered"`))
+		_, err := e.Hooks().Deliver(ctx, "token-of-"+id, []byte(`"delivered"`))
 		return err
 	})
 	each(func(id string) error { return e.Signal(ctx, id, "go", "on", host.WithIdempotencyKey("key-of-"+id)) })
@@ -161,7 +161,7 @@ func TestYear(t *testing.T) {
 			do(t, err)
 		}
 		busy.day(d, perBusy)
-		swept, err := h.Sweep(ctx, false)
+		swept, err := h.Retentions().Sweep(ctx, false)
 		do(t, err)
 		if d > 32 && swept.Deleted != perDay+perEveryday*perBusy+1 || swept.Failed > 0 { // one by the schedule
 			t.Fatalf("day %d: %+v", d, swept)

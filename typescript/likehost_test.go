@@ -260,7 +260,7 @@ func (p *program) answer(n int, e happening) string {
 	case e.Deliver != "":
 		b, err := json.Marshal(data)
 		if err == nil {
-			_, err = p.DeliverHook(p.ctx, e.Deliver, b)
+			_, err = p.Hooks().Deliver(p.ctx, e.Deliver, b)
 		}
 		return said(nil, err)
 	case e.Query != "":

@@ -72,7 +72,7 @@ func (s *site) run(change func(w *worker.Worker)) (stop func() error) {
 		cancel()
 		err := <-ended
 		s.until("the end of the worker's requests", func() bool {
-			list, failed := s.RemoteHandlers(s.t.Context())
+			list, failed := s.Attempts().Handlers(s.t.Context())
 			return failed == nil && list[0].Asking == 0
 		})
 		return err

@@ -29,15 +29,15 @@ func (l *limited) path() (string, error) {
 
 // callHandlerLimits makes a request for the limits of one handler and shows the answer.
 func (g *globals) callHandlerLimits(method, path string, body any) error {
-	var l host.HandlerLimitsInfo
+	var l host.HandlerLimitInfo
 	if err := g.exchange(method, path, body, &l); err != nil {
 		return err
 	}
-	return g.showHandlerLimits([]host.HandlerLimitsInfo{l}, l)
+	return g.showHandlerLimits([]host.HandlerLimitInfo{l}, l)
 }
 
 // showHandlerLimits prints limits of handlers as a table, or all as JSON.
-func (g *globals) showHandlerLimits(list []host.HandlerLimitsInfo, all any) error {
+func (g *globals) showHandlerLimits(list []host.HandlerLimitInfo, all any) error {
 	if g.Format == "json" {
 		return g.json(all)
 	}
@@ -52,7 +52,7 @@ func (g *globals) showHandlerLimits(list []host.HandlerLimitsInfo, all any) erro
 type limitsHandlersCmd struct{}
 
 func (c *limitsHandlersCmd) Run(g *globals) error {
-	var list []host.HandlerLimitsInfo
+	var list []host.HandlerLimitInfo
 	if _, _, err := g.call(http.MethodGet, "/v1/handler-limits", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}

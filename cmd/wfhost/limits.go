@@ -27,7 +27,7 @@ type limitsCmd struct {
 type limitsListCmd struct{}
 
 func (c *limitsListCmd) Run(g *globals) error {
-	var list []host.LimitsInfo
+	var list []host.WorkflowLimitInfo
 	if _, _, err := g.call(http.MethodGet, "/v1/limits", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (c *limitsListCmd) Run(g *globals) error {
 }
 
 // showLimits prints limits as a table, or all as JSON.
-func (g *globals) showLimits(list []host.LimitsInfo, all any) error {
+func (g *globals) showLimits(list []host.WorkflowLimitInfo, all any) error {
 	if g.Format == "json" {
 		return g.json(all)
 	}
@@ -57,11 +57,11 @@ func (c *limitsShowCmd) Run(g *globals) error {
 	if c.Handler != "" {
 		return g.callHandlerLimits(http.MethodGet, path, nil)
 	}
-	var l host.LimitsInfo
+	var l host.WorkflowLimitInfo
 	if _, _, err := g.call(http.MethodGet, path, nil, nil, &l); err != nil {
 		return err
 	}
-	return g.showLimits([]host.LimitsInfo{l}, l)
+	return g.showLimits([]host.WorkflowLimitInfo{l}, l)
 }
 
 type limitsSetCmd struct {
@@ -82,11 +82,11 @@ func (c *limitsSetCmd) Run(g *globals) error {
 	if c.Handler != "" {
 		return g.callHandlerLimits(http.MethodPut, path, limits)
 	}
-	var set host.LimitsInfo
+	var set host.WorkflowLimitInfo
 	if err := g.exchange(http.MethodPut, path, limits, &set); err != nil {
 		return err
 	}
-	return g.showLimits([]host.LimitsInfo{set}, set)
+	return g.showLimits([]host.WorkflowLimitInfo{set}, set)
 }
 
 type limitsDeleteCmd struct{ limited }

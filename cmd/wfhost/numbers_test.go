@@ -178,7 +178,7 @@ func TestNumbersOfWorkers(t *testing.T) {
 	payload := "[" + strings.Join(nasty, ",") + "]"
 	n.cli("start", "fails", "--id", "r", "--input", payload)
 	take := func() *host.Attempt {
-		list, err := n.h.TakeAttempts(t.Context(), "fail", host.TakeOptions{Max: 1, Lease: time.Minute, Wait: 30 * time.Second})
+		list, err := n.h.Attempts().Take(t.Context(), "fail", host.TakeOptions{Max: 1, Lease: time.Minute, Wait: 30 * time.Second})
 		if err != nil || len(list) != 1 {
 			t.Fatal(list, err)
 		}
@@ -188,7 +188,7 @@ func TestNumbersOfWorkers(t *testing.T) {
 	if string(a.Input) != payload {
 		t.Errorf("the worker got %s", a.Input)
 	}
-	if err := n.h.FailAttempt(t.Context(), "fail", a.Lease, host.Failure{Message: "no", RetryAfter: -1, Details: []byte(payload)}); err != nil {
+	if err := n.h.Attempts().Fail(t.Context(), "fail", a.Lease, host.Failure{Message: "no", RetryAfter: -1, Details: []byte(payload)}); err != nil {
 		t.Fatal(err)
 	}
 	n.h.Settle()

@@ -244,7 +244,7 @@ func (c *serveCmd) open(g *globals, h *host.Host, m measures, f *front, logger *
 	if c.NoToken {
 		logger.Warn("--no-token: every program and every user of this machine may upload code, read all runs and end them")
 	} else {
-		access.Local = h.NewTokenText()
+		access.Local = h.Tokens().NewText()
 		local, err := writeLocalToken(c.Data, access.Local)
 		if err != nil {
 			return err

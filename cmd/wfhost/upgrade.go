@@ -111,7 +111,7 @@ func (c *checkCmd) folder(g *globals, workflow string, wasm []byte, out *checkPr
 		return err
 	}
 	defer func() { err = errors.Join(err, closed()) }()
-	sum, err := h.CheckArchives(g.ctx, c.Runs, workflow, wasm, opts)
+	sum, err := h.Workflows().CheckArchives(g.ctx, c.Runs, workflow, wasm, opts)
 	out.summary = &sum
 	return absent(err)
 }

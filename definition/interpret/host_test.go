@@ -130,11 +130,11 @@ func TestOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.is(string(text), `{"name":"order","input_schema":`)
-	if _, err := h.DeliverHook(t.Context(), ask.Token, []byte(`{"decision":"perhaps"}`)); err == nil {
+	if _, err := h.Hooks().Deliver(t.Context(), ask.Token, []byte(`{"decision":"perhaps"}`)); err == nil {
 		t.Error("a decision that is none was taken")
 	}
 	h.Crash()
-	if _, err := h.DeliverHook(t.Context(), ask.Token, []byte(`{"decision":"approved"}`)); err != nil {
+	if _, err := h.Hooks().Deliver(t.Context(), ask.Token, []byte(`{"decision":"approved"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Signal(t.Context(), "a", "paid", map[string]int{"id": 8}); err != nil {

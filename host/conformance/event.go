@@ -19,7 +19,7 @@ func (t *theatre) happen(ctx context.Context, s *Story, e *Event) error {
 	case e.Signal != "":
 		return t.SignalRaw(ctx, s.Name, e.Signal, compact(e.Data))
 	case e.Deliver != "":
-		_, err := t.DeliverHook(ctx, e.Deliver, compact(e.Data))
+		_, err := t.Hooks().Deliver(ctx, e.Deliver, compact(e.Data))
 		return err
 	case e.Cancel:
 		_, err := t.Cancel(ctx, s.Name)

@@ -352,7 +352,7 @@ func (s *API) holder(ctx context.Context, text string) (*caller, error) {
 	if s.isLocal(text) {
 		return &caller{Token: host.Token{ID: "local", Scopes: host.Scopes}, name: "local", exempt: true}, nil
 	}
-	t, err := s.h.Authenticate(ctx, text)
+	t, err := s.h.Tokens().Authenticate(ctx, text)
 	return &caller{Token: t, name: "token " + t.ID}, err
 }
 

@@ -87,7 +87,7 @@ func (h hangUp) Write(b []byte) (int, error) {
 
 func (a *api) token(spec host.TokenSpec) string {
 	a.t.Helper()
-	text, _, err := a.h.CreateToken(context.Background(), spec)
+	text, _, err := a.h.Tokens().Create(context.Background(), spec)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestTokenOfANamespace(t *testing.T) {
 
 func idOf(t *testing.T, a *api, of func(host.Token) bool) string {
 	t.Helper()
-	list, err := a.h.Tokens(context.Background())
+	list, err := a.h.Tokens().List(context.Background())
 	i := slices.IndexFunc(list, of)
 	if err != nil || i < 0 {
 		t.Fatal(list, err)

@@ -87,7 +87,7 @@ func (s *API) stillIn(r *http.Request, c *caller) error {
 		t, err = s.access.Authenticate(again)
 	} else {
 		text, _ := bearer(r)
-		t, err = s.h.Authenticate(r.Context(), text)
+		t, err = s.h.Tokens().Authenticate(r.Context(), text)
 		if err != nil && !errors.Is(err, host.ErrUnauthorized) {
 			return failed(err)
 		}

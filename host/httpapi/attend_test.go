@@ -85,7 +85,7 @@ func TestRequestsEndWithTheirToken(t *testing.T) {
 		for _, how := range []string{"revoked", "expired"} {
 			a, c := attendedAPI(t, Access{})
 			spec := host.TokenSpec{Scopes: []host.Scope{host.ScopeRead, host.ScopeWork}, TTL: 30 * time.Second}
-			text, token, err := a.h.CreateToken(t.Context(), spec)
+			text, token, err := a.h.Tokens().Create(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +159,7 @@ func bodyOfARevokedToken(t *testing.T, pattern, contentType string) {
 	a, c := attendedAPI(t, Access{})
 	server := httptest.NewServer(a.API)
 	defer server.Close()
-	text, token, err := a.h.CreateToken(t.Context(), host.TokenSpec{Scopes: host.Scopes})
+	text, token, err := a.h.Tokens().Create(t.Context(), host.TokenSpec{Scopes: host.Scopes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func bodyOfARevokedToken(t *testing.T, pattern, contentType string) {
 	go func() {
 		_, _ = more.Write([]byte("x"))
 		waiting(ctx, c, true)
-		if err := a.h.RevokeToken(ctx, token.ID); err != nil {
+		if err := a.h.Tokens().Revoke(ctx, token.ID); err != nil {
 			t.Error(err)
 		}
 		c.Advance(lookAgainEvery)

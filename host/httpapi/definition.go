@@ -180,7 +180,7 @@ func migrateTo(ctx context.Context, v host.Version) (*Migration, error) {
 		return nil
 	}}
 	var err error
-	m.Summary, err = space(ctx).Migrate(ctx, v.Workflow, opts)
+	m.Summary, err = space(ctx).Workflows().Migrate(ctx, v.Workflow, opts)
 	return m, err
 }
 

@@ -97,7 +97,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	for i := range runs {
 		_, err := a.h.Start(ctx, "w", nil, host.WithRunID(fmt.Sprint("r", i)), host.WithAttributes(attributes))
 		if err == nil {
-			_, err = a.h.CreateSchedule(ctx, fmt.Sprint("s", i), host.ScheduleSpec{Workflow: "w", When: "0 0 1 1 *",
+			_, err = a.h.Schedules().Create(ctx, fmt.Sprint("s", i), host.ScheduleSpec{Workflow: "w", When: "0 0 1 1 *",
 				Input: []byte(payload[:60<<10] + `"`)})
 		}
 		if err != nil {

@@ -85,7 +85,7 @@ func TestDeepPayloads(t *testing.T) {
 func TestStartWithoutRead(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "quick", wasmgen.New(0).I32(0))
-	text, _, err := a.h.CreateToken(t.Context(), host.TokenSpec{Scopes: []host.Scope{host.ScopeRun}})
+	text, _, err := a.h.Tokens().Create(t.Context(), host.TokenSpec{Scopes: []host.Scope{host.ScopeRun}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -128,7 +128,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s %s: Allow is %q", c.method, c.path, res.Header.Get("Allow"))
 		}
 	}
-	versions, err := h.LiveVersions(ctx, "listens")
+	versions, err := h.Workflows().LiveVersions(ctx, "listens")
 	if err != nil || len(versions) != 1 || strings.Join(versions[0].Signals, " ") != "go stop" {
 		t.Error(versions, err)
 	}

@@ -214,7 +214,7 @@ func (s *API) start(ctx context.Context, workflow, traceParent string, body []by
 		if err := checkJSON("the payload of the signal", req.Signal.Payload); err != nil && len(req.Signal.Payload) > 0 {
 			return nil, err
 		}
-		declared, _ := space(ctx).DeclaredSignals(ctx, workflow, req.Version) // the start reports errors of the workflow
+		declared, _ := space(ctx).Workflows().DeclaredSignals(ctx, workflow, req.Version) // the start reports errors of the workflow
 		if err := checkSignal(declared, req.Signal.Name, req.Signal.Payload); err != nil {
 			return nil, err
 		}

@@ -68,7 +68,7 @@ func TestScheduleRoundTrip(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "nap", nap())
 	for _, input := range []string{"90m", `{"a":[1,"<"]}`, "", "null", "\xff\x00"} {
-		_, err := a.h.CreateSchedule(t.Context(), "s", host.ScheduleSpec{Workflow: "nap", Input: []byte(input), When: "@daily"})
+		_, err := a.h.Schedules().Create(t.Context(), "s", host.ScheduleSpec{Workflow: "nap", Input: []byte(input), When: "@daily"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestScheduleRoundTrip(t *testing.T) {
 				t.Errorf("%q: %d %s, want %d", input, w.Code, w.Body, want)
 			}
 		}
-		s, err := a.h.GetSchedule(t.Context(), "s")
+		s, err := a.h.Schedules().Get(t.Context(), "s")
 		if got := string(s.Spec.Input); err != nil || got != input && got != `{"a":[1,"\u003c"]}` || s.Spec.Revision != 2 {
 			t.Errorf("input %q of revision %d, want %q, %v", got, s.Spec.Revision, input, err)
 		}
@@ -102,7 +102,7 @@ func TestScheduleRoundTrip(t *testing.T) {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
 		}
-		if err := a.h.DeleteSchedule(t.Context(), "s"); err != nil {
+		if err := a.h.Schedules().Delete(t.Context(), "s"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -135,7 +135,7 @@ func (s *API) query(ctx context.Context, id, name string, input []byte) (*result
 // count against the quota of any namespace.
 func (s *API) deliver(w http.ResponseWriter, r *http.Request) {
 	ctx, token := r.Context(), r.PathValue("token")
-	if err := space(ctx).CheckHook(ctx, token); err != nil {
+	if err := space(ctx).Hooks().Check(ctx, token); err != nil {
 		s.undelivered(w, r, err)
 		return
 	}
@@ -149,7 +149,7 @@ func (s *API) deliver(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, badBody(err, abi.MaxPayloadBytes))
 		return
 	}
-	reply, err := space(ctx).DeliverHook(ctx, token, body, keyOption(r.Header.Get("Idempotency-Key"))...)
+	reply, err := space(ctx).Hooks().Deliver(ctx, token, body, keyOption(r.Header.Get("Idempotency-Key"))...)
 	if err != nil { // also if the hook has ended meanwhile
 		s.undelivered(w, r, err)
 		return

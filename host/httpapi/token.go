@@ -55,13 +55,13 @@ func (s *API) registerTokens(api huma.API) {
 			if !slices.ContainsFunc(list, func(t host.Token) bool { return t.ID == in.ID }) {
 				return nil, problem(http.StatusNotFound, "not_found", "token %q: not found", in.ID)
 			}
-			return nil, failed(s.h.RevokeToken(ctx, in.ID))
+			return nil, failed(s.h.Tokens().Revoke(ctx, in.ID))
 		})
 }
 
 // tokens lists the tokens that a caller may see: all, or those of its namespace if it has one.
 func (s *API) tokens(ctx context.Context) ([]host.Token, error) {
-	list, err := s.h.Tokens(ctx)
+	list, err := s.h.Tokens().List(ctx)
 	if own := callerOf(ctx).Namespace; own != "" {
 		list = slices.DeleteFunc(list, func(t host.Token) bool { return t.Namespace != own })
 	}
@@ -94,7 +94,7 @@ func (s *API) createToken(ctx context.Context, namespace string, req TokenReques
 			return nil, problem(http.StatusBadRequest, "invalid", "expires: a token lasts for at least 1s, got %s", req.Expires)
 		}
 	}
-	text, t, err := s.h.CreateToken(ctx, spec)
+	text, t, err := s.h.Tokens().Create(ctx, spec)
 	return &struct{ Body NewToken }{NewToken{t, text}}, failed(err)
 }
 

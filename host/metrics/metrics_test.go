@@ -169,7 +169,7 @@ func (w *world) overdue() {
 		return h
 	}
 	h := open()
-	if _, err := h.CreateSchedule(ctx, "never", host.ScheduleSpec{Workflow: "none", When: "@hourly"}); err != nil {
+	if _, err := h.Schedules().Create(ctx, "never", host.ScheduleSpec{Workflow: "none", When: "@hourly"}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.Clock.Set(w.Clock.Now().Add(3 * time.Hour))

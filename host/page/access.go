@@ -50,7 +50,7 @@ func (v *visit) seesAll() bool { return v.caller.Namespace == "" }
 
 // tokens returns the tokens that the visitor may see: all, or those of its namespace if its own token is for one.
 func (v *visit) tokens() ([]host.Token, error) {
-	list, err := v.p.h.Tokens(v.r.Context())
+	list, err := v.p.h.Tokens().List(v.r.Context())
 	if !v.seesAll() {
 		list = slices.DeleteFunc(list, func(t host.Token) bool { return t.Namespace != v.caller.Namespace })
 	}
@@ -113,7 +113,7 @@ func (v *visit) createToken() error {
 	}
 	var made host.Token
 	if err == nil {
-		d.Text, made, err = v.p.h.CreateToken(v.r.Context(), spec)
+		d.Text, made, err = v.p.h.Tokens().Create(v.r.Context(), spec)
 	}
 	if err == nil {
 		d.Made, v.changed = &made, true
@@ -164,7 +164,7 @@ func (v *visit) actToken() error {
 	}
 	t, err := v.findToken()
 	if err == nil {
-		err = v.p.h.RevokeToken(v.r.Context(), t.ID)
+		err = v.p.h.Tokens().Revoke(v.r.Context(), t.ID)
 	}
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 // TestTokens makes a token, uses it, and revokes it.
 func TestTokens(t *testing.T) {
 	s := newSite(t)
-	text, _, err := s.h.CreateToken(ctx, host.TokenSpec{Name: "boss", Scopes: []host.Scope{host.ScopeAdmin}})
+	text, _, err := s.h.Tokens().Create(ctx, host.TokenSpec{Name: "boss", Scopes: []host.Scope{host.ScopeAdmin}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestTokens(t *testing.T) {
 	w := s.post("/access/tokens", url.Values{"name": {"Ada"}, "scope": {"read", "run"}, "space": {""}, "ttl": {"30d"}})
 	has(t, w.Body.String(), "The token was made.")
 	made := regexp.MustCompile(`wfh_[\w-]+`).FindString(textOf(w.Body.String()))
-	tok, err := s.h.Authenticate(ctx, made)
+	tok, err := s.h.Tokens().Authenticate(ctx, made)
 	if err != nil || tok.Name != "Ada" || len(tok.Scopes) != 2 {
 		t.Fatalf("%q %+v %v", made, tok, err)
 	}
@@ -49,7 +49,7 @@ func TestTokens(t *testing.T) {
 	revoke := "/access/tokens/" + tok.ID + "/do/revoke"
 	has(t, s.get(revoke), "Revoke "+tok.ID, "No request is accepted with the token any more")
 	has(t, s.does(revoke, nil), "The token was revoked.")
-	if _, err := s.h.Authenticate(ctx, made); err == nil {
+	if _, err := s.h.Tokens().Authenticate(ctx, made); err == nil {
 		t.Error("it is accepted still")
 	}
 	if w := s.post(revoke, nil); w.Code != http.StatusNotFound {
@@ -64,11 +64,11 @@ func TestTokens(t *testing.T) {
 // TestTokensOfOneNamespace shows a caller of one namespace its tokens alone, and has it make no others.
 func TestTokensOfOneNamespace(t *testing.T) {
 	s := newSite(t, WithAuditLog(func(bool) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("")), nil }))
-	_, other, err := s.h.CreateToken(ctx, host.TokenSpec{Name: "boss", Scopes: []host.Scope{host.ScopeAdmin}})
+	_, other, err := s.h.Tokens().Create(ctx, host.TokenSpec{Name: "boss", Scopes: []host.Scope{host.ScopeAdmin}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _, err := s.h.CreateToken(ctx, host.TokenSpec{Name: "own", Scopes: []host.Scope{host.ScopeAdmin}, Namespace: "team"})
+	text, _, err := s.h.Tokens().Create(ctx, host.TokenSpec{Name: "own", Scopes: []host.Scope{host.ScopeAdmin}, Namespace: "team"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,14 +89,14 @@ func TestTokensOfOneNamespace(t *testing.T) {
 			t.Errorf("%q: %d", space, w.Code)
 		}
 	}
-	if list, err := s.h.Tokens(ctx); err != nil || len(list) != 2 {
+	if list, err := s.h.Tokens().List(ctx); err != nil || len(list) != 2 {
 		t.Error(list, err)
 	}
 	if w := s.post("/access/tokens", url.Values{"scope": {"read"}, "space": {"team"}}); w.Code != http.StatusOK {
 		t.Error(w.Code)
 	}
 	// Others do not see it at all.
-	text, _, err = s.h.CreateToken(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeRead, host.ScopeOperate}})
+	text, _, err = s.h.Tokens().Create(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeRead, host.ScopeOperate}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestCrawl(t *testing.T) {
 	for _, id := range []string{"twin-a", "twin-b"} {
 		s.start("order", id, map[string]any{"item": id, "amount": 1})
 	}
-	if _, _, err := s.h.CreateToken(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeRead}, Name: "reader"}); err != nil {
+	if _, _, err := s.h.Tokens().Create(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeRead}, Name: "reader"}); err != nil {
 		t.Fatal(err)
 	}
 	todo := []string{"/", "/runs/twin-a/compare?with=twin-b", "/runs/order-60/compare?with=order-70", "/runs?status=failed", "/access"}

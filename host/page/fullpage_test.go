@@ -23,7 +23,7 @@ func TestShortPages(t *testing.T) {
 	for i := range n {
 		_, err := s.h.Start(ctx, "forever", nil, host.WithRunID(fmt.Sprint("r", 100+i)), host.WithAttributes(attributes))
 		if err == nil {
-			_, err = s.h.CreateSchedule(ctx, fmt.Sprint("s", 100+i), host.ScheduleSpec{Workflow: "forever", When: "0 3 * * *",
+			_, err = s.h.Schedules().Create(ctx, fmt.Sprint("s", 100+i), host.ScheduleSpec{Workflow: "forever", When: "0 3 * * *",
 				Input: []byte(`"` + strings.Repeat("x", 60<<10) + `"`)})
 		}
 		if err != nil {

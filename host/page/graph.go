@@ -31,7 +31,7 @@ const (
 
 // drawn reports whether the runs of a version can be drawn.
 func (v *visit) drawn(r *host.Run) bool {
-	x, err := v.ns.Workflow(v.r.Context(), r.Workflow, r.Version) // the page itself reports errors of the version
+	x, err := v.ns.Workflows().Version(v.r.Context(), r.Workflow, r.Version) // the page itself reports errors of the version
 	return err == nil && slices.Contains(x.Queries, queryDefinition) && slices.Contains(x.Queries, queryProgress)
 }
 

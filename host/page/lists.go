@@ -94,7 +94,7 @@ func (v *visit) overview() error {
 	if err := v.wakes(d); err != nil {
 		return err
 	}
-	handlers, err := v.ns.RemoteHandlers(ctx)
+	handlers, err := v.ns.Attempts().Handlers(ctx)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (v *visit) overview() error {
 	}
 	if d.Total == 0 {
 		d.Empty = true
-		for range v.ns.Versions(ctx, "") {
+		for range v.ns.Workflows().Versions(ctx, "") {
 			d.Empty = false
 			break
 		}
@@ -265,7 +265,7 @@ func (v *visit) exactly(text string) string {
 	if _, err := v.ns.Get(v.r.Context(), text); err == nil {
 		return v.Run(text)
 	}
-	if _, err := v.ns.Workflow(v.r.Context(), text, 0); err == nil {
+	if _, err := v.ns.Workflows().Version(v.r.Context(), text, 0); err == nil {
 		return v.Link("/runs", "workflow", text)
 	}
 	return ""
@@ -273,7 +273,7 @@ func (v *visit) exactly(text string) string {
 
 // workflowNames lists the workflows of the namespace.
 func (v *visit) workflowNames(names *[]string) error {
-	for w, err := range v.ns.Versions(v.r.Context(), "") {
+	for w, err := range v.ns.Workflows().Versions(v.r.Context(), "") {
 		if errors.Is(err, host.ErrNotFound) {
 			return nil
 		}

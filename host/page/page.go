@@ -110,7 +110,7 @@ func New(h *host.Host, opts ...Option) *Page {
 	p := &Page{h: h, mux: http.NewServeMux(), key: make([]byte, 32)}
 	p.o = options{clock: clock.System(), audit: func(*http.Request, Action) {}}
 	p.o.tokens = func(r *http.Request, text string) (Caller, error) {
-		t, err := h.Authenticate(r.Context(), text)
+		t, err := h.Tokens().Authenticate(r.Context(), text)
 		return Caller{Token: t, Name: "token " + t.ID}, err
 	}
 	for _, o := range opts {

@@ -484,7 +484,7 @@ func TestUpload(t *testing.T) {
 // TestSchedulesAndLimits shows schedules with their next instants, and limits with their queues.
 func TestSchedulesAndLimits(t *testing.T) {
 	s := openSite(t)
-	_, err := s.h.CreateSchedule(ctx, "nightly", host.ScheduleSpec{Workflow: "forever", When: "0 3 * * *", Zone: "Europe/Berlin"})
+	_, err := s.h.Schedules().Create(ctx, "nightly", host.ScheduleSpec{Workflow: "forever", When: "0 3 * * *", Zone: "Europe/Berlin"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -496,7 +496,7 @@ func TestSchedulesAndLimits(t *testing.T) {
 	if w := s.post("/schedules/nightly/do/cancel", nil); w.Code != 404 {
 		t.Error(w.Code)
 	}
-	if _, err := s.h.SetLimits(ctx, host.Limits{Workflow: "order", Concurrency: []string{"1"}}); err != nil {
+	if _, err := s.h.WorkflowLimits().Set(ctx, host.WorkflowLimit{Workflow: "order", Concurrency: []string{"1"}}); err != nil {
 		t.Fatal(err)
 	}
 	s.start("order", "first", map[string]any{"item": "book"})
@@ -510,7 +510,7 @@ func TestLogin(t *testing.T) {
 	s := newSite(t)
 	s.upload()
 	s.start("order", "o", map[string]any{"item": "book"})
-	text, token, err := s.h.CreateToken(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}, Name: "Ada's"})
+	text, token, err := s.h.Tokens().Create(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}, Name: "Ada's"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -538,7 +538,7 @@ func TestLogin(t *testing.T) {
 	}
 	s.cookie = cookie.Value
 	has(t, s.get("/runs/o"), "Ada's", "Log out", "Cancel")
-	if err := s.h.RevokeToken(ctx, token.ID); err != nil {
+	if err := s.h.Tokens().Revoke(ctx, token.ID); err != nil {
 		t.Fatal(err)
 	}
 	if w := s.request(http.MethodGet, "/runs/o", "", nil); w.Code != 303 {
@@ -552,7 +552,7 @@ func TestLogin(t *testing.T) {
 // TestSessionEnds ends sessions by logging out and by time, and bounds them.
 func TestSessionEnds(t *testing.T) {
 	s := newSite(t)
-	text, _, err := s.h.CreateToken(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}})
+	text, _, err := s.h.Tokens().Create(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -586,7 +586,7 @@ func TestForeignForms(t *testing.T) {
 	for name, s := range map[string]*site{"with a login": newSite(t), "without": newSite(t, WithoutLogin())} {
 		s.upload()
 		s.start("order", "o", map[string]any{"item": "book"})
-		text, _, err := s.h.CreateToken(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}})
+		text, _, err := s.h.Tokens().Create(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -626,7 +626,7 @@ func TestScopes(t *testing.T) {
 	s.start("order", "o", map[string]any{"item": "book"})
 	enter := func(namespace string, scopes ...host.Scope) {
 		t.Helper()
-		text, _, err := s.h.CreateToken(ctx, host.TokenSpec{Scopes: scopes, Namespace: namespace})
+		text, _, err := s.h.Tokens().Create(ctx, host.TokenSpec{Scopes: scopes, Namespace: namespace})
 		if err != nil {
 			t.Fatal(err)
 		}

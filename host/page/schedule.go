@@ -23,7 +23,7 @@ type schedulesData struct {
 
 // schedules lists the schedules.
 func (v *visit) schedules() error {
-	page, err := v.ns.SchedulePage(v.r.Context(), v.r.URL.Query().Get("after"), pageSchedules)
+	page, err := v.ns.Schedules().Page(v.r.Context(), v.r.URL.Query().Get("after"), pageSchedules)
 	if err != nil && statusOf(err) != http.StatusNotFound {
 		return err
 	}
@@ -43,13 +43,13 @@ type scheduleData struct {
 // schedule shows a schedule with its next instants.
 func (v *visit) schedule() error {
 	ctx, id := v.r.Context(), v.r.PathValue("schedule")
-	s, err := v.ns.GetSchedule(ctx, id)
+	s, err := v.ns.Schedules().Get(ctx, id)
 	if err != nil {
 		return err
 	}
 	d := &scheduleData{Schedule: s, Input: show("Input", "", s.Spec.Input), Done: actions[v.r.URL.Query().Get("done")].Past}
 	if !s.Ended {
-		d.Instants, err = v.ns.ScheduleNext(ctx, id, shownInstants)
+		d.Instants, err = v.ns.Schedules().Next(ctx, id, shownInstants)
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (v *visit) confirmationOfSchedule(status int, problem string) error {
 	if err := v.needs(a.Scope); err != nil {
 		return err
 	}
-	s, err := v.ns.GetSchedule(v.r.Context(), id)
+	s, err := v.ns.Schedules().Get(v.r.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -94,18 +94,18 @@ func (v *visit) confirmationOfSchedule(status int, problem string) error {
 // scheduleActions performs the actions on a schedule, and returns the address to go on to.
 var scheduleActions = map[string]func(v *visit, id string) (string, error){
 	"trigger": func(v *visit, id string) (string, error) {
-		r, err := v.ns.TriggerSchedule(v.r.Context(), id, "")
+		r, err := v.ns.Schedules().Trigger(v.r.Context(), id, "")
 		if r.ID == "" { // it waits for the end of another run
 			return v.Schedule(id), err
 		}
 		return v.Run(r.ID), err
 	},
 	"pause-schedule": func(v *visit, id string) (string, error) {
-		_, err := v.ns.PauseSchedule(v.r.Context(), id, strings.TrimSpace(v.form.Get("note")))
+		_, err := v.ns.Schedules().Pause(v.r.Context(), id, strings.TrimSpace(v.form.Get("note")))
 		return v.Schedule(id), err
 	},
 	"resume-schedule": func(v *visit, id string) (string, error) {
-		_, err := v.ns.ResumeSchedule(v.r.Context(), id, strings.TrimSpace(v.form.Get("note")))
+		_, err := v.ns.Schedules().Resume(v.r.Context(), id, strings.TrimSpace(v.form.Get("note")))
 		return v.Schedule(id), err
 	},
 }
@@ -134,8 +134,8 @@ func (v *visit) actSchedule() error {
 
 // limitsData has the limits and windows that hold back runs and steps.
 type limitsData struct {
-	Limits   []host.LimitsInfo
-	Handlers []host.HandlerLimitsInfo
+	Limits   []host.WorkflowLimitInfo
+	Handlers []host.HandlerLimitInfo
 	Windows  []host.StartWindow
 	Workers  []host.RemoteHandler
 	Quota    []pair
@@ -146,10 +146,10 @@ type limitsData struct {
 func (v *visit) limits() error {
 	d, ctx := &limitsData{}, v.r.Context()
 	var errs [6]error
-	d.Limits, errs[0] = v.ns.AllLimits(ctx)
-	d.Handlers, errs[1] = v.ns.AllHandlerLimits(ctx)
-	d.Windows, errs[2] = v.ns.StartWindows(ctx)
-	d.Workers, errs[3] = v.ns.RemoteHandlers(ctx)
+	d.Limits, errs[0] = v.ns.WorkflowLimits().List(ctx)
+	d.Handlers, errs[1] = v.ns.HandlerLimits().List(ctx)
+	d.Windows, errs[2] = v.ns.StartWindows().List(ctx)
+	d.Workers, errs[3] = v.ns.Attempts().Handlers(ctx)
 	d.Usage, errs[4] = v.ns.Usage(ctx)
 	q, err := v.ns.Quota(ctx)
 	errs[5] = err
@@ -178,6 +178,6 @@ func (v *visit) limits() error {
 			d.Quota = append(d.Quota, pair{x.name, text})
 		}
 	}
-	slices.SortFunc(d.Limits, func(a, b host.LimitsInfo) int { return strings.Compare(a.Workflow, b.Workflow) })
+	slices.SortFunc(d.Limits, func(a, b host.WorkflowLimitInfo) int { return strings.Compare(a.Workflow, b.Workflow) })
 	return v.write(http.StatusOK, "limits", "Limits", d)
 }

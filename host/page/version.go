@@ -42,7 +42,7 @@ func (v *visit) versionOf() (host.Version, error) {
 	if err != nil || n == 0 {
 		return host.Version{}, say(http.StatusNotFound, "Versions have numbers from 1, got %.40q.", text)
 	}
-	return v.ns.Workflow(v.r.Context(), name, uint32(n))
+	return v.ns.Workflows().Version(v.r.Context(), name, uint32(n))
 }
 
 // confirmVersion shows what a check of a version, or a migration to it, will do.
@@ -61,7 +61,7 @@ func (v *visit) confirmationOfVersion(status int, problem string) error {
 	if err != nil {
 		return err
 	}
-	versions, err := v.ns.LiveVersions(v.r.Context(), to.Workflow)
+	versions, err := v.ns.Workflows().LiveVersions(v.r.Context(), to.Workflow)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ type versionCheck struct {
 func (v *visit) fits(r *host.Run) (list []versionCheck, best uint32) {
 	ctx, cancel := context.WithTimeout(v.r.Context(), versionCheckTime)
 	defer cancel()
-	versions, err := v.ns.LiveVersions(ctx, r.Workflow)
+	versions, err := v.ns.Workflows().LiveVersions(ctx, r.Workflow)
 	if err != nil {
 		return nil, 0
 	}
@@ -144,7 +144,7 @@ func (v *visit) fits(r *host.Run) (list []versionCheck, best uint32) {
 			list = append(list, c)
 			continue
 		}
-		_, err := v.ns.Migrate(ctx, r.Workflow, host.MigrateOptions{To: x.Number, Runs: []string{r.ID}, DryRun: true,
+		_, err := v.ns.Workflows().Migrate(ctx, r.Workflow, host.MigrateOptions{To: x.Number, Runs: []string{r.ID}, DryRun: true,
 			Each: func(got host.RunCheck) error {
 				c.Fits, c.Why = got.Outcome == host.CheckCompatible, got.Reason
 				return nil
@@ -189,7 +189,7 @@ func (v *visit) report(d *reportData, opts host.MigrateOptions) error {
 		return nil
 	}
 	var err error
-	d.Sum, err = v.ns.Migrate(ctx, d.Workflow, opts)
+	d.Sum, err = v.ns.Workflows().Migrate(ctx, d.Workflow, opts)
 	if errors.Is(err, context.DeadlineExceeded) && v.r.Context().Err() == nil {
 		d.Total, err = total, nil
 	}

@@ -78,7 +78,7 @@ func TestStuckUnderAVersion(t *testing.T) {
 	if r, err := s.h.Get(ctx, "o-1"); err != nil || r.Status != host.Stuck || r.Version != 2 {
 		t.Error("the page has changed the run:", r.Status, r.Version, err)
 	}
-	if err := s.h.DeleteVersion(ctx, "order", 1); err != nil {
+	if err := s.h.Workflows().DeleteVersion(ctx, "order", 1); err != nil {
 		t.Fatal(err)
 	}
 	has(t, s.get("/runs/o-1/do/retry"), "No version does what the run has done so far.")

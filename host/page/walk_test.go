@@ -95,7 +95,7 @@ func TestWalk(t *testing.T) {
 	s := newSite(t)
 	s.upload()
 	s.stuckOrder("order-42")
-	text, _, err := s.h.CreateToken(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}})
+	text, _, err := s.h.Tokens().Create(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}})
 	if err != nil {
 		t.Fatal(err)
 	}

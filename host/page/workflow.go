@@ -28,7 +28,7 @@ type workflowLine struct {
 // workflows lists the workflows with their latest version and their runs.
 func (v *visit) workflows() error {
 	var list []workflowLine
-	for w, err := range v.ns.Versions(v.r.Context(), "") {
+	for w, err := range v.ns.Workflows().Versions(v.r.Context(), "") {
 		if errors.Is(err, host.ErrNotFound) {
 			break
 		}
@@ -67,7 +67,7 @@ type workflowData struct {
 	Versions []host.Version // newest first
 	Counts   []counted
 	Schemas  []*payload
-	Limits   *host.LimitsInfo
+	Limits   *host.WorkflowLimitInfo
 	Uploaded bool
 }
 
@@ -84,7 +84,7 @@ func (d *workflowData) Elsewhere(x host.Version) (n int) {
 // workflow shows a workflow: its versions with live runs and grants, and its schemas.
 func (v *visit) workflow() error {
 	ctx, name := v.r.Context(), v.r.PathValue("workflow")
-	versions, err := v.ns.LiveVersions(ctx, name)
+	versions, err := v.ns.Workflows().LiveVersions(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (v *visit) workflow() error {
 			d.Counts = append(d.Counts, counted{s.String(), counts[s]})
 		}
 	}
-	schemas, err := v.ns.Schemas(ctx, name, 0)
+	schemas, err := v.ns.Workflows().Schemas(ctx, name, 0)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (v *visit) workflow() error {
 		}
 	}
 	slices.SortStableFunc(d.Schemas, func(a, b *payload) int { return strings.Compare(a.Label, b.Label) })
-	if l, err := v.ns.GetLimits(ctx, name); err == nil {
+	if l, err := v.ns.WorkflowLimits().Get(ctx, name); err == nil {
 		d.Limits = &l
 	}
 	return v.write(http.StatusOK, "workflow", name, d)
@@ -143,7 +143,7 @@ func (v *visit) startForm() error {
 }
 
 func (v *visit) showStart(status int, d *startData) error {
-	schemas, err := v.ns.Schemas(v.r.Context(), d.Workflow, 0)
+	schemas, err := v.ns.Workflows().Schemas(v.r.Context(), d.Workflow, 0)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (v *visit) showStart(status int, d *startData) error {
 func (v *visit) start() error {
 	d := &startData{Workflow: v.r.PathValue("workflow"), Raw: v.form.Get("input"), AsJSON: v.form.Get("as") == "json",
 		ID: strings.TrimSpace(v.form.Get("id")), In: strings.TrimSpace(v.form.Get("in")), Attrs: v.form.Get("attributes")}
-	schemas, err := v.ns.Schemas(v.r.Context(), d.Workflow, 0)
+	schemas, err := v.ns.Workflows().Schemas(v.r.Context(), d.Workflow, 0)
 	if err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func (v *visit) uploadAll(d *uploadData, wasm []byte, opts []host.UploadOption) 
 	versions, err := v.ns.UploadAll(v.r.Context(), d.Workflow, wasm, opts...)
 	for _, made := range versions {
 		u := uploaded{Version: made}
-		all, err := v.ns.LiveVersions(v.r.Context(), made.Workflow)
+		all, err := v.ns.Workflows().LiveVersions(v.r.Context(), made.Workflow)
 		if err != nil {
 			return err
 		}
@@ -321,7 +321,7 @@ func (v *visit) uploadAll(d *uploadData, wasm []byte, opts []host.UploadOption) 
 			}
 		}
 		u.New = made.New
-		if schemas, err := v.ns.Schemas(v.r.Context(), made.Workflow, made.Number); err == nil {
+		if schemas, err := v.ns.Workflows().Schemas(v.r.Context(), made.Workflow, made.Number); err == nil {
 			u.Typed = len(schemas.Input) > 0
 		}
 		d.Versions = append(d.Versions, u)

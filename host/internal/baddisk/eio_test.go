@@ -98,7 +98,7 @@ func (k *known) workload(m *machine, prefix string) error {
 	if err := m.Replay(ctx, prefix+"iterate-1"); err != nil {
 		return err
 	}
-	if err := m.SetRetention(ctx, host.Retention{Workflow: "payload", Completed: time.Minute}); err != nil {
+	if err := m.Retentions().Set(ctx, host.Retention{Workflow: "payload", Completed: time.Minute}); err != nil {
 		return err
 	}
 	if err := m.advance(4 * time.Second); err != nil {

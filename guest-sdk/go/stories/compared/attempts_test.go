@@ -44,7 +44,7 @@ func TestSlowAttempts(t *testing.T) {
 func slowOnHost(t *testing.T, wasm []byte, name string, takes time.Duration, events []event) (told []string) {
 	t.Helper()
 	h := newHost(t, wasm, name)
-	list, err := h.TakeAttempts(t.Context(), "slow", host.TakeOptions{Wait: host.MaxTakeWait})
+	list, err := h.Attempts().Take(t.Context(), "slow", host.TakeOptions{Wait: host.MaxTakeWait})
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
@@ -58,7 +58,7 @@ func slowOnHost(t *testing.T, wasm []byte, name string, takes time.Duration, eve
 	}
 	h.Clock.Set(hosttest.Epoch.Add(takes))
 	failed := host.Failure{Message: tooSlow, Type: "*errors.errorString", RetryAfter: -1}
-	if err := h.FailAttempt(t.Context(), "slow", list[0].Lease, failed); err != nil {
+	if err := h.Attempts().Fail(t.Context(), "slow", list[0].Lease, failed); err != nil {
 		t.Fatal(err)
 	}
 	return append(told, finished(t, h)...)
@@ -70,7 +70,7 @@ func toldOfCancel(t *testing.T, h *hosttest.Host, lease string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
-		l, err := h.Heartbeat(ctx, "slow", lease, 0)
+		l, err := h.Attempts().Heartbeat(ctx, "slow", lease, 0)
 		if err != nil || ctx.Err() != nil {
 			t.Fatal(err, ctx.Err())
 		}

@@ -181,7 +181,7 @@ func (h hostCaller) signal(name string, v any) error {
 func (h hostCaller) deliver(token string, v any) error {
 	b, err := json.Marshal(v)
 	if err == nil {
-		_, err = h.DeliverHook(context.Background(), token, b)
+		_, err = h.Hooks().Deliver(context.Background(), token, b)
 	}
 	return err
 }
