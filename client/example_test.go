@@ -94,12 +94,12 @@ func ExampleClient_Ask() {
 	fmt.Println(status)
 }
 
-func ExampleClient_CreateSchedule() {
+func ExampleSchedules_Create() {
 	c, err := client.New("http://127.0.0.1:7777", client.WithNamespace("shop"))
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, err := c.CreateSchedule(context.Background(), "nightly", client.ScheduleSpec{Workflow: "report", When: "0 9 * * MON-FRI",
+	s, err := c.Schedules().Create(context.Background(), "nightly", client.ScheduleSpec{Workflow: "report", When: "0 9 * * MON-FRI",
 		Zone: "Europe/Berlin"})
 	if errors.Is(err, client.ErrConflict) {
 		log.Println("there is one with the id")

@@ -33,5 +33,5 @@ func TestShortPages(t *testing.T) {
 	}
 	want(t, "runs", len(all(t, s.Runs(ctx, client.Query{Limit: 1000}))), n)
 	want(t, "timers", len(all(t, s.Timers(ctx, 0))), n)
-	want(t, "schedules", len(all(t, s.Schedules(ctx))), n)
+	want(t, "schedules", len(all(t, s.Schedules().List(ctx))), n)
 }

@@ -42,13 +42,13 @@ type HookReply struct {
 }
 
 // Deliver sends a delivery to the run that holds a hook token. It requires no API token.
-func (c *Client) Deliver(ctx context.Context, token string, p any, o SignalOptions) (HookReply, error) {
+func (s Hooks) Deliver(ctx context.Context, token string, p any, o SignalOptions) (HookReply, error) {
 	b, err := payload(p)
 	if err != nil {
 		return HookReply{}, err
 	}
 	r := Request{Method: http.MethodPost, Path: "/v1/hooks/" + Segment(token), Header: o.header(), Body: b, Repeatable: true}
-	a, err := c.read(ctx, &r)
+	a, err := s.c.read(ctx, &r)
 	return HookReply{a.status, a.header.Get("Content-Type"), a.body}, err
 }
 

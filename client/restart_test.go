@@ -45,7 +45,7 @@ func TestMigrationTellsMovedTimers(t *testing.T) {
 	must(t, err)
 	for _, dry := range []bool{true, false} {
 		var notes []string
-		_, err = s.Migrate(ctx, "naps", client.Migration{To: 2, DryRun: dry}, func(c client.RunCheck) error {
+		_, err = s.Workflows().Migrate(ctx, "naps", client.Migration{To: 2, DryRun: dry}, func(c client.RunCheck) error {
 			notes = append(notes, c.Notes...)
 			return nil
 		})

@@ -90,49 +90,50 @@ type ScheduleInstant struct {
 
 func schedulePath(id, rest string) string { return "/v1/schedules/" + Segment(id) + rest }
 
-// CreateSchedule creates a schedule. It returns ErrConflict if the id is taken.
-func (c *Client) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
-	return send[Schedule](ctx, c, Request{Method: http.MethodPost, Path: "/v1/schedules"}, struct {
+// Create creates a schedule. It returns ErrConflict if the id is taken.
+func (s Schedules) Create(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
+	return send[Schedule](ctx, s.c, Request{Method: http.MethodPost, Path: "/v1/schedules"}, struct {
 		ID string `json:"id"`
 		ScheduleSpec
 	}{id, spec})
 }
 
-// UpdateSchedule replaces the spec of a schedule. It returns ErrConflict if spec.Revision is set and no longer current.
-func (c *Client) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
-	return send[Schedule](ctx, c, Request{Method: http.MethodPut, Path: schedulePath(id, ""), Repeatable: spec.Revision == 0}, spec)
+// Update replaces the spec of a schedule. It returns ErrConflict if spec.Revision is set and no longer current.
+func (s Schedules) Update(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
+	r := Request{Method: http.MethodPut, Path: schedulePath(id, ""), Repeatable: spec.Revision == 0}
+	return send[Schedule](ctx, s.c, r, spec)
 }
 
-// Schedule returns the current state of a schedule.
-func (c *Client) Schedule(ctx context.Context, id string) (Schedule, error) {
-	return get[Schedule](ctx, c, schedulePath(id, ""), nil)
+// Get returns the current state of a schedule.
+func (s Schedules) Get(ctx context.Context, id string) (Schedule, error) {
+	return get[Schedule](ctx, s.c, schedulePath(id, ""), nil)
 }
 
-// Schedules yields all schedules, ordered by id.
-func (c *Client) Schedules(ctx context.Context) iter.Seq2[Schedule, error] {
+// List yields all schedules, ordered by id.
+func (s Schedules) List(ctx context.Context) iter.Seq2[Schedule, error] {
 	return pages(func(cursor string) (Page[Schedule], error) {
 		v := url.Values{}
 		if cursor != "" {
 			v.Set("cursor", cursor)
 		}
-		return get[Page[Schedule]](ctx, c, "/v1/schedules", v)
+		return get[Page[Schedule]](ctx, s.c, "/v1/schedules", v)
 	})
 }
 
-// ScheduleNext returns the next instants of a schedule, at most limit, which is at most 1,000.
-func (c *Client) ScheduleNext(ctx context.Context, id string, limit int) ([]ScheduleInstant, error) {
-	return items[ScheduleInstant](ctx, c, schedulePath(id, "/next"), url.Values{"limit": {strconv.Itoa(limit)}})
+// Next returns the next instants of a schedule, at most limit, which is at most 1,000.
+func (s Schedules) Next(ctx context.Context, id string, limit int) ([]ScheduleInstant, error) {
+	return items[ScheduleInstant](ctx, s.c, schedulePath(id, "/next"), url.Values{"limit": {strconv.Itoa(limit)}})
 }
 
-// PauseSchedule pauses a schedule until ResumeSchedule. Instants that are due in the meantime are skipped. The note is for
+// Pause pauses a schedule until Schedules.Resume. Instants that are due in the meantime are skipped. The note is for
 // people.
-func (c *Client) PauseSchedule(ctx context.Context, id, note string) (Schedule, error) {
-	return c.noted(ctx, id, "/pause", note)
+func (s Schedules) Pause(ctx context.Context, id, note string) (Schedule, error) {
+	return s.c.noted(ctx, id, "/pause", note)
 }
 
-// ResumeSchedule resumes a paused schedule with the instants that are due from now on.
-func (c *Client) ResumeSchedule(ctx context.Context, id, note string) (Schedule, error) {
-	return c.noted(ctx, id, "/resume", note)
+// Resume resumes a paused schedule with the instants that are due from now on.
+func (s Schedules) Resume(ctx context.Context, id, note string) (Schedule, error) {
+	return s.c.noted(ctx, id, "/resume", note)
 }
 
 func (c *Client) noted(ctx context.Context, id, action, note string) (Schedule, error) {
@@ -141,27 +142,27 @@ func (c *Client) noted(ctx context.Context, id, action, note string) (Schedule, 
 	}{note})
 }
 
-// TriggerSchedule starts a run of a schedule now, under an overlap policy, or the schedule's own for "". It returns the id of
+// Trigger starts a run of a schedule now, under an overlap policy, or the schedule's own for "". It returns the id of
 // the run, or "" if the start waits for another run to end.
-func (c *Client) TriggerSchedule(ctx context.Context, id, overlap string) (run string, err error) {
+func (s Schedules) Trigger(ctx context.Context, id, overlap string) (run string, err error) {
 	t, err := send[struct {
 		Run string `json:"run"`
-	}](ctx, c, Request{Method: http.MethodPost, Path: schedulePath(id, "/trigger")}, struct {
+	}](ctx, s.c, Request{Method: http.MethodPost, Path: schedulePath(id, "/trigger")}, struct {
 		Overlap string `json:"overlap,omitempty"`
 	}{overlap})
 	return t.Run, err
 }
 
-// BackfillSchedule starts the instants of a past range: one after the other, or all of them concurrently.
-func (c *Client) BackfillSchedule(ctx context.Context, id string, from, to time.Time, all bool) (Schedule, error) {
-	return send[Schedule](ctx, c, Request{Method: http.MethodPost, Path: schedulePath(id, "/backfill")}, struct {
+// Backfill starts the instants of a past range: one after the other, or all of them concurrently.
+func (s Schedules) Backfill(ctx context.Context, id string, from, to time.Time, all bool) (Schedule, error) {
+	return send[Schedule](ctx, s.c, Request{Method: http.MethodPost, Path: schedulePath(id, "/backfill")}, struct {
 		From time.Time `json:"from"`
 		To   time.Time `json:"to"`
 		All  bool      `json:"all,omitempty"`
 	}{from, to, all})
 }
 
-// DeleteSchedule deletes a schedule. Its runs continue.
-func (c *Client) DeleteSchedule(ctx context.Context, id string) error {
-	return c.call(ctx, Request{Method: http.MethodDelete, Path: schedulePath(id, "")}, nil)
+// Delete deletes a schedule. Its runs continue.
+func (s Schedules) Delete(ctx context.Context, id string) error {
+	return s.c.call(ctx, Request{Method: http.MethodDelete, Path: schedulePath(id, "")}, nil)
 }

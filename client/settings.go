@@ -8,7 +8,7 @@ import (
 )
 
 // Limits bound how many runs of a workflow are in progress at a time, or begin within a window.
-type Limits struct {
+type WorkflowLimit struct {
 	Workflow    string   `json:"workflow"`
 	Concurrency []string `json:"concurrency,omitempty"` // such as "5", or "5 per input.customer"
 	Rate        []string `json:"rate,omitempty"`        // such as "100/1m", or "100/1m per input.tenant"
@@ -17,7 +17,7 @@ type Limits struct {
 }
 
 // HandlerLimits bound how many attempts of a handler are in flight at a time, or begin within a window.
-type HandlerLimits struct {
+type HandlerLimit struct {
 	Handler     string   `json:"handler"`
 	Concurrency []string `json:"concurrency,omitempty"`
 	Rate        []string `json:"rate,omitempty"`
@@ -31,39 +31,39 @@ type ruled struct {
 	Rate        []string `json:"rate,omitempty"`
 }
 
-// Limits returns the limits of all workflows that have any.
-func (c *Client) Limits(ctx context.Context) ([]Limits, error) {
-	return items[Limits](ctx, c, "/v1/limits", nil)
+// List returns the limits of all workflows that have any.
+func (s WorkflowLimits) List(ctx context.Context) ([]WorkflowLimit, error) {
+	return items[WorkflowLimit](ctx, s.c, "/v1/limits", nil)
 }
 
-// LimitsOf returns the limits of a workflow, or ErrNotFound if it has none.
-func (c *Client) LimitsOf(ctx context.Context, workflow string) (Limits, error) {
-	return get[Limits](ctx, c, "/v1/limits/"+Segment(workflow), nil)
+// Get returns the limits of a workflow, or ErrNotFound if it has none.
+func (s WorkflowLimits) Get(ctx context.Context, workflow string) (WorkflowLimit, error) {
+	return get[WorkflowLimit](ctx, s.c, "/v1/limits/"+Segment(workflow), nil)
 }
 
-// SetLimits replaces the limits of l.Workflow. Runs that have begun continue.
-func (c *Client) SetLimits(ctx context.Context, l Limits) (Limits, error) {
-	return put[Limits](ctx, c, "/v1/limits/"+Segment(l.Workflow), ruled{l.Concurrency, l.Rate})
+// Set replaces the limits of l.Workflow. Runs that have begun continue.
+func (s WorkflowLimits) Set(ctx context.Context, l WorkflowLimit) (WorkflowLimit, error) {
+	return put[WorkflowLimit](ctx, s.c, "/v1/limits/"+Segment(l.Workflow), ruled{l.Concurrency, l.Rate})
 }
 
-// DeleteLimits removes the limits of a workflow.
-func (c *Client) DeleteLimits(ctx context.Context, workflow string) error {
-	return c.remove(ctx, "/v1/limits/"+Segment(workflow))
+// Delete removes the limits of a workflow.
+func (s WorkflowLimits) Delete(ctx context.Context, workflow string) error {
+	return s.c.remove(ctx, "/v1/limits/"+Segment(workflow))
 }
 
-// HandlerLimits returns the limits of all handlers that have any.
-func (c *Client) HandlerLimits(ctx context.Context) ([]HandlerLimits, error) {
-	return items[HandlerLimits](ctx, c, "/v1/handler-limits", nil)
+// List returns the limits of all handlers that have any.
+func (s HandlerLimits) List(ctx context.Context) ([]HandlerLimit, error) {
+	return items[HandlerLimit](ctx, s.c, "/v1/handler-limits", nil)
 }
 
-// SetHandlerLimits replaces the limits of l.Handler.
-func (c *Client) SetHandlerLimits(ctx context.Context, l HandlerLimits) (HandlerLimits, error) {
-	return put[HandlerLimits](ctx, c, "/v1/handler-limits/"+Segment(l.Handler), ruled{l.Concurrency, l.Rate})
+// Set replaces the limits of l.Handler.
+func (s HandlerLimits) Set(ctx context.Context, l HandlerLimit) (HandlerLimit, error) {
+	return put[HandlerLimit](ctx, s.c, "/v1/handler-limits/"+Segment(l.Handler), ruled{l.Concurrency, l.Rate})
 }
 
-// DeleteHandlerLimits removes the limits of a handler.
-func (c *Client) DeleteHandlerLimits(ctx context.Context, handler string) error {
-	return c.remove(ctx, "/v1/handler-limits/"+Segment(handler))
+// Delete removes the limits of a handler.
+func (s HandlerLimits) Delete(ctx context.Context, handler string) error {
+	return s.c.remove(ctx, "/v1/handler-limits/"+Segment(handler))
 }
 
 // StartWindow says which starts of a workflow become one run: by a debounce or by a throttle.
@@ -74,24 +74,24 @@ type StartWindow struct {
 	Throttle string `json:"throttle,omitempty"` // in place of a debounce: one start within "1h", or "1h per input.customer"
 }
 
-// StartWindows returns the windows of all workflows that have one.
-func (c *Client) StartWindows(ctx context.Context) ([]StartWindow, error) {
-	return items[StartWindow](ctx, c, "/v1/start-windows", nil)
+// List returns the windows of all workflows that have one.
+func (s StartWindows) List(ctx context.Context) ([]StartWindow, error) {
+	return items[StartWindow](ctx, s.c, "/v1/start-windows", nil)
 }
 
-// SetStartWindow sets the window of w.Workflow.
-func (c *Client) SetStartWindow(ctx context.Context, w StartWindow) (StartWindow, error) {
+// Set sets the window of w.Workflow.
+func (s StartWindows) Set(ctx context.Context, w StartWindow) (StartWindow, error) {
 	path := "/v1/start-windows/" + Segment(w.Workflow)
-	return put[StartWindow](ctx, c, path, struct {
+	return put[StartWindow](ctx, s.c, path, struct {
 		Debounce string `json:"debounce,omitempty"`
 		Longest  string `json:"longest,omitempty"`
 		Throttle string `json:"throttle,omitempty"`
 	}{w.Debounce, w.Longest, w.Throttle})
 }
 
-// DeleteStartWindow removes the window of a workflow: every start is a run of its own again.
-func (c *Client) DeleteStartWindow(ctx context.Context, workflow string) error {
-	return c.remove(ctx, "/v1/start-windows/"+Segment(workflow))
+// Delete removes the window of a workflow: every start is a run of its own again.
+func (s StartWindows) Delete(ctx context.Context, workflow string) error {
+	return s.c.remove(ctx, "/v1/start-windows/"+Segment(workflow))
 }
 
 // OthersRetention is the workflow name of the retention for all workflows without their own.
@@ -119,19 +119,19 @@ type Retention struct {
 	KeepIDsFor string `json:"keep_ids_for,omitempty"`
 }
 
-// Retentions returns the retentions of the namespace.
-func (c *Client) Retentions(ctx context.Context) ([]Retention, error) {
-	return items[Retention](ctx, c, "/v1/retention", nil)
+// List returns the retentions of the namespace.
+func (s Retentions) List(ctx context.Context) ([]Retention, error) {
+	return items[Retention](ctx, s.c, "/v1/retention", nil)
 }
 
-// SetRetention sets the retention of r.Workflow. Older runs are deleted from now on.
-func (c *Client) SetRetention(ctx context.Context, r Retention) (Retention, error) {
-	return put[Retention](ctx, c, "/v1/retention/"+Segment(r.Workflow), r)
+// Set sets the retention of r.Workflow. Older runs are deleted from now on.
+func (s Retentions) Set(ctx context.Context, r Retention) (Retention, error) {
+	return put[Retention](ctx, s.c, "/v1/retention/"+Segment(r.Workflow), r)
 }
 
-// DeleteRetention removes the retention of a workflow.
-func (c *Client) DeleteRetention(ctx context.Context, workflow string) error {
-	return c.remove(ctx, "/v1/retention/"+Segment(workflow))
+// Delete removes the retention of a workflow.
+func (s Retentions) Delete(ctx context.Context, workflow string) error {
+	return s.c.remove(ctx, "/v1/retention/"+Segment(workflow))
 }
 
 // Token is a token without its text.
@@ -153,23 +153,23 @@ type TokenRequest struct {
 	Expires   string   `json:"expires,omitempty"`        // duration text; never for ""
 }
 
-// CreateToken creates a token and returns it with its text. The text cannot be read again.
-func (c *Client) CreateToken(ctx context.Context, t TokenRequest) (made Token, text string, err error) {
+// Create creates a token and returns it with its text. The text cannot be read again.
+func (s Tokens) Create(ctx context.Context, t TokenRequest) (made Token, text string, err error) {
 	n, err := send[struct {
 		Token
 		Text string `json:"token"`
-	}](ctx, c, Request{Method: http.MethodPost, Path: "/v1/tokens"}, t)
+	}](ctx, s.c, Request{Method: http.MethodPost, Path: "/v1/tokens"}, t)
 	return n.Token, n.Text, err
 }
 
-// Tokens returns the tokens that the caller may see.
-func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
-	return items[Token](ctx, c, "/v1/tokens", nil)
+// List returns the tokens that the caller may see.
+func (s Tokens) List(ctx context.Context) ([]Token, error) {
+	return items[Token](ctx, s.c, "/v1/tokens", nil)
 }
 
-// RevokeToken revokes a token by its id. Requests with the token are refused from then on.
-func (c *Client) RevokeToken(ctx context.Context, id string) error {
-	return c.remove(ctx, "/v1/tokens/"+Segment(id))
+// Revoke revokes a token by its id. Requests with the token are refused from then on.
+func (s Tokens) Revoke(ctx context.Context, id string) error {
+	return s.c.remove(ctx, "/v1/tokens/"+Segment(id))
 }
 
 // Quota is what a namespace may use; 0 = no limit.

@@ -23,7 +23,7 @@ func TestShapes(t *testing.T) {
 		{client.ScheduleSpec{}, httpapi.ScheduleSpec{}}, {client.Schedule{}, httpapi.Schedule{}},
 		{client.ScheduledRun{}, host.ScheduledRun{}}, {client.ScheduleMiss{}, host.ScheduleMiss{}},
 		{client.ScheduleBackfill{}, host.ScheduleBackfill{}}, {client.ScheduleInstant{}, host.ScheduleInstant{}},
-		{client.Limits{}, host.WorkflowLimitInfo{}}, {client.HandlerLimits{}, host.HandlerLimitInfo{}},
+		{client.WorkflowLimit{}, host.WorkflowLimitInfo{}}, {client.HandlerLimit{}, host.HandlerLimitInfo{}},
 		{client.StartWindow{}, host.StartWindow{}}, {client.Retention{}, httpapi.Retention{}}, {client.Token{}, host.Token{}},
 		{client.TokenRequest{}, httpapi.TokenRequest{}}, {client.Quota{}, host.Quota{}}, {client.Usage{}, host.Usage{}},
 		{client.Namespace{}, host.NamespaceInfo{}}, {client.Fault{}, httpapi.Fault{}},

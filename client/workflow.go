@@ -53,19 +53,19 @@ func (c *Client) Upload(ctx context.Context, workflow string, wasm []byte, o Upl
 
 func ofModule() http.Header { return http.Header{"Content-Type": {"application/wasm"}} }
 
-// Workflows returns the versions of all workflows.
-func (c *Client) Workflows(ctx context.Context) ([]Version, error) {
-	return items[Version](ctx, c, "/v1/workflows", nil)
+// List returns the versions of all workflows.
+func (s Workflows) List(ctx context.Context) ([]Version, error) {
+	return items[Version](ctx, s.c, "/v1/workflows", nil)
 }
 
-// Workflow returns the versions of a workflow, with the numbers of live runs and the names of queries, signals and updates.
-func (c *Client) Workflow(ctx context.Context, name string) ([]Version, error) {
-	return items[Version](ctx, c, workflowPath(name, ""), nil)
+// Versions returns the versions of a workflow, with the numbers of live runs and the names of queries, signals and updates.
+func (s Workflows) Versions(ctx context.Context, name string) ([]Version, error) {
+	return items[Version](ctx, s.c, workflowPath(name, ""), nil)
 }
 
 // DeleteVersion deletes a version. It returns ErrConflict while a run has it.
-func (c *Client) DeleteVersion(ctx context.Context, workflow string, version uint32) error {
-	return c.call(ctx, Request{Method: http.MethodDelete,
+func (s Workflows) DeleteVersion(ctx context.Context, workflow string, version uint32) error {
+	return s.c.call(ctx, Request{Method: http.MethodDelete,
 		Path: workflowPath(workflow, "/versions/"+strconv.FormatUint(uint64(version), 10))}, nil)
 }
 
@@ -78,12 +78,12 @@ type Schemas struct {
 }
 
 // Schemas returns the schemas of a version of a workflow, or of the newest version for 0.
-func (c *Client) Schemas(ctx context.Context, workflow string, version uint32) (Schemas, error) {
+func (s Workflows) Schemas(ctx context.Context, workflow string, version uint32) (Schemas, error) {
 	v := url.Values{}
 	if version != 0 {
 		v.Set("version", strconv.FormatUint(uint64(version), 10))
 	}
-	return get[Schemas](ctx, c, workflowPath(workflow, "/schemas"), v)
+	return get[Schemas](ctx, s.c, workflowPath(workflow, "/schemas"), v)
 }
 
 func workflowPath(name, rest string) string { return "/v1/workflows/" + Segment(name) + rest }
@@ -128,21 +128,21 @@ type Migration struct {
 
 // Check replays the live runs of a workflow against a module that is not stored, and changes nothing. each, unless nil, is
 // called for every run; an error from it ends the check.
-func (c *Client) Check(ctx context.Context, workflow string, wasm []byte, each func(RunCheck) error) (CheckSummary, error) {
+func (s Workflows) Check(ctx context.Context, workflow string, wasm []byte, each func(RunCheck) error) (CheckSummary, error) {
 	if workflow == "" {
 		workflow = "-"
 	}
-	return c.reports(ctx, Request{Method: http.MethodPost, Path: workflowPath(workflow, "/check"), Header: ofModule(), Body: wasm,
+	return s.c.reports(ctx, Request{Method: http.MethodPost, Path: workflowPath(workflow, "/check"), Header: ofModule(), Body: wasm,
 		Repeatable: true}, each)
 }
 
 // Migrate moves live runs to another version of their workflow if they are compatible with it. each is as in Check.
-func (c *Client) Migrate(ctx context.Context, workflow string, m Migration, each func(RunCheck) error) (CheckSummary, error) {
+func (s Workflows) Migrate(ctx context.Context, workflow string, m Migration, each func(RunCheck) error) (CheckSummary, error) {
 	b, err := encode(m)
 	if err != nil {
 		return CheckSummary{}, err
 	}
-	return c.reports(ctx, Request{Method: http.MethodPost, Path: workflowPath(workflow, "/migrate"), Body: b}, each)
+	return s.c.reports(ctx, Request{Method: http.MethodPost, Path: workflowPath(workflow, "/migrate"), Body: b}, each)
 }
 
 // reports reads reports of runs as JSON Lines, with a summary at the end.

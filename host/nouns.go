@@ -9,7 +9,7 @@ type (
 	Schedules struct{ *space }
 	// WorkflowLimits limit how many runs of a workflow go on at a time, and how many start within a time.
 	WorkflowLimits struct{ *space }
-	// StartWindows are the times of the day in which runs of a workflow may start.
+	// StartWindows debounce and throttle the starts of workflows.
 	StartWindows struct{ *space }
 	// HandlerLimits limit the attempts of handlers.
 	HandlerLimits struct{ *space }
@@ -32,7 +32,7 @@ func (s *scope) Schedules() Schedules { return Schedules{&s.space} }
 // WorkflowLimits returns the limits of workflows.
 func (s *scope) WorkflowLimits() WorkflowLimits { return WorkflowLimits{&s.space} }
 
-// StartWindows returns the times in which runs may start.
+// StartWindows returns the start windows of workflows.
 func (s *scope) StartWindows() StartWindows { return StartWindows{&s.space} }
 
 // HandlerLimits returns the limits of handlers.
