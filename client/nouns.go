@@ -1,6 +1,6 @@
 package client
 
-// What belongs to one noun is together, as in package host: c.Schedules().Create(ctx, …).
+// Methods are grouped by what they are about, as in package host: c.Schedules().Create(ctx, …).
 type (
 	// Workflows are the versions of uploaded workflows. Client.Upload adds one.
 	Workflows struct{ c *Client }
@@ -14,7 +14,7 @@ type (
 	HandlerLimits struct{ c *Client }
 	// Retentions say how long ended runs are kept.
 	Retentions struct{ c *Client }
-	// Hooks are the tokens by which the outside answers runs.
+	// Hooks deliver answers from outside to the runs that wait for them.
 	Hooks struct{ c *Client }
 	// Tokens give access to the server.
 	Tokens struct{ c *Client }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Limits bound how many runs of a workflow are in progress at a time, or begin within a window.
+// WorkflowLimit bounds how many runs of a workflow are in progress at a time, or begin within a window.
 type WorkflowLimit struct {
 	Workflow    string   `json:"workflow"`
 	Concurrency []string `json:"concurrency,omitempty"` // such as "5", or "5 per input.customer"
@@ -16,7 +16,7 @@ type WorkflowLimit struct {
 	Waiting     int64    `json:"waiting"`               // runs that wait for a slot
 }
 
-// HandlerLimits bound how many attempts of a handler are in flight at a time, or begin within a window.
+// HandlerLimit bounds how many attempts of a handler are in flight at a time, or begin within a window.
 type HandlerLimit struct {
 	Handler     string   `json:"handler"`
 	Concurrency []string `json:"concurrency,omitempty"`

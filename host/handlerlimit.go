@@ -15,7 +15,7 @@ import (
 // MaxLimitedHandlers is how many handlers of a namespace may have limits.
 const MaxLimitedHandlers = limits.MaxHandlers
 
-// HandlerLimits limits the attempts of steps that call a handler, for the runs of a namespace: how many are in flight
+// HandlerLimit limits the attempts of steps that call a handler, for the runs of a namespace: how many are in flight
 // at a time, and how many begin within a window. Further attempts wait, without a goroutine, and before their timeout
 // begins. An attempt holds its slot until its handler returns, or, if a worker performs it, until its outcome. A
 // sleeping run holds no slot.

@@ -22,7 +22,7 @@ const (
 	MaxPlace = limits.MaxPosition
 )
 
-// Limits limits the runs of a workflow: how many are in progress at a time, and how many begin within a window.
+// WorkflowLimit limits the runs of a workflow: how many are in progress at a time, and how many begin within a window.
 // Further runs wait for a slot. A run holds its slot from its admission to its end, also while it sleeps, is paused
 // or is stuck.
 type WorkflowLimit struct {
@@ -77,7 +77,7 @@ func (l *WorkflowLimit) Check() error {
 	return translate(err)
 }
 
-// limitsOf converts the rules of a workflow to Limits.
+// limitsOf converts the rules of a workflow to a WorkflowLimit.
 func limitsOf(workflow string, rules limits.Rules) WorkflowLimit {
 	l := WorkflowLimit{Workflow: workflow}
 	for _, r := range rules {

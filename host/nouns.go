@@ -1,7 +1,7 @@
 package host
 
-// What belongs to one noun is together: h.Schedules().Create(ctx, …). A Namespace has the same as its Host, with the exception
-// of tokens.
+// Methods are grouped by what they are about, as in h.Schedules().Create(ctx, …). Host and Namespace have the same groups, but
+// only Host has Tokens. Get a group from one of them: its zero value cannot be used.
 type (
 	// Workflows are the versions of uploaded workflows. Host.Upload adds one.
 	Workflows struct{ *space }
@@ -17,7 +17,7 @@ type (
 	Retentions struct{ *space }
 	// Attempts are the attempts of handlers whose workers are other processes: see Host.HandleRemote.
 	Attempts struct{ *space }
-	// Hooks are the tokens by which the outside answers runs.
+	// Hooks deliver answers from outside to the runs that wait for them.
 	Hooks struct{ *space }
 	// Tokens give access to the HTTP API.
 	Tokens struct{ h *Host }
