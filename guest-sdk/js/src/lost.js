@@ -9,14 +9,16 @@ import { closure, release, source, target, unbound, watchThis, written } from ".
 
 const bodies = new AsyncLocalStorage(); // the Watch of the body that is executed
 
+// nameOf returns the name under which a change is allowed: of a variable, or of a property of globalThis.
+const nameOf = (variable) => /^(?:globalThis\.)?([\w$]*)/.exec(variable)[1];
+
 // LostChange says that a body has changed what is outside of it.
 export class LostChange extends Error {
   constructor(step, variable, body) {
     const { file, line } = written(unbound(body)) ?? {};
-    const [name] = /^[\w$]*/.exec(variable);
     super(`the body of step ${JSON.stringify(step)}${file ? ` (${file.slice(file.lastIndexOf("/") + 1)}:${line})` : ""} changes ${variable}, which is ` +
       "outside of it. On a host a body works on a copy of the workflow, so the change is lost: return the value as the result of the step. " +
-      `If only the test needs the change, allow it: new Env({ lost: [${JSON.stringify(name)}] })`);
+      `If only the test needs the change, allow it: new Env({ lost: [${JSON.stringify(nameOf(variable))}] })`);
     this.code = "LOST_CHANGE";
     this.step = step;
     this.variable = variable;
@@ -29,7 +31,7 @@ export class KeptChange extends Error {
   constructor({ name, file }) {
     super(`an earlier run has changed ${name}${file ? ` of ${file.slice(file.lastIndexOf("/") + 1)}` : ""}, and this one would begin with that. On a host ` +
       "each run, and each iteration of one, begins with the variables of its modules as loading has left them: keep what belongs to a run in its " +
-      `function. If it makes no difference, as for a cache, allow it: new Env({ lost: [${JSON.stringify(/^[\w$]*/.exec(name)[0])}] })`);
+      `function. If it makes no difference, as for a cache, allow it: new Env({ lost: [${JSON.stringify(nameOf(name))}] })`);
     this.code = "KEPT_CHANGE";
     this.variable = name;
   }

@@ -278,6 +278,15 @@ test("a change that the test allows", async () => {
   assert.deepEqual([tries, sent.length], [3, 3]);
 });
 
+test("a change of a global is allowed by the name that the error gives", async () => {
+  const sets = () => step("sets", () => { globalThis.wasSet = true; });
+  const refused = await new Env().run(sets).catch((e) => e);
+  const [, name] = /lost: \["(\w+)"\]/.exec(refused.message);
+  delete globalThis.wasSet;
+  await new Env({ lost: [name] }).run(sets);
+  delete globalThis.wasSet;
+});
+
 test("what the workflow does itself is kept", async () => {
   assert.equal(await new Env().run(async () => {
     let total = 0;
