@@ -22,7 +22,7 @@ export async function inTime(h, promise) {
     if (h.kind === "step" && timeout < 2 ** 31) timer = real.setTimeout(tell, timeout);
     if (!h.body) return; // what stands in for a handler may wait for anything
     timer?.unref(); // whenStuck keeps Node alive
-    watch = whenStuck(h, reject);
+    watch = whenStuck(h, timer, reject);
   });
   try {
     const v = await Promise.race([promise, late]);
@@ -31,6 +31,7 @@ export async function inTime(h, promise) {
   } finally {
     real.clearTimeout(timer);
     watch?.end();
+    h.endTimers?.();
   }
 }
 

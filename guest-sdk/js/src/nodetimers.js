@@ -29,7 +29,7 @@ export const inside = (fn, ...args) => within.run(undefined, () => asked.run(tru
 export const answering = () => asked.getStore() === true;
 
 // timed calls a function whose timers really wait. Until it returns, what they wait for passes by the run's clock as well. The
-// timers that a body leaves behind end with it.
+// timers of a body end with its attempt: body is its handle, whose endTimers ends them.
 export async function timed(clock, body, fn, ...args) {
   const left = new Set();
   let over = false;
@@ -47,12 +47,16 @@ export async function timed(clock, body, fn, ...args) {
     if (over && body) node.clearTimeout(timer);
     return timer;
   };
+  const end = () => {
+    over = true;
+    if (body) for (const timer of left) node.clearTimeout(timer);
+  };
+  if (body) body.endTimers = end;
   try {
     const timers = { ...node, setTimeout: arm("setTimeout"), setInterval: arm("setInterval") };
     timers.alarm = (fn, ms) => timers.setTimeout(fn, ms).unref();
     return await within.run(timers, body ? asProgram : asNode, fn, ...args);
   } finally {
-    over = true;
-    if (body) for (const timer of left) node.clearTimeout(timer);
+    end();
   }
 }

@@ -4,17 +4,17 @@ import { inspect } from "./inspect.js";
 import { inProgram } from "./nodeprocess.js";
 import { host, run } from "./state.js";
 
-const { setImmediate } = globalThis;
+const { process: node, setImmediate } = globalThis;
 const told = new WeakSet(); // promises of programs, of which Node's listeners do not hear
 const idle = new Set(); // is called when nothing is left that Node waits for
-let ours; // what process.emit was set to last
+const ours = new WeakSet(); // what process.emit was set to here
 
 // listen has what Node says of promises of programs go to the run's log, and all else to Node's listeners as before. It stays so: what a
 // run has left is never a test's. A package that has set process.emit as well may have put an older one back since.
 export function listen() {
-  if (process.emit === ours && ours) return;
-  const { emit } = process;
-  ours = process.emit = function (event, ...args) {
+  if (ours.has(node.emit)) return;
+  const { emit } = node;
+  node.emit = function (event, ...args) {
     if (event === "unhandledRejection" && inProgram()) {
       tell(...args);
       return true;
@@ -27,6 +27,7 @@ export function listen() {
     }
     return Reflect.apply(emit, this, [event, ...args]);
   };
+  ours.add(node.emit);
 }
 
 function tell(reason, promise) {
@@ -36,6 +37,7 @@ function tell(reason, promise) {
 
 // whenIdle has a function called when nothing is left that Node waits for, and returns what ends this.
 export function whenIdle(fn) {
+  listen();
   idle.add(fn);
   return () => idle.delete(fn);
 }

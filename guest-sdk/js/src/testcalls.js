@@ -189,7 +189,7 @@ function starting(run, now) {
     const handle = run.open("step", call, { name, handler, options, since: now() });
     const h = run.handles.get(handle);
     if (stepFunctions.get(handler) === fn && fn) h.body = fn;
-    h.perform = perform ? () => perform(fn, h) : () => timed(run.trial.clock, true, followed(h, h.body));
+    h.perform = perform ? () => perform(fn, h) : () => timed(run.trial.clock, h, followed(h, h.body));
     return handle;
   };
   return {
@@ -197,7 +197,7 @@ function starting(run, now) {
       checkName("step name", name);
       checkHandler(handler);
       checkPayload("input of step", name, input);
-      return step(call, name, handler, text, (fn, h) => run.outside(() => timed(run.trial.clock, Boolean(h.body), h.body ? followed(h, fn) : fn, decode(input), info().step)));
+      return step(call, name, handler, text, (fn, h) => run.outside(() => timed(run.trial.clock, h.body && h, h.body ? followed(h, fn) : fn, decode(input), info().step)));
     },
     stepBegin: (call, name, text) => {
       checkName("step name", name);

@@ -1,17 +1,21 @@
 // Promises that nobody handles, and those that nothing resolves.
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { createServer } from "node:http";
 import { test } from "node:test";
+import { promisify } from "node:util";
 import { call, sleep, step, stepFunction } from "../src/index.js";
 import { Env } from "../src/testing.js";
 
 // program runs a program in a Node of its own, and returns what it writes.
 function program(text) {
-  const imports = `import { sleep, step, update, signal } from ${JSON.stringify(new URL("../src/index.js", import.meta.url))};
-    import { Env } from ${JSON.stringify(new URL("../src/testing.js", import.meta.url))};\n`;
-  const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", imports + text], { encoding: "utf8" });
+  const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", withImports(text)], { encoding: "utf8", timeout: 60_000 });
   return stdout + stderr;
+}
+
+function withImports(text) {
+  return `import { sleep, step, update, signal } from ${JSON.stringify(new URL("../src/index.js", import.meta.url))};
+    import { Env } from ${JSON.stringify(new URL("../src/testing.js", import.meta.url))};\n${text}`;
 }
 
 const last = (text) => text.trim().split("\n").at(-1);
@@ -82,6 +86,35 @@ test("a body is waited for that waits for what does not keep Node running", () =
     });
     console.log(await new Env().run(() => step("waits", worker)));`);
   assert.equal(out, "told\n");
+});
+
+// Bodies that wait for what does not keep Node running, or for nothing that can come, while the test waits for nothing else either. ask
+// has a worker answer after some milliseconds.
+test("bodies while Node has nothing to wait for", { concurrency: 6 }, async (t) => {
+  const cases = [
+    ["answers are waited for one after the other", `async () => { for (let i = 0; i < 4; i++) await ask(1500); return "all"; }`, {}, "all"],
+    ["nothing but the promise is referred to", `() => new Promise((resolve) => { globalThis.held = resolve; })`, {}, "error Deadlock 1"],
+    ["the timeout comes meanwhile", `() => new Promise((resolve) => { globalThis.held = resolve; })`, { timeout: "1s" }, "error Deadlock 1"],
+    ["the timeout comes later, while a timer runs", `async () => { await ask(300); await new Promise((resolve) => setTimeout(resolve, 4000)); }`,
+      { timeout: "2s", attempts: 1 }, "timeout undefined 1"],
+    ["timers end with the attempt", `async () => { await new Promise((resolve) => setTimeout(resolve, 2000)); console.log("went on"); }`,
+      { timeout: "1s", attempts: 1 }, "timeout undefined 1"],
+    ["process.emit is put back meanwhile", `() => { globalThis.put(); return new Promise((resolve) => { globalThis.held = resolve; }); }`, {},
+      "error Deadlock 1"],
+  ];
+  await Promise.all(cases.map(([name, body, options, want]) => t.test(name, async () => {
+    const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", withImports(`
+      import { Worker } from "node:worker_threads";
+      const node = process, before = process.emit;
+      globalThis.put = () => { node.emit = before; };
+      const start = () => new Worker("import('node:worker_threads').then(({ parentPort: p }) => " +
+        "p.on('message', (ms) => setTimeout(() => p.postMessage('told'), ms)))", { eval: true });
+      let w;
+      globalThis.ask = (ms) => new Promise((resolve) => { (w ??= start()).once("message", resolve); w.unref(); w.postMessage(ms); });
+      const told = (e) => e.kind + " " + e.type + " " + e.attempts;
+      console.log(await new Env({ lost: ["held"] }).run(() => step("waits", ${body}, ${JSON.stringify(options)}).catch(told)));`)], { timeout: 60_000 });
+    assert.equal(stdout, `${want}\n`);
+  })));
 });
 
 test("rejections are heard of after a package has put process.emit back", () => {
