@@ -212,7 +212,11 @@ func (s Workflows) CheckArchives(ctx context.Context, dir, workflow string, wasm
 	if err := opts.check(); err != nil {
 		return sum, err
 	}
-	end, err := s.h.checks.begin(0)
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return sum, translate(err)
+	}
+	end, err := s.h.checks.begin(ns)
 	if err != nil {
 		return sum, err
 	}

@@ -32,11 +32,11 @@ type Version struct {
 	Created  time.Time    `json:"created"`
 	Imported bool         `json:"imported,omitempty"` // made by an import: starts use it only by number
 	New      bool         `json:"new"`                // made by this upload; false if it existed before
-	// Queries that the workflow declares. Only Workflow and Workflows.LiveVersions set them.
+	// Queries that the workflow declares. Only Workflows.Version and LiveVersions set them.
 	Queries []string `json:"queries,omitempty"`
-	// Signals that the workflow declares. Only Workflow and Workflows.LiveVersions set them.
+	// Signals that the workflow declares. Only Workflows.Version and LiveVersions set them.
 	Signals []string `json:"signals,omitempty"`
-	// Updates that the workflow declares. Only Workflow and Workflows.LiveVersions set them.
+	// Updates that the workflow declares. Only Workflows.Version and LiveVersions set them.
 	Updates []string `json:"updates,omitempty"`
 	// Live is the number of live runs of the version. Only Workflows.LiveVersions sets it.
 	Live int `json:"live"`
