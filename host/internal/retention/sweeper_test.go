@@ -69,7 +69,24 @@ func (c *counting) Counts(ctx context.Context, ns store.NamespaceID) ([]store.Co
 	return c.Store.Counts(ctx, ns)
 }
 
+func (c *counting) Ended(ctx context.Context, q store.EndedQuery) ([]store.Position, error) {
+	if err := c.fails["Ended"]; err != nil {
+		return nil, err
+	}
+	return c.Store.Ended(ctx, q)
+}
+
+func (c *counting) Run(ctx context.Context, key store.RunKey) (store.RunState, []store.Entry, error) {
+	if err := c.fails["Run of "+key.ID]; err != nil {
+		return store.RunState{}, nil, err
+	}
+	return c.Store.Run(ctx, key)
+}
+
 func (c *counting) State(ctx context.Context, key store.RunKey) (store.RunState, error) {
+	if err := c.fails["State of "+key.ID]; err != nil {
+		return store.RunState{}, err
+	}
 	c.states++
 	return c.Store.State(ctx, key)
 }
@@ -397,7 +414,7 @@ func TestStoreThatFails(t *testing.T) {
 	w := newWorld(t, store.Retention{Keep: 1})
 	w.put("a", "w", store.Completed, 1)
 	w.put("b", "w", store.Completed, 2)
-	for _, method := range []string{"Retentions", "Counts"} {
+	for _, method := range []string{"Retentions", "Counts", "Ended"} {
 		w.s.fails = map[string]error{method: errors.New(method + " cannot be read")}
 		if _, err := w.sweeper.Sweep(ctx, w.now, nil, false); !errors.Is(err, w.s.fails[method]) {
 			t.Errorf("%s: %v", method, err)
@@ -405,4 +422,27 @@ func TestStoreThatFails(t *testing.T) {
 	}
 	w.s.fails = nil
 	w.sweep("a")
+}
+
+// TestRunsThatCannotBeRead: a run that the store cannot read stays, and so does a child whose parent it cannot read; others go.
+func TestRunsThatCannotBeRead(t *testing.T) {
+	for _, what := range []string{"State of a", "State of parent", "Run of parent"} {
+		w := newWorld(t, store.Retention{CompletedMs: day})
+		w.parent(store.Running)
+		w.put("a", "w", store.Completed, 5)
+		w.put("b", "w", store.Completed, 5)
+		w.put("c", "w", store.Completed, 5, child)
+		stays := map[bool]string{true: "a", false: "c"}[what == "State of a"]
+		w.s.fails = map[string]error{what: errors.New(what + " cannot be read")}
+		report, err := w.sweeper.Sweep(ctx, w.now, nil, false)
+		if err != nil || report.Failed != 1 || !errors.Is(report.Err, w.s.fails[what]) {
+			t.Errorf("%s: %+v, %v", what, report, err)
+		}
+		w.s.fails = nil
+		for id, deleted := range map[string]bool{stays: false, "b": true} {
+			if st, err := w.s.State(ctx, store.RunKey{ID: id}); err != nil || st.Deleted != deleted {
+				t.Errorf("%s: %s is deleted: %t, %v", what, id, st.Deleted, err)
+			}
+		}
+	}
 }
