@@ -121,17 +121,9 @@ func TestTimeoutsBeginWithTheBody(t *testing.T) {
 	f.empty("after")
 }
 
-// TestDeadlinesOfBodiesThatWaited has bodies wait for an hour, and then say when they time out. Few of them have begun before.
-func TestDeadlinesOfBodiesThatWaited(t *testing.T) {
-	const bodies = 60
-	asked, answer := make(chan struct{}, bodies), make(chan struct{})
-	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		asked <- struct{}{}
-		<-answer
-	}))
-	defer s.Close()
-	f := newMixed(t, little())
-	head := fmt.Sprintf(`{"method":"GET","url":%q}`, s.URL)
+// fetchingLarge is a workflow with a body that takes 5 MiB of memory, makes a request, and says when it times out.
+func fetchingLarge(url string) []byte {
+	head := fmt.Sprintf(`{"method":"GET","url":%q}`, url)
 	request := string(binary.LittleEndian.AppendUint32(nil, uint32(len(head)))) + head
 	m := wasmgen.New(2).Text("body").Text(`{"attempts":1,"timeout":"1m"}`).Call(abi.FnStepBegin).Set(0).Get(0).IfZero64().
 		I32(16*5).Op(0x40, 0).Drop().
@@ -142,7 +134,20 @@ func TestDeadlinesOfBodiesThatWaited(t *testing.T) {
 		I32(60000).I32(4096).Call(abi.FnInfo).Set(1).
 		I32(1).I32(60000).Get(1).Op(0xa7).Call(abi.FnStepEnd).End()
 	m.I32(32).Get(0).Store64().I32(32).I32(1).Call(abi.FnAwait).Drop()
-	_, err := f.Upload(ctx, "late", m.I32(0).Export(abi.ExportRun).Bytes(), host.AllowHTTP(s.URL))
+	return m.I32(0).Export(abi.ExportRun).Bytes()
+}
+
+// TestDeadlinesOfBodiesThatWaited has bodies wait for an hour, and then say when they time out. Few of them have begun before.
+func TestDeadlinesOfBodiesThatWaited(t *testing.T) {
+	const bodies = 60
+	asked, answer := make(chan struct{}, bodies), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-answer
+	}))
+	defer s.Close()
+	f := newMixed(t, little())
+	_, err := f.Upload(ctx, "late", fetchingLarge(s.URL), host.AllowHTTP(s.URL))
 	do(t, err)
 	for i := range bodies {
 		_, err := f.Start(ctx, "late", nil, host.WithRunID(fmt.Sprint("r", i)))

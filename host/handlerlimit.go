@@ -148,26 +148,6 @@ func (h *Host) newHandlerLimiter() *limits.HandlerLimiter {
 	return h.handlerLimiter
 }
 
-// waitsForTurn returns the reason of a run with an attempt that waits for a slot of its handler; empty if there is
-// none.
-func (h *Host) waitsForTurn(key store.RunKey) string {
-	w, ok := h.handlerLimiter.Waits(key)
-	if !ok {
-		return ""
-	}
-	text := fmt.Sprintf("step %q waits for a slot of handler %q", w.Step, abi.HandlerPrefix+w.Handler)
-	if w.Limit != "" {
-		text += ", whose limit is " + w.Limit
-	}
-	switch {
-	case w.Others == 1:
-		text += "; 1 other attempt waits"
-	case w.Others > 1:
-		text += fmt.Sprintf("; %d other attempts wait", w.Others)
-	}
-	return text
-}
-
 // checkQueue returns the faults of the cells of a queue: of a workflow's limits, of a start window, or of a handler's
 // rate.
 func checkQueue(name string, cells []store.Cell) []string {

@@ -79,6 +79,9 @@ type Config struct {
 	Drain time.Duration
 	// MaxInstances is how many guests compute at a time, each with at most 64 MiB. Default 16.
 	MaxInstances int
+	// MaxCallsPerHandler and MaxCalls are how many calls of handlers are in flight at a time: of one handler, and of all. Further
+	// attempts wait, without memory; namespaces share the places. Workers are not limited. Default 64 and 1,024.
+	MaxCallsPerHandler, MaxCalls int
 	// MaxChildren is how many live children a run may have: children that were started and whose end the run has not
 	// been told. A run that was started by another run gets half the limit of its parent, at least 1. A further start
 	// is refused with LIMIT, which the workflow can handle. Default 1,000.
@@ -291,7 +294,7 @@ func (h *Host) runtimeConfig() runtime.Config {
 		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
 		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy,
 		Admit: h.admit, Keepers: h.newKeepers(), Limiter: h.newHandlerLimiter(), Quotas: h.quotas, Journals: h.roomForJournals(),
-		Shared: h.several.Load}
+		Shared: h.several.Load, CallsPerHandler: h.cfg.MaxCallsPerHandler, Calls: h.cfg.MaxCalls}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, h.cfg.Secrets), request)
 	}
@@ -306,6 +309,10 @@ func (c *Config) check(context.Context) error {
 	if c.MaxInstances < 0 || c.MaxFuel < 0 || c.MaxSegmentCPU < 0 || c.MaxChildren < 0 {
 		return fmt.Errorf("%w: MaxInstances, MaxFuel, MaxSegmentCPU and MaxChildren must not be negative, got %d, %d, %v and %d",
 			ErrInvalid, c.MaxInstances, c.MaxFuel, c.MaxSegmentCPU, c.MaxChildren)
+	}
+	if c.MaxCallsPerHandler < 0 || c.MaxCalls < 0 {
+		return fmt.Errorf("%w: MaxCallsPerHandler and MaxCalls must not be negative, got %d and %d", ErrInvalid, c.MaxCallsPerHandler,
+			c.MaxCalls)
 	}
 	if c.GuestBytes != 0 && c.GuestBytes < leastGuestBytes {
 		return fmt.Errorf("%w: GuestBytes must be at least %d, got %d", ErrInvalid, leastGuestBytes, c.GuestBytes)

@@ -105,10 +105,15 @@ func (x *charged) start(workflow string, n int) {
 // come waits until so many attempts hold a slot, and so many wait.
 func (x *charged) come(holding, waiting int) {
 	x.t.Helper()
+	x.comeTo("charge", holding, waiting)
+}
+
+func (x *charged) comeTo(handler string, holding, waiting int) {
+	x.t.Helper()
 	deadline, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	for {
-		l, err := x.HandlerLimits().Get(ctx, "charge")
+		l, err := x.HandlerLimits().Get(ctx, handler)
 		do(x.t, err)
 		if l.Holding == holding && l.Waiting == waiting {
 			return
@@ -336,6 +341,32 @@ func TestHandlerLimitsOfWorkers(t *testing.T) {
 	}
 	x.Settle()
 	x.completed(2)
+}
+
+// TestLimitsOfAHandlerThatIsNotThereYet has attempts wait for a handler that is registered after its limits were set.
+func TestLimitsOfAHandlerThatIsNotThereYet(t *testing.T) {
+	x := newCharged(t, true)
+	late := chargeText(wasmgen.New(0), "pay", "late", "").I32(0).Export(abi.ExportRun).Bytes()
+	_, err := x.Upload(ctx, "late", []byte(strings.ReplaceAll(string(late), "host/charge", "host/latest")), host.AllowStep("latest"))
+	do(t, err)
+	_, err = x.HandlerLimits().Set(ctx, host.HandlerLimit{Handler: "latest", Concurrency: []string{"2"}})
+	do(t, err)
+	x.start("late", 5)
+	x.Settle()
+	r, err := x.Get(ctx, "late1")
+	do(t, err)
+	if r.Status != host.Waiting || r.Reason != `handler "host/latest" is not registered here` {
+		t.Errorf("%s: %s", r.Status, r.Reason)
+	}
+	host.HandleStep(x.Host.Host, "latest", x.charge)
+	x.comeTo("latest", 2, 3)
+	x.inside(2)
+	for range 5 {
+		x.hold <- struct{}{}
+	}
+	x.Settle()
+	x.completed(5)
+	want(t, x.most, 2)
 }
 
 // A host that stops gives up attempts that wait: they begin after the next start, also those that are made at most once.

@@ -85,9 +85,9 @@ func (p *performer) Close() {
 
 // Perform adds the latest details to an attempt and passes it to the broker.
 func (p *performer) Perform(ctx context.Context, a handler.Attempt, in []byte,
-	told func() bool) (run.StepOutcome, handler.Reply) {
+	told func() bool, taken func()) (run.StepOutcome, handler.Reply) {
 	a.Details = p.progress.Latest(&a)
-	out, reply := p.Broker.Perform(ctx, a, in, told)
+	out, reply := p.Broker.Perform(ctx, a, in, told, taken)
 	if out.Err != nil {
 		p.progress.Flush(a.IdempotencyKey)
 	}

@@ -262,6 +262,7 @@ func (s Attempts) Handlers(ctx context.Context) ([]RemoteHandler, error) {
 	for _, name := range s.h.remoteNames() {
 		x := known[name]
 		x.Name = name
+		x.Waiting += s.h.rt.WaitingOf(name, ns)
 		if x.Workers == nil {
 			x.Workers = []string{}
 		}
@@ -277,6 +278,66 @@ func (h *Host) remoteNames() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// waitsFor returns the reason of a run whose attempt waits: for what, and how many attempts wait before it. was is the reason in
+// its state. It returns was if no attempt waits.
+func (h *Host) waitsFor(key store.RunKey, status Status, was string) string {
+	w, ok := h.rt.Waits(key)
+	switch {
+	case ok && w.Why == handler.WaitsForSlot && w.Slot.Step != "":
+		return waitsForSlot(w)
+	case status == Running:
+		return h.waitsForWorker(key)
+	case !ok:
+		return was
+	}
+	text := was
+	if name := abi.HandlerPrefix + w.Handler; w.Why == handler.WaitsUnhandled {
+		return fmt.Sprintf("handler %q is not registered here", name)
+	} else if !strings.HasPrefix(was, "step ") { // it was not registered then
+		text = fmt.Sprintf("its step waits for its turn at handler %q", name)
+	}
+	switch w.Why {
+	case handler.WaitsForHandler:
+		text += fmt.Sprintf(": %d calls are in flight", w.Calls)
+	case handler.WaitsForAll:
+		text += fmt.Sprintf(": %d calls of all handlers are in flight", w.Calls)
+	case handler.WaitsForNamespace:
+		text += ": as many calls of its namespace are in flight as may be"
+	case handler.WaitsForWorker:
+		text += ": no worker has taken it"
+	case handler.WaitsForTrial:
+		text += ": its run has crashed the host, and goes on alone"
+	case handler.WaitsForLimits:
+		text += ", whose limits cannot be read"
+	case handler.WaitsForStop:
+		text += ": the host stops"
+	}
+	switch {
+	case w.Before == 1:
+		text += ", and 1 attempt waits before it"
+	case w.Before >= handler.MaxBefore:
+		text += fmt.Sprintf(", and %d or more attempts wait before it", w.Before)
+	case w.Before > 1:
+		text += fmt.Sprintf(", and %d attempts wait before it", w.Before)
+	}
+	return text
+}
+
+// waitsForSlot returns the reason of a run with an attempt that waits for a slot of its handler.
+func waitsForSlot(w handler.Waiting) string {
+	text := fmt.Sprintf("step %q waits for a slot of handler %q", w.Slot.Step, abi.HandlerPrefix+w.Handler)
+	if w.Slot.Limit != "" {
+		text += ", whose limit is " + w.Slot.Limit
+	}
+	switch {
+	case w.Slot.Others == 1:
+		text += "; 1 other attempt waits"
+	case w.Slot.Others > 1:
+		text += fmt.Sprintf("; %d other attempts wait", w.Slot.Others)
+	}
+	return text
 }
 
 // waitsForWorker returns the reason of a run with an attempt that waits for a worker; empty if there is none.

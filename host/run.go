@@ -154,8 +154,8 @@ func (s *space) get(ctx context.Context, id string) (Run, error) {
 	}
 	st, err := s.h.rt.Runs.State(ctx, key)
 	r := s.h.runOf(st)
-	if err == nil && r.Status == Running {
-		r.Reason = cmp.Or(s.h.waitsForTurn(key), s.h.waitsForWorker(key))
+	if err == nil && (r.Status == Running || r.Status == Waiting) {
+		r.Reason = s.h.waitsFor(key, r.Status, r.Reason)
 	}
 	if cause := s.h.rt.Runs.Unreadable(key); err == nil && cause != "" && !r.Status.Terminal() {
 		r.Reason = cause

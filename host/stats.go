@@ -15,6 +15,7 @@ type Stats struct {
 	Timers    int    // wakes within the next minute
 	Queued    int    // new runs that wait for an instance
 	Waiting   int    // guests that wait for an instance or for a place to continue in theirs, and bodies that wait
+	Attempts  int    // attempts of steps that wait for their handlers, or for workers
 	Commands  int    // commands between runs (signals, starts and ends of children, slots) that were read and not yet processed
 	Commits   uint64 // durable commits of runs, since Open
 	// JournalBytes and GuestBytes are the use of Config's limits of those names.
@@ -36,8 +37,8 @@ func (h *Host) Stats() Stats {
 		sweep = *at
 	}
 	return Stats{NextSweep: sweep,
-		Runs: s.Runs, Instances: s.Instances, Timers: s.Timers, Queued: s.Queued, Waiting: s.Waiting, Commands: s.Commands,
-		Commits: s.Commits, JournalBytes: h.journals.Held(), GuestBytes: s.GuestBytes,
+		Runs: s.Runs, Instances: s.Instances, Timers: s.Timers, Queued: s.Queued, Waiting: s.Waiting,
+		Attempts: s.Attempts, Commands: s.Commands, Commits: s.Commits, JournalBytes: h.journals.Held(), GuestBytes: s.GuestBytes,
 		Overdue: time.Duration(s.OverdueMs) * time.Millisecond, Partitions: s.Partitions}
 }
 

@@ -53,6 +53,7 @@ func AppendState(dst []byte, x *RunState) []byte {
 	e.bytes(43, appendPast(nil, x.Past))
 	e.uint(44, uint64(x.ID))
 	e.uint(45, uint64(x.ParentIteration))
+	e.uint(46, uint64(x.MayHaveBegun))
 	return e.seal(from)
 }
 
@@ -214,6 +215,8 @@ func decodeStatePast(x *RunState, f field) bool {
 		x.ID = IDOrigin(min(f.num, math.MaxUint8))
 	case 45:
 		x.ParentIteration = small(f.num)
+	case 46:
+		x.MayHaveBegun = Seq(f.num)
 	default:
 		return false
 	}

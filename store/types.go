@@ -183,14 +183,17 @@ type RunState struct {
 	// ParentIteration is 1 plus the iteration of the parent in which it started this run. 0 if there is no parent, or
 	// if the iteration is unknown.
 	ParentIteration uint32
-	ID              IDOrigin // origin of the run's id
-	Deleted         bool     // the run was deleted; this record keeps its id taken for a while
-	Schedule        string   // id of the schedule that started the run; empty if none did
-	NominalUnixMs   int64    // the instant for which Schedule started the run
-	Slot            Slot     // whether the run waits for, or has, a slot of its workflow's limits
-	Aside           Aside    // why the run does not proceed here
-	Import          string   // identifies the export of an imported run, to detect a repeated import
-	ImportUnixMs    int64    // when the run was imported
+	// MayHaveBegun tells which open steps may have begun their first attempt. 0: any of them. Otherwise no attempt is in flight, and
+	// only the steps called in the first MayHaveBegun-1 entries may have: a host has stopped since.
+	MayHaveBegun  Seq
+	ID            IDOrigin // origin of the run's id
+	Deleted       bool     // the run was deleted; this record keeps its id taken for a while
+	Schedule      string   // id of the schedule that started the run; empty if none did
+	NominalUnixMs int64    // the instant for which Schedule started the run
+	Slot          Slot     // whether the run waits for, or has, a slot of its workflow's limits
+	Aside         Aside    // why the run does not proceed here
+	Import        string   // identifies the export of an imported run, to detect a repeated import
+	ImportUnixMs  int64    // when the run was imported
 	// Kept is the first iteration whose whole journal is kept. Retention has removed the journals before it, except the
 	// beginning of iteration 0, with entry 0.
 	Kept uint32

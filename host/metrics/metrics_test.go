@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,6 +38,10 @@ func TestEverySeriesMoves(t *testing.T) {
 	}
 	w.scrape()
 	w.start("step", "s2")
+	w.start("late", "waits-for-a-handler")
+	w.Settle()
+	w.scrape()
+	host.HandleStep(w.Host.Host, "late", func(context.Context, *int) (int, error) { return 1, nil })
 	w.Settle()
 	w.crowd()
 	w.hold()

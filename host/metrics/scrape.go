@@ -61,6 +61,8 @@ func newScrape(m *Metrics) *scrape {
 			gaugeOf("starts_queued", "New runs that wait for an instance.", func(s stats) float64 { return float64(s.Queued) }),
 			gaugeOf("guests_waiting", "Guests that wait for an instance, or for a place to go on in theirs.",
 				func(s stats) float64 { return float64(s.Waiting) }),
+			gaugeOf("attempts_waiting", "Attempts of steps that wait for their handlers, or for workers.",
+				func(s stats) float64 { return float64(s.Attempts) }),
 			gaugeOf("inbox_commands", "What runs want of each other that was read and not taken in yet; at most 1,024 of each partition.",
 				func(s stats) float64 { return float64(s.Commands) }),
 			gaugeOf("instances", "Live instances.", func(s stats) float64 { return float64(s.Instances) }),

@@ -126,6 +126,8 @@ func newWorld(t *testing.T) *world {
 		"spin": wasmgen.New(0).Text("nap").I64(1000).Call(abi.FnSleep).Drop().While().EndWhile().I32(0),
 		"step": wasmgen.New(0).Text("pay").Text("host/pay").I32(0).I32(0).I32(0).I32(0).Call(abi.FnStepStart).Drop().
 			I32(0).I32(0).Call(abi.FnAwait).Drop().I32(0),
+		"late": wasmgen.New(0).Text("s").Text("host/late").I32(0).I32(0).I32(0).I32(0).Call(abi.FnStepStart).Drop().
+			I32(0).I32(0).Call(abi.FnAwait).Drop().I32(0),
 		"parent": wasmgen.New(0).Text("kid").Text("nap").I32(0).I32(0).Text(`{"id":"kid","on_end":"abandon"}`).Call(abi.FnChildStart).Drop().
 			Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0),
 	} {

@@ -56,7 +56,7 @@ func Write(ctx context.Context, w io.Writer, from Source, key store.RunKey, modu
 			return fmt.Errorf("module of run %q: %w", key.ID, err)
 		}
 	}
-	st.Run.Namespace, st.ID, st.ParentIteration = 0, store.IDGiven, 0 // these have no meaning elsewhere
+	st.Run.Namespace, st.ID, st.ParentIteration, st.MayHaveBegun = 0, store.IDGiven, 0, 0 // these have no meaning elsewhere
 	if err := out.member(stateName, store.AppendState(nil, &st)); err != nil {
 		return err
 	}

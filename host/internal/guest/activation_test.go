@@ -111,7 +111,7 @@ func reviewRunner(t *testing.T, e *scripted, cfg Config) (*Runner, store.Digest)
 func newReviewRun(t *testing.T, d store.Digest) (*run.Run, *run.Lease) {
 	t.Helper()
 	key := store.RunKey{Namespace: 1, ID: "r"}
-	r := run.New(key, run.Config{Handled: func(string) bool { return true }, Active: true})
+	r := run.New(key, run.Config{Active: true})
 	fx := r.Step(1000, run.Start{New: run.NewRun{Key: key, Workflow: "w", Version: 1, Module: d, Seed: make([]byte, 32)}})
 	if fx.Err != nil || fx.Activate == nil {
 		t.Fatal(fx.Err, fx.Activate)
@@ -232,7 +232,7 @@ func testFetchingBodiesCount(t *testing.T) {
 		wg.Go(func() {
 			a := &run.Attempt{Try: run.Try{Run: run.AttemptSubject{Module: d, Workflow: "w"}, Name: "s", Target: "fn", Number: 1,
 				Options: abi.StepOptions{TimeoutMs: 60_000, Attempts: 1}}}
-			r.Perform(t.Context(), a, &paper{events: make(chan run.Event, 10)})
+			r.Perform(t.Context(), a, &paper{events: make(chan run.Event, 10)}, func() {})
 		})
 	}
 	synctest.Wait()

@@ -37,8 +37,9 @@ type attempt struct {
 }
 
 // Perform executes the body of a step on a copy of the workflow, or a step function in its own instance, and returns
-// the outcome. ctx must end when no run waits for the attempt any more; a workflow's cancel does not reach a guest.
-func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) run.StepOutcome {
+// the outcome. ctx must end when no run waits for the attempt any more; a workflow's cancel does not reach a guest. Perform calls
+// taken when the attempt has an instance, and no longer waits for one.
+func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk, taken func()) run.StepOutcome {
 	ctx, end, err := r.Begin(ctx)
 	if err != nil {
 		return run.StepOutcome{Abandoned: true}
@@ -57,6 +58,7 @@ func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) run.Ste
 		return run.StepOutcome{Abandoned: true}
 	}
 	defer p.Leave()
+	taken()
 	ctx, stop := x.limit(ctx)
 	defer stop()
 	g, info, err := x.newGuest(ctx, mod)

@@ -1,18 +1,16 @@
 package handler
 
-// Remembered returns how many namespaces the places of all handlers remember, each as often as it is remembered.
+// Remembered returns how many namespaces the places of all handlers remember, each as often as it is remembered, and how many
+// handlers have places.
 func (r *Registry) Remembered() int {
-	n := r.all.remembered()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	n := len(r.all.by) + len(r.rooms) + len(r.late)
+	for _, runs := range r.asks.by {
+		n += len(runs)
+	}
 	for _, room := range r.rooms {
-		n += room.remembered()
+		n += len(room.by)
 	}
 	return n
-}
-
-func (p *places) remembered() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.by)
 }

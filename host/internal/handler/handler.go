@@ -31,6 +31,7 @@ type Attempt struct {
 	IdempotencyKey string
 	Incarnation    store.Incarnation
 	TraceParent    string        // traceparent header of the start of the run; empty = none
+	SinceMs        int64         // when it could have begun, in Unix milliseconds; 0 = unknown
 	AtMostOnce     bool          // an attempt whose outcome is unknown is not repeated
 	Timeout        time.Duration // of this attempt, from when it begins
 	Details        []byte        // JSON that a handler recorded last, in this attempt or an earlier one; empty = none

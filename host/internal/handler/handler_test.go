@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/store"
 )
 
 // TestCall compares the outcomes of what a handler may come to.
@@ -53,47 +51,8 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestAdmit fills the room of one handler, which leaves room for others.
-func TestAdmit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := handler.NewRegistry(nil, nil, nil)
-		var leaves []func()
-		admit := func(name string) error {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			leave, err := r.Admit(ctx, name, store.RunKey{})
-			if err == nil {
-				leaves = append(leaves, leave)
-			}
-			return err
-		}
-		n := 0
-		for admit("slow") == nil {
-			n++
-		}
-		if n == 0 {
-			t.Fatal("there is no room")
-		}
-		if err := admit("other"); err != nil {
-			t.Errorf("a slow handler takes the room of another one: %v", err)
-		}
-		for i := 0; admit(fmt.Sprint(i/n)) == nil; i++ {
-		}
-		all := len(leaves)
-		for _, leave := range leaves {
-			leave()
-		}
-		leaves = nil
-		for i := 0; admit(fmt.Sprint(i/n)) == nil; i++ {
-		}
-		if len(leaves) != all {
-			t.Errorf("there is room for %d calls, and then for %d: some was not given back", all, len(leaves))
-		}
-	})
-}
-
 func TestRegistry(t *testing.T) {
-	r := handler.NewRegistry(nil, nil, nil)
+	r := handler.NewRegistry(handler.Config{})
 	if r.Handled("charge") {
 		t.Error("a handler is there that nobody has registered")
 	}

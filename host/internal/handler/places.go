@@ -2,9 +2,6 @@ package handler
 
 import (
 	"container/heap"
-	"container/list"
-	"context"
-	"sync"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -17,127 +14,240 @@ const (
 	keptShare  = 8
 )
 
-// places limits the calls in flight. Waiting namespaces take turns: the next place goes to the namespace with the
-// fewest places, and among equals to the namespace whose last turn is the oldest. Within a namespace it is first come,
-// first served. It is safe for concurrent use.
+// places is a number of places, and the queue of the attempts that wait for one. Namespaces take turns: the next place
+// goes to the namespace with the fewest places, and among equals to the namespace whose last turn is the oldest. The
+// workflows of a namespace take turns too. Within a workflow, the attempt is next that could have begun first. The mutex
+// of the Registry guards it.
 type places struct {
-	limit  int
-	shared func() bool // whether there are several namespaces; nil = unknown
+	limit   int
+	shared  func() bool // whether there are several namespaces; nil = unknown
+	private bool        // it belongs to one namespace, which may have all places
+	closed  bool        // nobody gets a place
 
-	mu      sync.Mutex // guards the fields below
 	free    int
-	several bool                          // shared has returned true, or a namespace other than the default one has called
+	several bool                          // shared has returned true, or a namespace other than the default one has asked
 	by      map[store.NamespaceID]*tenant // namespaces that have places or wait
 	waiting line                          // the namespaces that wait
 	turns   uint64                        // how many turns there were
+	number  uint64                        // how many attempts have waited
+	waits   int                           // waiting attempts
+	late    int                           // places with Place.late
+	busy    bool                          // see Registry.pulse
 }
 
 // tenant is a namespace that has places, or waits for one.
 type tenant struct {
 	id    store.NamespaceID
 	has   int
-	waits list.List // of chan struct{}, closed when the place is granted
-	turn  uint64    // number of its last turn
-	at    int       // index in places.waiting
+	of    map[string]*workflowLine // workflows that wait
+	ring  []*workflowLine          // the values of of; the next one first
+	turn  uint64                   // number of its last turn
+	at    int                      // index in places.waiting
+	waits int
+}
+
+// workflowLine is the waiting attempts of a workflow: a heap, the next one first.
+type workflowLine struct {
+	tenant   *tenant
+	workflow string
+	waiters  []*waiter
+}
+
+// waiter is an attempt that waits for a place.
+type waiter struct {
+	askKey
+	room    *room
+	of      map[int64]*waiter // see asks
+	line    *workflowLine     // nil while it does not wait in places
+	at      int               // index in the line
+	sinceMs int64             // see run.Ask
+	number  uint64            // in the order in which they came
+	lingers bool              // see lingering
+	soon    bool              // see Registry.entered
+	told    bool              // it was told that it waits
+	passed  bool              // the limiter has let it pass
+	tried   bool              // its run, which had brought the host down, goes on alone
+	unread  bool              // it asks again when limits have been read
+	own     bool              // it has a place of its handler, and waits for one of all handlers
+	slot    Slot              // of a handler with limits: what it holds, or waits for if line is nil; nil if there are none
 }
 
 func newPlaces(n int, shared func() bool) *places {
 	return &places{limit: n, shared: shared, free: n, by: map[store.NamespaceID]*tenant{}}
 }
 
-// enter waits for a place, which the namespace holds until leave is called. It returns the error of ctx if that ends first.
-func (p *places) enter(ctx context.Context, ns store.NamespaceID) error {
-	p.mu.Lock()
+// enter gives an attempt a place, unless others wait before it or there is none.
+func (p *places) enter(ns store.NamespaceID) bool {
+	t := p.tenant(ns)
+	if ok := t.waits == 0 && p.hasRoom(t); !ok {
+		p.forget(t)
+		return false
+	}
+	p.take(t)
+	return true
+}
+
+func (p *places) tenant(ns store.NamespaceID) *tenant {
 	t := p.by[ns]
 	if t == nil {
 		t = &tenant{id: ns}
 		p.by[ns] = t
 	}
 	p.several = p.several || ns != 0
-	if t.waits.Len() == 0 && p.roomLocked(t) { // no waiting call precedes it
-		p.takeLocked(t)
-		p.mu.Unlock()
-		return nil
+	return t
+}
+
+// wait adds an attempt to the queue.
+func (p *places) wait(w *waiter, workflow string) {
+	t := p.tenant(w.run.Namespace)
+	l := t.of[workflow]
+	if l == nil {
+		l = &workflowLine{tenant: t, workflow: workflow}
+		if t.of == nil {
+			t.of = map[string]*workflowLine{}
+		}
+		t.of[l.workflow] = l
+		t.ring = append(t.ring, l)
 	}
-	there := make(chan struct{})
-	e := t.waits.PushBack(there)
-	if t.waits.Len() == 1 {
-		p.turnLocked(t)
+	p.number++
+	w.line, w.number = l, p.number
+	heap.Push(l, w)
+	t.waits++
+	p.waits++
+	if t.waits == 1 {
+		p.turn(t)
 		heap.Push(&p.waiting, t)
 	}
-	p.mu.Unlock()
-	select {
-	case <-there:
-		return nil
-	case <-ctx.Done():
+}
+
+func (l *workflowLine) Len() int { return len(l.waiters) }
+
+func (l *workflowLine) Less(i, j int) bool {
+	a, b := l.waiters[i], l.waiters[j]
+	return a.sinceMs < b.sinceMs || a.sinceMs == b.sinceMs && a.number < b.number
+}
+
+func (l *workflowLine) Swap(i, j int) {
+	l.waiters[i], l.waiters[j] = l.waiters[j], l.waiters[i]
+	l.waiters[i].at, l.waiters[j].at = i, j
+}
+
+func (l *workflowLine) Push(w any) {
+	x := w.(*waiter) //nolint:forcetypeassert // the heap holds only waiters
+	x.at = len(l.waiters)
+	l.waiters = append(l.waiters, x)
+}
+
+func (l *workflowLine) Pop() any {
+	last := len(l.waiters) - 1
+	x := l.waiters[last]
+	l.waiters[last] = nil
+	l.waiters = l.waiters[:last]
+	return x
+}
+
+// MaxBefore is the maximum of Waiting.Before.
+const MaxBefore = 10_000
+
+// before returns how many attempts of its workflow have their turn before an attempt, at most MaxBefore. It looks only at them
+// and their children in the heap.
+func (w *waiter) before() (n int) {
+	l := w.line
+	for look := []int{0}; len(look) > 0 && n < MaxBefore; {
+		i := look[len(look)-1]
+		look = look[:len(look)-1]
+		if i < len(l.waiters) && l.Less(i, w.at) {
+			n++
+			look = append(look, 2*i+1, 2*i+2)
+		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-there: // granted meanwhile
-		p.leaveLocked(t)
-	default:
-		t.waits.Remove(e)
-		p.waitedLocked(t)
-	}
-	return ctx.Err()
+	return n
 }
 
 // leave returns a place of a namespace.
 func (p *places) leave(ns store.NamespaceID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.leaveLocked(p.by[ns])
-}
-
-func (p *places) leaveLocked(t *tenant) {
+	t := p.by[ns]
 	t.has--
 	p.free++
-	if t.waits.Len() > 0 {
+	if t.waits > 0 {
 		heap.Fix(&p.waiting, t.at)
 	}
-	p.forgetLocked(t)
-	for len(p.waiting) > 0 && p.roomLocked(p.waiting[0]) { // if there is no room for the first, there is none for the rest
-		next := p.waiting[0]
-		there := next.waits.Remove(next.waits.Front()).(chan struct{}) //nolint:forcetypeassert // the list holds only channels
-		p.takeLocked(next)
-		p.turnLocked(next)
-		p.waitedLocked(next)
-		close(there)
-	}
+	p.forget(t)
 }
 
-// roomLocked reports whether a namespace may take a place now.
-func (p *places) roomLocked(t *tenant) bool {
+// pop removes the next attempt that gets a place; nil if there is none.
+func (p *places) pop() *waiter {
+	if len(p.waiting) == 0 || !p.hasRoom(p.waiting[0]) { // if there is no room for the first, there is none for the rest
+		return nil
+	}
+	t := p.waiting[0]
+	l := t.ring[0]
+	t.ring = append(t.ring[1:], l) // its workflow is the last one next time
+	w := l.waiters[0]
+	p.take(t)
+	p.turn(t)
+	p.withdraw(w)
+	return w
+}
+
+// withdraw removes an attempt from the queue.
+func (p *places) withdraw(w *waiter) {
+	l := w.line
+	t := l.tenant
+	heap.Remove(l, w.at)
+	if w.line = nil; len(l.waiters) == 0 {
+		delete(t.of, l.workflow)
+		for i, o := range t.ring {
+			if o == l {
+				t.ring = append(t.ring[:i], t.ring[i+1:]...)
+				break
+			}
+		}
+	}
+	t.waits--
+	p.waits--
+	if t.waits > 0 {
+		heap.Fix(&p.waiting, t.at)
+		return
+	}
+	heap.Remove(&p.waiting, t.at)
+	p.forget(t)
+}
+
+// all returns the waiting attempts.
+func (p *places) all() (list []*waiter) {
+	for _, t := range p.waiting {
+		for _, l := range t.ring {
+			list = append(list, l.waiters...)
+		}
+	}
+	return list
+}
+
+// hasRoom reports whether a namespace may take a place now.
+func (p *places) hasRoom(t *tenant) bool {
 	p.several = p.several || p.shared != nil && p.shared()
-	if !p.several || t.has == 0 {
+	switch {
+	case p.closed:
+		return false
+	case p.private || !p.several || t.has == 0:
 		return p.free > 0
 	}
 	return t.has < p.limit/spaceShare && p.free > p.limit/keptShare
 }
 
-func (p *places) takeLocked(t *tenant) {
+func (p *places) take(t *tenant) {
 	t.has++
 	p.free--
 }
 
-func (p *places) turnLocked(t *tenant) {
+func (p *places) turn(t *tenant) {
 	p.turns++
 	t.turn = p.turns
 }
 
-// waitedLocked moves a namespace to its position in the heap, or removes it, after one of its calls has stopped waiting.
-func (p *places) waitedLocked(t *tenant) {
-	if t.waits.Len() > 0 {
-		heap.Fix(&p.waiting, t.at)
-		return
-	}
-	heap.Remove(&p.waiting, t.at)
-	p.forgetLocked(t)
-}
-
-func (p *places) forgetLocked(t *tenant) {
-	if t.has == 0 && t.waits.Len() == 0 {
+func (p *places) forget(t *tenant) {
+	if t.has == 0 && t.waits == 0 {
 		delete(p.by, t.id)
 	}
 }

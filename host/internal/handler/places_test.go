@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 
 	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -19,53 +19,61 @@ type calls struct {
 	waiting []*call
 	inside  []*call
 	order   []string // those that have begun, and have waited before
+	queued  []int64
 }
 
 type call struct {
-	name   string
-	ns     store.NamespaceID
-	id     int // in the order in which they came
-	cancel context.CancelFunc
-	begun  chan func()
-	leave  func()
+	name  string
+	key   store.RunKey
+	id    int // in the order in which they came
+	place *handler.Place
 }
 
 func newCalls(t *testing.T, shared bool) *calls {
-	return &calls{t: t, Registry: handler.NewRegistry(nil, nil, func() bool { return shared })}
+	return callsOf(t, handler.Config{Shared: func() bool { return shared }, Lingering: -1})
 }
+
+func callsOf(t *testing.T, cfg handler.Config) *calls {
+	x := &calls{t: t}
+	cfg.Runs = x
+	x.Registry = handler.NewRegistry(cfg)
+	return x
+}
+
+func nothing(context.Context, handler.Attempt, []byte) ([]byte, error) { return nil, nil }
 
 // call makes a call, which goes on until it is ended, and reports whether it has begun.
 func (x *calls) call(name string, ns store.NamespaceID, id int) bool {
-	ctx, cancel := context.WithCancel(x.t.Context())
-	c := &call{name: name, ns: ns, id: id, cancel: cancel, begun: make(chan func(), 1)}
-	go func() {
-		if leave, err := x.Admit(ctx, name, store.RunKey{Namespace: ns}); err == nil {
-			c.begun <- leave
-		}
-	}()
-	x.waiting = append(x.waiting, c)
-	x.look()
-	if len(x.waiting) > 0 && x.waiting[len(x.waiting)-1] == c {
+	if !x.Handled(name) {
+		x.Handle(name, nothing)
+	}
+	c := &call{name: name, key: store.RunKey{Namespace: ns, ID: fmt.Sprint(name, id)}, id: id}
+	return x.ask(c, "w")
+}
+
+func (x *calls) ask(c *call, workflow string) bool {
+	place, v := x.Ask(run.Ask{Run: c.key, Workflow: workflow, Handle: int64(c.id), Handler: c.name})
+	if v != run.Begins {
+		x.waiting = append(x.waiting, c)
 		return false
 	}
-	x.order = x.order[:len(x.order)-1]
+	c.place = place.(*handler.Place) //nolint:forcetypeassert // see Ask
+	x.inside = append(x.inside, c)
 	return true
 }
 
-// look finds those that have begun.
-func (x *calls) look() {
-	synctest.Wait()
-	x.waiting = slices.DeleteFunc(x.waiting, func(c *call) bool {
-		select {
-		case c.leave = <-c.begun:
-			x.inside = append(x.inside, c)
-			x.order = append(x.order, fmt.Sprintf("%d/%d", c.ns, c.id))
-			return true
-		default:
-			return false
-		}
-	})
+// Admitted has a call begin that has waited.
+func (x *calls) Admitted(key store.RunKey, ev run.Admitted) {
+	i := slices.IndexFunc(x.waiting, func(c *call) bool { return c.key == key && int64(c.id) == ev.Handle })
+	c := x.waiting[i]
+	c.place = ev.Place.(*handler.Place) //nolint:forcetypeassert // see Ask
+	x.waiting = slices.Delete(x.waiting, i, i+1)
+	x.inside = append(x.inside, c)
+	x.order = append(x.order, fmt.Sprintf("%d/%d", c.key.Namespace, c.id))
 }
+
+// Queued notes that a call waits that was to be told soon.
+func (x *calls) Queued(_ store.RunKey, handle int64) { x.queued = append(x.queued, handle) }
 
 // fill makes calls until one does not begin, which is given up, and returns how many have.
 func (x *calls) fill(name string, ns store.NamespaceID) (n int) {
@@ -77,22 +85,22 @@ func (x *calls) fill(name string, ns store.NamespaceID) (n int) {
 }
 
 func (x *calls) giveUp(i int) {
-	x.waiting[i].cancel()
+	c := x.waiting[i]
 	x.waiting = slices.Delete(x.waiting, i, i+1)
-	x.look()
+	x.Withdraw(c.key, int64(c.id))
 }
 
 func (x *calls) end(i int) {
-	x.inside[i].leave()
-	x.inside[i].cancel()
+	c := x.inside[i]
 	x.inside = slices.Delete(x.inside, i, i+1)
-	x.look()
+	c.place.Return()
+	c.place.Return() // changes nothing
 }
 
 // endOf ends a call of a namespace.
 func (x *calls) endOf(ns store.NamespaceID) {
 	x.t.Helper()
-	i := slices.IndexFunc(x.inside, func(c *call) bool { return c.ns == ns })
+	i := slices.IndexFunc(x.inside, func(c *call) bool { return c.key.Namespace == ns })
 	if i < 0 {
 		x.t.Fatalf("no call of namespace %d goes on", ns)
 	}
@@ -101,7 +109,7 @@ func (x *calls) endOf(ns store.NamespaceID) {
 
 func (x *calls) has(name string, ns store.NamespaceID) (n int) {
 	for _, c := range x.inside {
-		if c.name == name && c.ns == ns {
+		if c.name == name && c.key.Namespace == ns {
 			n++
 		}
 	}
@@ -125,182 +133,158 @@ func (x *calls) close() {
 // TestShares fills the places of a handler with calls that do not end: the only namespace has all of them. Of several ones,
 // one has at most half, and the last eight are for those that have none.
 func TestShares(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := newCalls(t, false)
-		all := x.fill("slow", 0)
-		x.close()
-		if all != 64 {
-			t.Errorf("the only namespace has %d places, want 64", all)
-		}
-		x = newCalls(t, true)
-		var got []int
-		for ns := range store.NamespaceID(11) {
-			got = append(got, x.fill("slow", ns))
-		}
-		if want := []int{32, 24, 1, 1, 1, 1, 1, 1, 1, 1, 0}; !slices.Equal(got, want) {
-			t.Errorf("one namespace after the other has %d places, want %d", got, want)
-		}
-		if n := x.fill("other", 0); n != 32 {
-			t.Errorf("the places of one handler leave %d of another one, want 32", n)
-		}
-		x.close()
-	})
+	x := newCalls(t, false)
+	all := x.fill("slow", 0)
+	x.close()
+	if all != 64 {
+		t.Errorf("the only namespace has %d places, want 64", all)
+	}
+	x = newCalls(t, true)
+	var got []int
+	for ns := range store.NamespaceID(11) {
+		got = append(got, x.fill("slow", ns))
+	}
+	if want := []int{32, 24, 1, 1, 1, 1, 1, 1, 1, 1, 0}; !slices.Equal(got, want) {
+		t.Errorf("one namespace after the other has %d places, want %d", got, want)
+	}
+	if n := x.fill("other", 0); n != 32 {
+		t.Errorf("the places of one handler leave %d of another one, want 32", n)
+	}
+	x.close()
 }
 
 // TestSharesOfAll fills the places of all handlers together.
 func TestSharesOfAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, c := range []struct {
-			shared bool
-			want   int
-		}{{false, 1024}, {true, 512}} {
-			x := newCalls(t, c.shared)
-			n := 0
-			for i := 0; ; i++ {
-				m := x.fill(fmt.Sprint(i), 0)
-				n += m
-				if m == 0 {
-					break
-				}
+	for _, c := range []struct {
+		shared bool
+		want   int
+	}{{false, 1024}, {true, 512}} {
+		x := newCalls(t, c.shared)
+		n := 0
+		for i := 0; ; i++ {
+			m := x.fill(fmt.Sprint(i), 0)
+			n += m
+			if m == 0 {
+				break
 			}
-			if n != c.want {
-				t.Errorf("the default namespace has %d places of all handlers, want %d (shared: %v)", n, c.want, c.shared)
-			}
-			if c.shared && !x.call("0", 1, 0) {
-				t.Error("another namespace has none")
-			}
-			x.close()
 		}
-	})
+		if n != c.want {
+			t.Errorf("the default namespace has %d places of all handlers, want %d (shared: %v)", n, c.want, c.shared)
+		}
+		if c.shared && !x.call("0", 1, 0) {
+			t.Error("another namespace has none")
+		}
+		x.close()
+	}
 }
 
 // TestTurns has three namespaces come after one that has all places, and has a thousand calls waiting.
 func TestTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := newCalls(t, false)
-		x.fill("slow", 0)
-		for i := range 1000 {
-			x.call("slow", 0, i)
-		}
-		for ns := range store.NamespaceID(3) {
-			for i := range 3 {
-				if x.call("slow", ns+1, i) {
-					t.Fatal("a call begins though there is no place")
-				}
+	x := newCalls(t, false)
+	x.fill("slow", 0)
+	for i := range 1000 {
+		x.call("slow", 0, i)
+	}
+	for ns := range store.NamespaceID(3) {
+		for i := range 3 {
+			if x.call("slow", ns+1, i) {
+				t.Fatal("a call begins though there is no place")
 			}
 		}
-		for range 3 + 8 + 6 { // eight are kept
-			x.endOf(0)
-		}
-		if want := []string{"1/0", "2/0", "3/0", "1/1", "2/1", "3/1", "1/2", "2/2", "3/2"}; !slices.Equal(x.order, want) {
-			t.Errorf("the order is %v, want %v", x.order, want)
-		}
-		for x.order = nil; len(x.order) == 0; {
-			x.endOf(0)
-		}
-		if n := x.has("slow", 0); n != 32 {
-			t.Errorf("the first namespace gets its next place as the %d., want its 32.", n)
-		}
-		if !slices.Equal(x.order, []string{"0/0"}) {
-			t.Errorf("the next one of the first namespace is %v", x.order)
-		}
-		x.close()
-	})
+	}
+	for range 3 + 8 + 6 { // eight are kept
+		x.endOf(0)
+	}
+	if want := []string{"1/0", "2/0", "3/0", "1/1", "2/1", "3/1", "1/2", "2/2", "3/2"}; !slices.Equal(x.order, want) {
+		t.Errorf("the order is %v, want %v", x.order, want)
+	}
+	for x.order = nil; len(x.order) == 0; {
+		x.endOf(0)
+	}
+	if n := x.has("slow", 0); n != 32 {
+		t.Errorf("the first namespace gets its next place as the %d., want its 32.", n)
+	}
+	if !slices.Equal(x.order, []string{"0/0"}) {
+		t.Errorf("the next one of the first namespace is %v", x.order)
+	}
+	x.close()
 }
 
 // TestTurnsOfMany has more namespaces than places, each with another call that waits. One whose calls end at once has no
 // more turns than the others.
 func TestTurnsOfMany(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := newCalls(t, true)
-		for i := range 3 {
-			for ns := range store.NamespaceID(66) {
-				x.call("slow", ns, i)
-			}
+	x := newCalls(t, true)
+	for i := range 3 {
+		for ns := range store.NamespaceID(66) {
+			x.call("slow", ns, i)
 		}
-		if len(x.inside) != 64 {
-			t.Fatalf("%d calls go on, want one of each of 64 namespaces", len(x.inside))
-		}
-		x.endOf(0)  // so 64 comes, which waits for its first
-		x.endOf(1)  // and 65
-		x.endOf(64) // so 0 comes again, which waits since the second round
-		x.endOf(0)
-		x.endOf(1)
-		if want := []string{"64/0", "65/0", "0/1", "1/1", "64/1"}; !slices.Equal(x.order, want) {
-			t.Errorf("the order is %v, want %v", x.order, want)
-		}
-		x.close()
-	})
+	}
+	if len(x.inside) != 64 {
+		t.Fatalf("%d calls go on, want one of each of 64 namespaces", len(x.inside))
+	}
+	x.endOf(0)  // so 64 comes, which waits for its first
+	x.endOf(1)  // and 65
+	x.endOf(64) // so 0 comes again, which waits since the second round
+	x.endOf(0)
+	x.endOf(1)
+	if want := []string{"64/0", "65/0", "0/1", "1/1", "64/1"}; !slices.Equal(x.order, want) {
+		t.Errorf("the order is %v, want %v", x.order, want)
+	}
+	x.close()
 }
 
 // TestRandomCalls begins, ends and gives up calls at random. Nobody waits for whom there is room, who has the fewest
 // places is next, and no place is lost.
 func TestRandomCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
-		r := rand.New(rand.NewPCG(seed, 0))
-		x := newCalls(t, true)
-		for i := range 4000 {
-			switch n := r.IntN(1000); {
-			case n < 550:
-				x.call("slow", store.NamespaceID(min(r.IntN(8), r.IntN(8))), i)
-			case n < 600 && len(x.waiting) > 0:
-				x.giveUp(r.IntN(len(x.waiting)))
-			case n < 605 && len(x.inside) > 0:
-				x.endAndGiveUp(r.IntN(len(x.inside)))
-			case len(x.inside) > 0:
-				x.endInOrder(r.IntN(len(x.inside)))
-			}
-			free := 64 - len(x.inside)
-			for ns := range store.NamespaceID(8) {
-				if has := x.has("slow", ns); has > 32 || free < 0 {
-					t.Fatalf("after %d: %d calls go on, %d of namespace %d", i, len(x.inside), has, ns)
-				}
-			}
-			for _, c := range x.waiting {
-				if has := x.has("slow", c.ns); has == 0 && free > 0 || has < 32 && free > 8 {
-					t.Fatalf("after %d: a call of namespace %d waits, which has %d places, while %d are free", i, c.ns, has, free)
-				}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	x := newCalls(t, true)
+	for i := range 4000 {
+		switch n := r.IntN(1000); {
+		case n < 550:
+			x.call("slow", store.NamespaceID(min(r.IntN(8), r.IntN(8))), i)
+		case n < 600 && len(x.waiting) > 0:
+			x.giveUp(r.IntN(len(x.waiting)))
+		case len(x.inside) > 0:
+			x.endInOrder(r.IntN(len(x.inside)))
+		}
+		free := 64 - len(x.inside)
+		for ns := range store.NamespaceID(8) {
+			if has := x.has("slow", ns); has > 32 || free < 0 {
+				t.Fatalf("after %d: %d calls go on, %d of namespace %d", i, len(x.inside), has, ns)
 			}
 		}
-		x.close()
-		if n := x.fill("slow", 1); n != 32 {
-			t.Errorf("in the end there are %d places for a namespace, want 32", n)
+		for _, c := range x.waiting {
+			if has := x.has("slow", c.key.Namespace); has == 0 && free > 0 || has < 32 && free > 8 {
+				t.Fatalf("after %d: a call of namespace %d waits, which has %d places, while %d are free", i, c.key.Namespace, has, free)
+			}
 		}
-		x.close()
-	})
+	}
+	x.close()
+	if n := x.fill("slow", 1); n != 32 {
+		t.Errorf("in the end there are %d places for a namespace, want 32", n)
+	}
+	x.close()
 }
 
 // endInOrder ends a call, and compares the namespace of the one that begins then with those that wait.
 func (x *calls) endInOrder(i int) {
 	x.t.Helper()
-	ended, has := x.inside[i].ns, map[store.NamespaceID]int{}
+	ended, has := x.inside[i].key.Namespace, map[store.NamespaceID]int{}
 	fewest := 64
 	for _, c := range x.waiting {
-		has[c.ns] = x.has("slow", c.ns)
-		if c.ns == ended {
-			has[c.ns]--
+		has[c.key.Namespace] = x.has("slow", c.key.Namespace)
+		if c.key.Namespace == ended {
+			has[c.key.Namespace]--
 		}
-		fewest = min(fewest, has[c.ns])
+		fewest = min(fewest, has[c.key.Namespace])
 	}
 	x.order = nil
 	x.end(i)
 	if len(x.order) > 0 {
-		if c := x.inside[len(x.inside)-1]; len(x.order) > 1 || has[c.ns] != fewest {
-			x.t.Fatalf("%v begin, of a namespace with %d places, while one with %d waits", x.order, has[c.ns], fewest)
+		if c := x.inside[len(x.inside)-1]; len(x.order) > 1 || has[c.key.Namespace] != fewest {
+			x.t.Fatalf("%v begin, of a namespace with %d places, while one with %d waits", x.order, has[c.key.Namespace], fewest)
 		}
 	}
-}
-
-// endAndGiveUp cancels all calls that wait, and ends another at the same moment: its place may go to a call that was just
-// cancelled.
-func (x *calls) endAndGiveUp(i int) {
-	for _, c := range x.waiting {
-		c.cancel()
-	}
-	x.inside[i].leave()
-	x.inside = slices.Delete(x.inside, i, i+1)
-	x.look()
-	x.waiting = nil
 }

@@ -1,43 +1,93 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
 	"github.com/wfhost/wfhost/host/internal/quarantine"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
-// maxPerHandler and maxHandlers limit the calls in flight: of one handler, so that a slow handler cannot take every
-// place, and of all handlers. If there are several namespaces, each may use a part of both limits: see spaceShare.
-const (
-	maxPerHandler = 64
-	maxHandlers   = 1024
-)
-
-// Registry holds the handlers by name. It is safe for concurrent use.
-type Registry struct {
-	all     *places // of all handlers together
-	watch   *quarantine.Watch
-	limiter Limiter
-	shared  func() bool
-
-	mu         sync.Mutex // guards the fields below; it is held without calling anything or taking another lock
-	performers map[string]performer
-	rooms      map[string]*places // of each handler
+// Config configures a Registry.
+type Config struct {
+	Watch   *quarantine.Watch // of the calls; nil: none
+	Limiter Limiter           // nil: no handler has limits
+	// Shared reports whether other namespaces than the default one may make calls. If it is nil, the registry assumes so from their
+	// first call on.
+	Shared func() bool
+	Runs   Runs
+	// Background calls a function in a goroutine, with a context that ends with the host. It is required if there is a Limiter.
+	Background func(f func(ctx context.Context))
+	// Activity counts as long as attempts wait for places whose attempts are over, as their handlers have not returned yet;
+	// nil: it is not counted.
+	Activity Activity
+	// PerHandler and All limit the calls in flight: of one handler, so that a slow handler cannot take every place, and of
+	// all handlers. If there are several namespaces, each may use a part of both limits: see spaceShare. Offered limits the
+	// attempts of a remote handler that are in memory and wait for a worker, in each namespace. 0: the default.
+	PerHandler, All, Offered int
+	// Lingering is how many attempts that wait keep their runs in memory, for a second; 0: the default, negative: none.
+	Lingering int
 }
 
-// performer performs the attempts of a handler. Exactly one field is set.
+// The defaults of Config.
+const (
+	DefaultPerHandler = 64
+	DefaultAll        = 1024
+	DefaultOffered    = 256
+)
+
+// Registry holds the handlers by name, and the attempts that wait for a place. An attempt that waits is only a key here: its
+// run may leave memory. It is safe for concurrent use.
+type Registry struct {
+	cfg Config
+
+	mu         sync.Mutex // guards the fields below; held, nothing is called but Shared, Activity and Background of Config
+	performers map[string]performer
+	all        *places           // of all handlers of this process together
+	rooms      map[roomKey]*room // none is unused
+	asks       asks
+	unread     map[store.NamespaceID]*unread
+	late       map[*places]bool // those with places whose attempts are over
+	lingering  lingering
+	draining   bool // attempts get no places
+}
+
+// Runs tells runs of their attempts. Its methods may be called concurrently, and do not block.
+type Runs interface {
+	// Admitted gives an attempt that waited its place.
+	Admitted(key store.RunKey, ev run.Admitted)
+	// Queued says that an attempt waits for its turn, after the verdict run.Soon.
+	Queued(key store.RunKey, handle int64)
+}
+
+// performer performs the attempts of a handler. Exactly one field is set, or none if there is no handler.
 type performer struct {
 	local  Func
 	remote Remote
 }
 
-// NewRegistry returns a Registry without handlers. w watches the calls, and l limits them; either may be nil. shared reports
-// whether other namespaces than the default one may make calls; if it is nil, the registry assumes so from their first call on.
-func NewRegistry(w *quarantine.Watch, l Limiter, shared func() bool) *Registry {
-	return &Registry{watch: w, limiter: l, shared: shared, all: newPlaces(maxHandlers, shared), performers: map[string]performer{},
-		rooms: map[string]*places{}}
+// instances performs the bodies and step functions of workflows, whose attempts have no handler. They wait like those of a remote
+// handler: some of each namespace are in memory, where they wait for an instance, and the rest are keys.
+type instances struct{ Remote }
+
+// SetDraining does nothing: whoever executes guests gives them up.
+func (instances) SetDraining(bool) {}
+
+// none reports whether there is no handler.
+func (p performer) none() bool { return p.local == nil && p.remote == nil }
+
+// NewRegistry returns a Registry without handlers.
+func NewRegistry(cfg Config) *Registry {
+	cfg.PerHandler = cmp.Or(cfg.PerHandler, DefaultPerHandler)
+	cfg.All = cmp.Or(cfg.All, DefaultAll)
+	cfg.Offered = cmp.Or(cfg.Offered, DefaultOffered)
+	return &Registry{cfg: cfg, all: newPlaces(cfg.All, cfg.Shared),
+		performers: map[string]performer{run.Instances: {remote: instances{}}}, rooms: map[roomKey]*room{},
+		unread:    map[store.NamespaceID]*unread{},
+		late:      map[*places]bool{},
+		lingering: lingering{most: cmp.Or(cfg.Lingering, DefaultLingering)}}
 }
 
 // Handle registers a handler. It replaces a handler of that name.
@@ -46,10 +96,18 @@ func (r *Registry) Handle(name string, f Func) { r.handle(name, performer{local:
 // HandleRemote registers a handler whose attempts are performed outside this process. It replaces a handler of that name.
 func (r *Registry) HandleRemote(name string, m Remote) { r.handle(name, performer{remote: m}) }
 
+// handle registers a handler. Attempts that wait for a handler of that name wait for its places from now on.
 func (r *Registry) handle(name string, p performer) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	before := r.performers[name]
 	r.performers[name] = p
+	var ready []admitted
+	if (before.remote == nil) != (p.remote == nil) || before.none() {
+		ready = r.moveLocked(name)
+	}
+	r.mu.Unlock()
+	r.tell(ready)
+	r.pulse()
 }
 
 func (r *Registry) performer(name string) performer {
@@ -62,35 +120,4 @@ func (r *Registry) performer(name string) performer {
 func (r *Registry) Handler(name string) Func { return r.performer(name).local }
 
 // Handled reports whether there is a handler with a name.
-func (r *Registry) Handled(name string) bool {
-	p := r.performer(name)
-	return p.local != nil || p.remote != nil
-}
-
-// Admit waits until the run is not held and there are places for a call of the handler. Waiting namespaces take turns.
-// The caller holds the places until it calls leave.
-func (r *Registry) Admit(ctx context.Context, name string, run store.RunKey) (leave func(), err error) {
-	subject := r.watch.Subject(uint32(run.Namespace), run.ID)
-	if err := subject.Wait(ctx); err != nil {
-		return nil, err
-	}
-	own := r.room(name)
-	if err := own.enter(ctx, run.Namespace); err != nil {
-		return nil, err
-	}
-	if err := r.all.enter(ctx, run.Namespace); err != nil {
-		own.leave(run.Namespace)
-		return nil, err
-	}
-	subject.Begin()
-	return func() { subject.End(); r.all.leave(run.Namespace); own.leave(run.Namespace) }, nil
-}
-
-func (r *Registry) room(name string) *places {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.rooms[name] == nil {
-		r.rooms[name] = newPlaces(maxPerHandler, r.shared)
-	}
-	return r.rooms[name]
-}
+func (r *Registry) Handled(name string) bool { return !r.performer(name).none() }

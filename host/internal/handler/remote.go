@@ -76,8 +76,9 @@ type offeredWork struct {
 	in         WorkerQueue
 	attempt    Attempt
 	input      []byte
-	since      time.Time // when Perform put it into its queue
+	since      time.Time // when it could have begun
 	deliveries int
+	taken      func()            // is called when a worker has taken it
 	done       chan workerResult // receives once, when the attempt is over
 	over       bool
 	place      *list.Element // in its queue; nil while it is leased
@@ -121,10 +122,13 @@ func (b *Broker) tidy(of WorkerQueue) {
 }
 
 // Perform offers an attempt to workers, and returns its outcome: see handler.Remote.
-func (b *Broker) Perform(ctx context.Context, a Attempt, input []byte, told func() bool) (run.StepOutcome, Reply) {
-	w := &offeredWork{in: WorkerQueue{a.Run.Namespace, a.Handler}, attempt: a, input: input, done: make(chan workerResult, 1)}
+func (b *Broker) Perform(ctx context.Context, a Attempt, input []byte, told func() bool, taken func()) (run.StepOutcome, Reply) {
+	w := &offeredWork{in: WorkerQueue{a.Run.Namespace, a.Handler}, attempt: a, input: input, taken: taken,
+		done: make(chan workerResult, 1)}
 	b.mu.Lock()
-	w.since = b.clock.Now()
+	if w.since = time.UnixMilli(a.SinceMs); a.SinceMs == 0 {
+		w.since = b.clock.Now()
+	}
 	b.wait(w, false)
 	b.mu.Unlock()
 	select {

@@ -44,7 +44,7 @@ func (b *bench) begin(name string, atMostOnce, unrecorded bool) *performed {
 	a := handler.Attempt{Run: store.RunKey{Namespace: 3, ID: name}, Handler: "charge", Step: name, Number: 1, AtMostOnce: atMostOnce,
 		Timeout: time.Minute}
 	go func() {
-		out, reply := b.Perform(ctx, a, []byte(name), func() bool { return p.told })
+		out, reply := b.Perform(ctx, a, []byte(name), func() bool { return p.told }, func() {})
 		if reply != nil {
 			reply(!unrecorded, nil)
 		}
@@ -370,7 +370,7 @@ func TestBatchBytes(t *testing.T) {
 // TestUnheard ends the wait for a record with its context.
 func TestUnheard(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
-		go b.Perform(t.Context(), handler.Attempt{Run: store.RunKey{Namespace: 3}, Handler: "charge", Timeout: time.Minute}, nil, nil)
+		go b.Perform(t.Context(), handler.Attempt{Run: store.RunKey{Namespace: 3}, Handler: "charge", Timeout: time.Minute}, nil, nil, func() {})
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

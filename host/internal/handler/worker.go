@@ -44,10 +44,13 @@ func (b *Broker) Take(ctx context.Context, of WorkerQueue, ask TakeRequest) ([]O
 			b.mu.Unlock()
 			return nil, ErrDraining
 		}
-		offers := b.hand(b.queue(of), ask)
+		offers, taken := b.hand(b.queue(of), ask)
 		if len(offers) > 0 || !waits || ctx.Err() != nil {
 			b.tidy(of)
 			b.mu.Unlock()
+			for _, f := range taken {
+				f()
+			}
 			return offers, nil
 		}
 		b.queue(of).asking = append(b.queue(of).asking, ring)
@@ -76,7 +79,7 @@ func (b *Broker) Take(ctx context.Context, of WorkerQueue, ask TakeRequest) ([]O
 }
 
 // hand leases waiting attempts to a worker. mu is held.
-func (b *Broker) hand(q *remoteQueue, ask TakeRequest) (offers []OfferedAttempt) {
+func (b *Broker) hand(q *remoteQueue, ask TakeRequest) (offers []OfferedAttempt, taken []func()) {
 	bytes := 0
 	now := b.clock.Now()
 	for w := q.first(); w != nil && len(offers) < ask.Max; w = q.first() {
@@ -91,13 +94,14 @@ func (b *Broker) hand(q *remoteQueue, ask TakeRequest) (offers []OfferedAttempt)
 		b.leases[w.lease] = w
 		q.leased++
 		b.arm(w, now)
+		taken = append(taken, w.taken)
 		offers = append(offers, OfferedAttempt{Attempt: w.attempt, Input: w.input, Lease: w.lease,
 			Delivery: w.deliveries, Until: w.until, Deadline: w.deadline})
 	}
 	if q.waiting.Len() > 0 { // wake the next worker for the rest
 		q.wake()
 	}
-	return offers
+	return offers, taken
 }
 
 // lasts sets the end of the lease to d from now, or to the deadline of the attempt if that is earlier.

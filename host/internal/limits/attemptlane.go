@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"container/list"
 	"slices"
 
 	"github.com/wfhost/wfhost/store"
@@ -11,9 +12,10 @@ type attemptLane struct {
 	name     string
 	counters []*attemptWindow // of the rules with a key
 	loading  bool             // its counters are being read
-	ring     bool             // it is in the ring of its queue
+	ring     *list.Element    // its place in the ring of its queue, nil if it is not there
 	blocked  *attemptWindow   // the counter that it waits for
-	runs     []*attemptLine   // in the order of their turns
+	behind   *list.Element    // its place among the lanes that wait for it
+	runs     list.List        // of *attemptLine, in the order of their turns
 	of       map[store.RunKey]*attemptLine
 	waiting  int
 }
@@ -21,6 +23,7 @@ type attemptLane struct {
 // attemptLine is the attempts of one run in order of arrival.
 type attemptLine struct {
 	run     store.RunKey
+	at      *list.Element // in the lane
 	entries []*attemptEntry
 }
 
@@ -31,9 +34,9 @@ func (l *attemptLane) put(e *attemptEntry, front bool) {
 		x = &attemptLine{run: e.run}
 		l.of[e.run] = x
 		if front {
-			l.runs = slices.Insert(l.runs, 0, x)
+			x.at = l.runs.PushFront(x)
 		} else {
-			l.runs = append(l.runs, x)
+			x.at = l.runs.PushBack(x)
 		}
 	}
 	if front {
@@ -47,13 +50,12 @@ func (l *attemptLane) put(e *attemptEntry, front bool) {
 
 // next removes and returns the attempt whose turn it is.
 func (l *attemptLane) next() *attemptEntry {
-	x := l.runs[0]
+	x := lineOf(l.runs.Front())
 	e := x.entries[0]
-	x.entries = x.entries[1:]
-	l.runs = l.runs[1:]
-	if len(x.entries) > 0 {
-		l.runs = append(l.runs, x)
+	if x.entries = x.entries[1:]; len(x.entries) > 0 {
+		l.runs.MoveToBack(x.at)
 	} else {
+		l.runs.Remove(x.at)
 		delete(l.of, x.run)
 	}
 	e.lane = nil
@@ -67,22 +69,25 @@ func (l *attemptLane) remove(e *attemptEntry) {
 	x.entries = slices.DeleteFunc(x.entries, func(o *attemptEntry) bool { return o == e })
 	if len(x.entries) == 0 {
 		delete(l.of, e.run)
-		l.runs = slices.DeleteFunc(l.runs, func(o *attemptLine) bool { return o == x })
+		l.runs.Remove(x.at)
 	}
 	e.lane = nil
 	l.waiting--
 }
 
+// lineOf returns what an element of attemptLane.runs holds.
+func lineOf(at *list.Element) *attemptLine { return at.Value.(*attemptLine) } //nolint:forcetypeassert // it holds nothing else
+
 // all returns the waiting attempts in the order of their turns.
-func (l *attemptLane) all() (list []*attemptEntry) {
-	for n := 0; len(list) < l.waiting; n++ {
-		for _, x := range l.runs {
-			if n < len(x.entries) {
-				list = append(list, x.entries[n])
+func (l *attemptLane) all() (all []*attemptEntry) {
+	for n := 0; len(all) < l.waiting; n++ {
+		for at := l.runs.Front(); at != nil; at = at.Next() {
+			if x := lineOf(at); n < len(x.entries) {
+				all = append(all, x.entries[n])
 			}
 		}
 	}
-	return list
+	return all
 }
 
 // full returns a counter that blocks the lane now, nil if there is none.
@@ -95,12 +100,11 @@ func (l *attemptLane) full(now int64) *attemptWindow {
 	return nil
 }
 
-// keysOf returns the keys of an input for the rules that have one, in the order of the rules.
-func keysOf(rules Rules, input []byte) (keys []string) {
-	of := rules.Of(input, 0)
+// keysOf returns the keys of an attempt for the rules that have one, in the order of the rules. of has them by path.
+func keysOf(rules Rules, of map[string]string) (keys []string) {
 	for i := range rules {
 		if rules[i].Per != "" {
-			keys = append(keys, of.Keys[rules[i].Per])
+			keys = append(keys, of[rules[i].Per])
 		}
 	}
 	return keys

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"container/list"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -23,12 +24,12 @@ type attemptMark struct {
 // attemptWindow counts the attempts of one rule, or of one key of a rule.
 type attemptWindow struct {
 	rule    Rule
-	name    string         // of its cell
-	held    int            // attempts that hold a slot
-	marks   []attemptMark  // attempts that began within the window, oldest first
-	loaded  bool           // marks were read from the store; always true without a window
-	lanes   int            // number of lanes that use the counter
-	blocked []*attemptLane // lanes that wait for the counter, first come first
+	name    string        // of its cell
+	held    int           // attempts that hold a slot
+	marks   []attemptMark // attempts that began within the window, oldest first
+	loaded  bool          // marks were read from the store; always true without a window
+	lanes   int           // number of lanes that use the counter
+	blocked list.List     // of *attemptLane: those that wait for the counter, first come first
 }
 
 func newAttemptWindow(r Rule, key string) *attemptWindow {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -43,7 +42,7 @@ type HandlerKey struct {
 // Slots are kept in memory, for the attempts of this host only: after a crash the attempts are made again and ask again.
 // For rates, the start of an attempt is durable before the attempt begins, and counts for all hosts that share a store:
 //
-//	Enter -> waiting -> counted -> durable -> begins -> Leave
+//	Enter -> waiting -> counted -> durable -> Admit -> Leave
 //	            ^                     |
 //	            +---------------------+ another host was quicker
 //
@@ -54,12 +53,11 @@ type HandlerLimiter struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	// mu guards the fields below and all queues. While it is held, clocks are read, timers are set, and handler.Call.Busy is
-	// called; nothing that blocks is.
+	// mu guards the fields below and all queues. While it is held, clocks are read and timers are set; nothing that blocks is
+	// called.
 	mu       sync.Mutex
 	spaces   map[store.NamespaceID]*attemptSpace
 	queues   map[HandlerKey]*handlerQueue
-	runs     map[store.RunKey]map[*attemptEntry]bool // waiting attempts by run
 	due      timers.Set[*handlerQueue]
 	alarm    *clock.Alarm // nil until a handler has limits
 	draining bool
@@ -69,84 +67,103 @@ type HandlerLimiter struct {
 // attemptSpace records whether the limits of a namespace were read.
 type attemptSpace struct {
 	mu   sync.Mutex // held while they are read
-	read bool
+	read bool       // guarded by mu of the HandlerLimiter
 }
 
 // attemptEntry is an attempt of a handler with limits.
 type attemptEntry struct {
 	t        *HandlerLimiter
-	call     *handler.Call
-	begin    func()
+	e        handler.Entrant
 	run      store.RunKey
-	ctx      context.Context //nolint:containedctx // of the attempt
+	step     string
+	keys     map[string]string // what the rules found in its input, by path
+	input    []byte            // of an attempt that has begun; nil before
 	queue    *handlerQueue
 	lane     *attemptLane // nil = it does not wait
 	counters []*attemptWindow
-	resting  bool        // the last call of Busy passed false
-	stop     func() bool // ends the watch on ctx
+	entering bool // Enter has not returned
+	begun    bool // with entering: it has its slot
+	told     bool // e knows that it waits
+	gone     bool // it has left
 }
 
 // NewHandlerLimiter returns a HandlerLimiter that has read no limits yet.
 func NewHandlerLimiter(cfg HandlerLimiterConfig) *HandlerLimiter {
-	t := &HandlerLimiter{cfg: cfg, spaces: map[store.NamespaceID]*attemptSpace{}, queues: map[HandlerKey]*handlerQueue{},
-		runs: map[store.RunKey]map[*attemptEntry]bool{}}
+	t := &HandlerLimiter{cfg: cfg, spaces: map[store.NamespaceID]*attemptSpace{}, queues: map[HandlerKey]*handlerQueue{}}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t
 }
 
-// Enter calls begin when an attempt may begin: before it returns, or later in a goroutine of its own. If ctx ends first, the
-// attempt is given up instead.
-func (t *HandlerLimiter) Enter(ctx context.Context, c *handler.Call, begin func()) {
-	key := HandlerKey{c.Attempt.Run.Namespace, c.Attempt.Handler}
-	if err := t.Load(ctx, key.Namespace); ctx.Err() != nil {
-		c.GiveUp()
-		return
-	} else if err != nil {
-		c.End(run.StepFailure(abi.KindError, "the limits of the handler cannot be read: "+err.Error(), true), nil)
-		return
-	}
-	e := &attemptEntry{t: t, call: c, begin: begin, run: c.Attempt.Run, ctx: ctx}
+// Limited reports whether a handler has limits in a namespace. known is false if those of the namespace were not read yet.
+func (t *HandlerLimiter) Limited(ns store.NamespaceID, name string) (limited, known bool) {
 	t.mu.Lock()
-	g := t.queues[key]
-	switch {
-	case g == nil:
-		t.mu.Unlock()
-		begin()
-		return
-	case t.draining || t.closed:
-		t.mu.Unlock()
-		e.notBegun()
-		return
-	}
 	defer t.mu.Unlock()
-	c.Leave = sync.OnceFunc(func() { t.leave(e) })
-	e.stop = context.AfterFunc(ctx, func() { t.drop(e) })
-	g.enter(e, false)
-	g.look()
-	if e.lane != nil && !e.lane.loading {
-		e.busy(false)
-	}
+	s := t.spaces[ns]
+	return t.queues[HandlerKey{ns, name}] != nil, s != nil && s.read
 }
 
-// leave returns the slot of an attempt.
-func (t *HandlerLimiter) leave(e *attemptEntry) {
+// Enter asks for a slot: see handler.Limiter.
+func (t *HandlerLimiter) Enter(a run.Ask, e handler.Entrant) (handler.Slot, run.Verdict) {
+	x := &attemptEntry{t: t, e: e, run: a.Run, step: a.Step, entering: true}
+	key := HandlerKey{a.Run.Namespace, a.Handler}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	g := t.queues[key]
+	for g != nil && (x.keys == nil || !x.knows(g.rules)) {
+		rules := g.rules
+		t.mu.Unlock() // its input may be large
+		x.keys = rules.Of(a.Input, 0).Keys
+		t.mu.Lock()
+		g = t.queues[key]
+	}
+	if g == nil {
+		return nil, run.Begins
+	}
+	g.enter(x, false)
+	g.look()
+	switch x.entering = false; {
+	case x.begun:
+		return x, run.Begins
+	case x.lane != nil && !x.lane.loading:
+		x.told = true
+		return x, run.Queues
+	}
+	return x, run.Soon
+}
+
+// Leave returns the slot of an attempt, or takes the attempt out of its queue.
+func (e *attemptEntry) Leave() {
+	e.t.mu.Lock()
+	defer e.t.mu.Unlock()
+	if e.gone = true; e.lane != nil {
+		e.unwait()
+		return
+	}
 	e.queue.leave(e)
 	e.queue.look()
 }
 
-// drop gives up a waiting attempt whose ctx has ended.
-func (t *HandlerLimiter) drop(e *attemptEntry) {
-	t.mu.Lock()
-	l := e.lane
-	if l == nil { // it has begun or is about to
-		t.mu.Unlock()
-		return
+// Begins keeps the input, for limits that are set while the attempt is in progress.
+func (e *attemptEntry) Begins(input []byte) {
+	e.t.mu.Lock()
+	defer e.t.mu.Unlock()
+	if e.input = input; input == nil {
+		e.input = []byte{}
 	}
-	e.unwait()
-	t.mu.Unlock()
-	e.call.GiveUp()
+	if g := e.queue; g.held[e] && !e.knows(g.rules) { // the limits have changed since it got its slot
+		for _, c := range e.counters {
+			c.held--
+			g.forget(c)
+		}
+		g.adopt(e)
+	}
+}
+
+// Counts reports whether the limits of now count the attempt: they may have been removed and set again, or read another key.
+func (e *attemptEntry) Counts() bool {
+	e.t.mu.Lock()
+	defer e.t.mu.Unlock()
+	return e.t.queues[e.queue.key] == e.queue && e.queue.held[e] && e.knows(e.queue.rules)
 }
 
 // unwait removes an attempt from its lane. The caller holds mu.
@@ -154,53 +171,25 @@ func (e *attemptEntry) unwait() {
 	l := e.lane
 	l.remove(e)
 	e.queue.waiting--
-	e.t.noteRun(e, false)
 	e.queue.tidy(l)
 }
 
-// busy tells the call whether the host has work for the attempt.
-func (e *attemptEntry) busy(busy bool) {
-	if e.call.Busy != nil && e.resting == busy {
-		e.resting = !busy
-		e.call.Busy(busy)
+// rests tells that an attempt waits for others.
+func (e *attemptEntry) rests() {
+	if !e.entering && !e.told {
+		e.told = true
+		go e.e.Queued()
 	}
 }
 
-// over reports whether ctx of the attempt has ended.
-func (e *attemptEntry) over() bool { return e.ctx.Err() != nil }
-
-func (e *attemptEntry) giveUp() { go e.call.GiveUp() }
-
-// notBegun ends an attempt that had not begun when the host began to stop.
-func (e *attemptEntry) notBegun() { e.call.End(handler.NotBegun(e.call.Attempt.AtMostOnce), nil) }
-
-// start begins an attempt in a goroutine of its own. The caller holds mu.
+// start gives an attempt its slot. The caller holds mu.
 func (e *attemptEntry) start() {
-	e.stop()
-	go func() {
-		if e.over() {
-			e.call.Leave()
-			e.call.GiveUp()
-			return
-		}
-		e.begin()
-	}()
-}
-
-// noteRun records whether an attempt waits. The caller holds mu.
-func (t *HandlerLimiter) noteRun(e *attemptEntry, waits bool) {
-	of := t.runs[e.run]
-	switch {
-	case !waits:
-		if delete(of, e); len(of) == 0 {
-			delete(t.runs, e.run)
-		}
+	if e.entering {
+		e.begun = true
 		return
-	case of == nil:
-		of = map[*attemptEntry]bool{}
-		t.runs[e.run] = of
 	}
-	of[e] = true
+	e.e.Wakes()
+	go e.e.Admit(e)
 }
 
 func (t *HandlerLimiter) now() int64 { return t.cfg.Clock.Now().UnixMilli() }
@@ -212,25 +201,13 @@ func (t *HandlerLimiter) background(f func(ctx context.Context)) {
 	}
 }
 
-// SetDraining sets whether the host is about to stop. Then waiting attempts are ended without having begun.
+// SetDraining sets whether the host is about to stop. While it is, no attempt gets a slot.
 func (t *HandlerLimiter) SetDraining(draining bool) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.draining = draining
-	var list []*attemptEntry
-	if draining {
-		for _, of := range t.runs {
-			for e := range of {
-				list = append(list, e)
-			}
-		}
-	}
-	for _, e := range list {
-		e.stop()
-		e.unwait()
-	}
-	t.mu.Unlock()
-	for _, e := range list {
-		e.notBegun()
+	for _, g := range t.queues {
+		g.look()
 	}
 }
 
@@ -305,28 +282,17 @@ func (g *handlerQueue) end() {
 	g.arm()
 }
 
-// HandlerQueue describes what an attempt waits for.
-type HandlerQueue struct {
-	Step, Handler string
-	Limit         string // the limit that blocks it
-	Others        int    // how many other attempts of the handler wait
-}
-
-// Waits returns what a waiting attempt of a run waits for, false if none waits. Of several it takes the least step name.
-func (t *HandlerLimiter) Waits(run store.RunKey) (w HandlerQueue, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for e := range t.runs[run] {
-		if ok && e.call.Attempt.Step > w.Step {
-			continue
-		}
-		ok = true
-		w = HandlerQueue{Step: e.call.Attempt.Step, Handler: e.queue.key.Name, Others: e.queue.waiting - 1}
+// Waits describes an attempt that waits: see handler.Slot.
+func (e *attemptEntry) Waits() handler.SlotWaits {
+	e.t.mu.Lock()
+	defer e.t.mu.Unlock()
+	w := handler.SlotWaits{Step: e.step, Others: max(e.queue.waiting-1, 0)}
+	if e.lane != nil {
 		if c := e.queue.inTheWay(e.lane); c != nil {
 			w.Limit = c.rule.String()
 		}
 	}
-	return w, ok
+	return w
 }
 
 // inTheWay returns the counter that blocks a lane, nil if there is none.
@@ -341,13 +307,6 @@ func (g *handlerQueue) inTheWay(l *attemptLane) *attemptWindow {
 		}
 	}
 	return l.full(now)
-}
-
-// Waiting reports whether an attempt of a run waits.
-func (t *HandlerLimiter) Waiting(run store.RunKey) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.runs[run]) > 0
 }
 
 // Count returns how many attempts of a handler hold a slot on this host and how many wait.
@@ -374,31 +333,54 @@ func (t *HandlerLimiter) set(key HandlerKey, rules Rules) {
 	var waiting []*attemptEntry
 	for _, l := range old.lanes {
 		waiting = append(waiting, l.all()...)
-		l.runs, l.waiting = nil, 0
-	}
-	if g == nil {
-		for _, e := range waiting {
-			t.noteRun(e, false)
-			e.lane = nil
-			e.busy(true)
-			e.start()
-		}
-		return
+		l.runs.Init()
+		l.waiting = 0
 	}
 	for e := range old.held {
-		g.adopt(e)
+		if g != nil {
+			g.adopt(e)
+		}
 	}
+	var free []*attemptEntry // they need no slot now, or their inputs are needed
 	for _, e := range waiting {
-		e.busy(true)
-		g.enter(e, false)
+		if e.lane = nil; g != nil && e.knows(rules) {
+			g.enter(e, false)
+			continue
+		}
+		e.e.Wakes()
+		free = append(free, e)
 	}
-	g.look()
-	g.restAll()
+	go func() { // one for all: there may be a million
+		for _, e := range free {
+			e.e.Admit(nil)
+		}
+	}()
+	if g != nil {
+		g.look()
+		g.restAll()
+	}
 }
 
-// adopt moves an attempt that holds a slot to a queue with new limits.
+// knows reports whether an attempt has the keys of rules.
+func (e *attemptEntry) knows(rules Rules) bool {
+	for i := range rules {
+		if _, ok := e.keys[rules[i].Per]; rules[i].Per != "" && !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// adopt moves an attempt that holds a slot to a queue with new limits. If it has no key for a rule and has not begun, it does not
+// count for it.
 func (g *handlerQueue) adopt(e *attemptEntry) {
-	e.queue, e.counters = g, slices.Concat(g.totals, g.countersOf(keysOf(g.rules, e.call.Input)))
+	e.queue, e.counters = g, slices.Clone(g.totals)
+	if e.input != nil && !e.knows(g.rules) {
+		e.keys = g.rules.Of(e.input, 0).Keys
+	}
+	if e.knows(g.rules) {
+		e.counters = append(e.counters, g.countersOf(keysOf(g.rules, e.keys))...)
+	}
 	for _, c := range e.counters {
 		c.held++
 	}

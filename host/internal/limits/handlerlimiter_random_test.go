@@ -1,7 +1,6 @@
 package limits
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -100,10 +99,9 @@ func (w *turnstileWorld) step() {
 		name := fmt.Sprint("a", w.entered)
 		w.entered++
 		w.keys[name] = fmt.Sprint("k", w.IntN(3))
-		of, cancel := context.WithCancel(turnstileCtx)
-		w.cancels[name] = cancel
+		w.cancels[name] = func() { w.withdraw(x, name) }
 		what = fmt.Sprint("enter ", i, name, w.keys[name])
-		x.enter(of, fmt.Sprint("run", w.IntN(4)), name, w.keys[name])
+		x.enter(fmt.Sprint("run", w.IntN(4)), name, w.keys[name])
 	case n < 13:
 		if name := w.one(slices.Sorted(maps.Keys(w.going[i]))); name != "" {
 			what = fmt.Sprint("leave ", i, name)
@@ -144,6 +142,16 @@ func (w *turnstileWorld) step() {
 	synctest.Wait()
 }
 
+// withdraw withdraws an attempt, unless it has begun.
+func (w *turnstileWorld) withdraw(x *house, name string) {
+	x.mu.Lock()
+	began := slices.Contains(x.begun, name)
+	x.mu.Unlock()
+	if w.begun[name] == 0 && !began {
+		x.withdraw(name)
+	}
+}
+
 func (w *turnstileWorld) advance(ticks int) {
 	for range ticks {
 		w.clock.Advance(tick)
@@ -165,7 +173,12 @@ func (w *turnstileWorld) check() {
 			w.times[""] = append(w.times[""], now)
 		}
 		x.begun = nil
+		again := x.again
+		x.again = nil
 		x.mu.Unlock()
+		for _, name := range again {
+			x.enter("again", name, w.keys[name])
+		}
 		w.stuck(i)
 	}
 	for name, n := range w.begun {
@@ -276,24 +289,21 @@ func (w *turnstileWorld) end() {
 	}
 	for n := range w.entered {
 		name := fmt.Sprint("a", n)
-		ended := 0
+		gone := 0
 		for _, x := range w.houses {
-			if out, ok := x.ended[name]; ok && out.Abandoned {
-				ended++
+			if x.gone[name] {
+				gone++
 			}
 		}
-		if _, wanted := w.cancels[name]; w.begun[name]+ended != 1 || wanted && ended > 0 {
-			w.t.Errorf("%s has begun %d times, and was given up %d times", name, w.begun[name], ended)
+		if w.begun[name]+gone != 1 {
+			w.t.Errorf("%s has begun %d times, and was withdrawn %d times", name, w.begun[name], gone)
 		}
 	}
 	for i, x := range w.houses {
-		if len(x.runs) > 0 {
-			w.t.Errorf("host %d: %d runs wait", i, len(x.runs))
-		}
 		g := x.queues[charge]
-		if len(g.lanes)+len(g.held)+g.waiting+len(g.keyed)+len(g.ring) > 0 {
+		if len(g.lanes)+len(g.held)+g.waiting+len(g.keyed)+g.ring.Len() > 0 {
 			w.t.Errorf("host %d keeps %d lanes, %d slots, %d waiting, %d counters, %d in the ring", i, len(g.lanes), len(g.held),
-				g.waiting, len(g.keyed), len(g.ring))
+				g.waiting, len(g.keyed), g.ring.Len())
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -38,12 +37,14 @@ type house struct {
 	deny   error         // of all commits but those of limits
 	lines  []string      // of the log
 	begun  []string
-	ended  map[string]run.StepOutcome
-	calls  map[string]*handler.Call
+	again  []string // that must ask again
+	waits  []string // that were told that they wait
+	slots  map[string]handler.Slot
+	gone   map[string]bool // withdrawn
 }
 
 func newHouse(t *testing.T, s store.LimitStore, c *clock.Fake) *house {
-	x := &house{LimitStore: s, t: t, clock: c, ended: map[string]run.StepOutcome{}, calls: map[string]*handler.Call{}}
+	x := &house{LimitStore: s, t: t, clock: c, slots: map[string]handler.Slot{}, gone: map[string]bool{}}
 	x.HandlerLimiter = NewHandlerLimiter(HandlerLimiterConfig{Store: x, Clock: c, Logger: slog.New(slog.NewTextHandler(x, nil)), Failed: func(error) {}})
 	t.Cleanup(x.Close)
 	return x
@@ -102,29 +103,77 @@ func (x *house) set(texts ...string) {
 	synctest.Wait()
 }
 
+// entrant is an attempt with the name of its step.
+type entrant struct {
+	x    *house
+	name string
+}
+
+// Admit notes that the attempt has begun, or must ask again, unless it was withdrawn.
+func (e entrant) Admit(s handler.Slot) {
+	limited, _ := e.x.Limited(charge.Namespace, charge.Name)
+	e.x.mu.Lock()
+	gone := e.x.gone[e.name]
+	switch {
+	case gone:
+	case s == nil && !limited:
+		e.x.begun = append(e.x.begun, e.name)
+		delete(e.x.slots, e.name)
+	case s == nil:
+		e.x.again = append(e.x.again, e.name)
+		delete(e.x.slots, e.name)
+	default:
+		e.x.slots[e.name] = s
+		e.x.begun = append(e.x.begun, e.name)
+	}
+	e.x.mu.Unlock()
+	if gone && s != nil {
+		s.Leave()
+	}
+}
+
+func (e entrant) Wakes() {}
+
+// Queued notes that the attempt waits.
+func (e entrant) Queued() {
+	e.x.mu.Lock()
+	defer e.x.mu.Unlock()
+	e.x.waits = append(e.x.waits, e.name)
+}
+
 // enter has an attempt of a run come, whose input has the key k.
-func (x *house) enter(ctx context.Context, id, name, k string) {
-	c := &handler.Call{Attempt: handler.Attempt{Run: store.RunKey{ID: id}, Handler: charge.Name, Step: name},
-		Input: fmt.Appendf(nil, `{"k":%q}`, k), Told: func() bool { return false },
-		End: func(out run.StepOutcome, _ handler.Reply) {
-			x.mu.Lock()
-			defer x.mu.Unlock()
-			x.ended[name] = out
-		}}
+func (x *house) enter(id, name, k string) run.Verdict {
+	slot, v := x.Enter(run.Ask{Run: store.RunKey{ID: id}, Handler: charge.Name, Step: name, Input: fmt.Appendf(nil, `{"k":%q}`, k)},
+		entrant{x, name})
 	x.mu.Lock()
-	x.calls[name] = c
-	x.mu.Unlock()
-	x.Enter(ctx, c, func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
+	if x.slots[name] == nil {
+		x.slots[name] = slot
+	}
+	if v == run.Begins {
 		x.begun = append(x.begun, name)
-	})
+	}
+	x.mu.Unlock()
 	synctest.Wait()
+	return v
 }
 
 // leave ends an attempt that has begun.
 func (x *house) leave(name string) {
-	x.calls[name].Leave()
+	if s := x.slots[name]; s != nil {
+		s.Leave()
+	}
+	synctest.Wait()
+}
+
+// withdraw withdraws an attempt that may have begun. It reports whether it had not.
+func (x *house) withdraw(name string) {
+	x.mu.Lock()
+	x.gone[name] = true
+	s := x.slots[name]
+	x.mu.Unlock()
+	if s != nil {
+		s.Leave()
+	}
 	synctest.Wait()
 }
 
@@ -153,10 +202,10 @@ func TestTurnstileTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), turnstileStart())
 		x.set("1", "1 per input.k")
-		x.enter(turnstileCtx, "r0", "first", "a")
+		x.enter("r0", "first", "a")
 		for _, e := range [][3]string{{"r1", "a1", "a"}, {"r1", "a2", "a"}, {"r1", "a3", "a"}, {"r2", "a4", "a"}, {"r3", "b1", "b"},
 			{"r3", "b2", "b"}} {
-			x.enter(turnstileCtx, e[0], e[1], e[2])
+			x.enter(e[0], e[1], e[2])
 		}
 		x.want("first")
 		at := "first"
@@ -169,8 +218,8 @@ func TestTurnstileTurns(t *testing.T) {
 		if held, waiting := x.Count(charge); held != 0 || waiting != 0 {
 			t.Errorf("%d are held, %d wait", held, waiting)
 		}
-		if g := x.queues[charge]; len(g.lanes) != 0 || len(g.keyed) != 0 || len(x.runs) != 0 {
-			t.Errorf("%d lanes, %d counters and %d runs are left", len(g.lanes), len(g.keyed), len(x.runs))
+		if g := x.queues[charge]; len(g.lanes) != 0 || len(g.keyed) != 0 {
+			t.Errorf("%d lanes and %d counters are left", len(g.lanes), len(g.keyed))
 		}
 	})
 }
@@ -180,12 +229,12 @@ func TestTurnsBehindAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), turnstileStart())
 		x.set("1 per input.same", "5 per input.k")
-		x.enter(turnstileCtx, "r", "first", "x")
+		x.enter("r", "first", "x")
 		var want []string
 		for i := range 3 {
 			for n := range 9 {
 				name := fmt.Sprint(i, n)
-				x.enter(turnstileCtx, "r"+name, name, fmt.Sprint("k", n))
+				x.enter("r"+name, name, fmt.Sprint("k", n))
 				want = append(want, name)
 			}
 		}
@@ -206,15 +255,18 @@ func TestAnotherHostIsQuicker(t *testing.T) {
 			s, c := memstore.New().Open(), turnstileStart()
 			one, two := newHouse(t, s, c), newHouse(t, s, c)
 			one.set(rate)
+			if err := two.Load(turnstileCtx, 0); err != nil {
+				t.Fatal(err)
+			}
 			one.hold = make(chan struct{}, 9)
-			one.enter(turnstileCtx, "r", "a", "k") // its commit is held up
-			one.enter(turnstileCtx, "r", "b", "k")
-			one.enter(turnstileCtx, "r", "c", "k")
-			two.enter(turnstileCtx, "s", "d", "k")
+			one.enter("r", "a", "k") // its commit is held up
+			one.enter("r", "b", "k")
+			one.enter("r", "c", "k")
+			two.enter("s", "d", "k")
 			two.want("d")
 			close(one.hold)
 			one.want("a")
-			two.enter(turnstileCtx, "s", "e", "k")
+			two.enter("s", "e", "k")
 			two.want("")
 			for _, n := range []int{2, 1} {
 				one.advance(time.Hour)
@@ -235,8 +287,8 @@ func TestRefused(t *testing.T) {
 				x := newHouse(t, memstore.New().Open(), turnstileStart())
 				x.set(rate)
 				x.hold = make(chan struct{}, 9)
-				x.enter(turnstileCtx, "r", "a", "k")
-				x.enter(turnstileCtx, "s", "b", "k")
+				x.enter("r", "a", "k")
+				x.enter("s", "b", "k")
 				x.refuse = err
 				x.hold <- struct{}{}
 				x.hold <- struct{}{}
@@ -254,7 +306,7 @@ func TestRefusedForLong(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), turnstileStart())
 		x.set("1/1h")
 		x.deny = errors.New("the disk is full")
-		x.enter(turnstileCtx, "r", "a", "k")
+		x.enter("r", "a", "k")
 		for range 100 {
 			x.advance(retryMs * time.Millisecond)
 		}
@@ -276,8 +328,8 @@ func TestNotPurged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), turnstileStart())
 		x.set("1/1h")
-		x.enter(turnstileCtx, "r", "a", "k")
-		x.enter(turnstileCtx, "r", "b", "k")
+		x.enter("r", "a", "k")
+		x.enter("r", "b", "k")
 		x.want("a")
 		x.deny = errors.New("the disk is full")
 		x.set()
@@ -287,7 +339,7 @@ func TestNotPurged(t *testing.T) {
 		}
 		x.deny = nil
 		x.set("1/1h") // what was counted counts
-		x.enter(turnstileCtx, "r", "c", "k")
+		x.enter("r", "c", "k")
 		x.want("")
 	})
 }
@@ -298,15 +350,15 @@ func TestDeletedWhileRefused(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), turnstileStart())
 		x.set("1/1h")
 		x.hold = make(chan struct{}, 9)
-		x.enter(turnstileCtx, "r", "a", "k")
-		x.enter(turnstileCtx, "s", "b", "k")
+		x.enter("r", "a", "k")
+		x.enter("s", "b", "k")
 		x.set()
 		x.want("b")
 		x.refuse = store.ErrConflict
 		x.hold <- struct{}{}
 		x.want("a")
-		if x.Waiting(store.RunKey{ID: "r"}) {
-			t.Error("it waits")
+		if _, waiting := x.Count(charge); waiting != 0 {
+			t.Errorf("%d wait", waiting)
 		}
 		x.leave("a")
 	})
@@ -318,8 +370,8 @@ func TestChangedWhileRefused(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), turnstileStart())
 		x.set("1/1h")
 		x.hold = make(chan struct{}, 9)
-		x.enter(turnstileCtx, "r", "a", "k")
-		x.enter(turnstileCtx, "s", "b", "k")
+		x.enter("r", "a", "k")
+		x.enter("s", "b", "k")
 		x.set("1")
 		x.want("")
 		x.refuse = store.ErrConflict
@@ -338,8 +390,8 @@ func TestClockIsSetBack(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			x := newHouse(t, memstore.New().Open(), turnstileStart())
 			x.set(rate)
-			x.enter(turnstileCtx, "r", "a", "k")
-			x.enter(turnstileCtx, "r", "b", "k")
+			x.enter("r", "a", "k")
+			x.enter("r", "b", "k")
 			x.want("a")
 			x.clock.Step(-24 * time.Hour)
 			synctest.Wait()
@@ -351,31 +403,64 @@ func TestClockIsSetBack(t *testing.T) {
 	}
 }
 
-// TestGivenUp has attempts not be wanted any more: one that waits, one that is counted, and one whose limits cannot be read.
-func TestGivenUp(t *testing.T) {
+// TestWithdrawn has attempts not be wanted any more: one that waits, and one that is counted.
+func TestWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), turnstileStart())
-		x.set("9/1h")
+		x.set("9/1h", "1")
 		x.hold = make(chan struct{}, 9)
-		counted, cancelCounted := context.WithCancel(turnstileCtx)
-		waits, cancelWaits := context.WithCancel(turnstileCtx)
-		x.enter(counted, "r", "a", "k")
-		x.enter(waits, "s", "b", "k")
-		x.enter(turnstileCtx, "t", "c", "k")
-		cancelCounted()
-		cancelWaits()
-		synctest.Wait()
-		x.hold <- struct{}{}
-		x.hold <- struct{}{}
+		if v := x.enter("r", "a", "k"); v != run.Soon {
+			t.Errorf("verdict %d", v)
+		}
+		x.enter("s", "b", "k")
+		x.enter("t", "c", "k")
+		x.withdraw("a")
+		x.withdraw("b")
+		close(x.hold)
 		x.want("c")
-		if !x.ended["a"].Abandoned || !x.ended["b"].Abandoned {
-			t.Errorf("%+v", x.ended)
+		x.leave("c")
+		if held, waiting := x.Count(charge); held != 0 || waiting != 0 {
+			t.Errorf("%d are held, %d wait", held, waiting)
 		}
+	})
+}
+
+// TestDrainingLimiter gives no slots while the host is about to stop.
+func TestDrainingLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x.set("1")
 		x.SetDraining(true)
-		x.enter(turnstileCtx, "u", "d", "k")
-		if !x.ended["d"].Abandoned {
-			t.Errorf("%+v", x.ended)
+		if v := x.enter("r", "a", "k"); v != run.Queues {
+			t.Errorf("verdict %d", v)
 		}
+		x.want("")
+		x.SetDraining(false)
+		x.want("a")
+	})
+}
+
+// TestOtherKeys changes the limits to ones whose keys waiting attempts have not: they ask again.
+func TestOtherKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x.set("1")
+		x.enter("r", "a", "k")
+		x.enter("s", "b", "k")
+		x.enter("t", "c", "k")
+		x.want("a")
+		x.set("1 per input.k")
+		x.want("")
+		if slices.Sort(x.again); !slices.Equal(x.again, []string{"b", "c"}) {
+			t.Errorf("%v ask again", x.again)
+		}
+		x.enter("s", "b", "k")
+		x.enter("t", "c", "k")
+		x.want("b") // the first one has no key
+		x.leave("a")
+		x.want("")
+		x.set("2", "9 per input.k") // keys that are known
+		x.want("c")
 	})
 }
 
@@ -390,7 +475,7 @@ func TestSweep(t *testing.T) {
 			x.hold = make(chan struct{}, 9)
 			for n := range each {
 				name := fmt.Sprint(i, "-", n)
-				x.enter(turnstileCtx, "r"+name, name, name)
+				x.enter("r"+name, name, name)
 			}
 			close(x.hold) // the first has a commit of its own, all others have one together
 			synctest.Wait()
@@ -414,7 +499,7 @@ func TestRaised(t *testing.T) {
 		x.set("1")
 		const n = 2*maxBatch + 10
 		for i := range n {
-			x.enter(turnstileCtx, fmt.Sprint("run", i), fmt.Sprint("a", i), "")
+			x.enter(fmt.Sprint("run", i), fmt.Sprint("a", i), "")
 		}
 		x.want("a0")
 		x.set("1000")
@@ -424,8 +509,7 @@ func TestRaised(t *testing.T) {
 	})
 }
 
-// TestRefusedWhileStopping has the commit of an attempt refused when the host is about to stop: the attempt does not wait again,
-// but ends as one that has not begun.
+// TestRefusedWhileStopping has the commit of an attempt refused when the host is about to stop: the attempt waits again.
 func TestRefusedWhileStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, refused := range []error{store.ErrConflict, errors.New("no room")} {
@@ -433,14 +517,17 @@ func TestRefusedWhileStopping(t *testing.T) {
 			x.set("1/1m")
 			hold := make(chan struct{})
 			x.hold = hold
-			x.enter(turnstileCtx, "run", "a", "")
+			x.enter("run", "a", "")
 			x.SetDraining(true)
 			x.hold, x.refuse = nil, refused
 			hold <- struct{}{}
 			x.want("")
-			if out, ok := x.ended["a"]; !ok || !reflect.DeepEqual(out, handler.NotBegun(false)) {
-				t.Errorf("%v: %+v, %v", refused, out, ok)
+			if _, waiting := x.Count(charge); waiting != 1 {
+				t.Errorf("%v: %d wait", refused, waiting)
 			}
+			x.SetDraining(false)
+			x.advance(retryMs * time.Millisecond)
+			x.want("a")
 			x.Close()
 		}
 	})

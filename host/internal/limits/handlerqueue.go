@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"container/list"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -38,7 +39,7 @@ type handlerQueue struct {
 	totals  []*attemptWindow // of rules without a key
 	keyed   map[string]*attemptWindow
 	lanes   map[string]*attemptLane
-	ring    []*attemptLane // ready lanes, in the order of their turns
+	ring    list.List // of *attemptLane: those that are ready, in the order of their turns
 	held    map[*attemptEntry]bool
 	waiting int
 	due     timers.Set[*attemptWindow] // full rates that block attempts
@@ -67,7 +68,7 @@ func newHandlerQueue(t *HandlerLimiter, key HandlerKey, rules Rules) *handlerQue
 // enter queues an attempt.
 func (g *handlerQueue) enter(e *attemptEntry, front bool) {
 	e.queue = g
-	keys := keysOf(g.rules, e.call.Input)
+	keys := keysOf(g.rules, e.keys)
 	name := strings.Join(keys, "\x00")
 	l := g.lanes[name]
 	if l == nil {
@@ -80,7 +81,6 @@ func (g *handlerQueue) enter(e *attemptEntry, front bool) {
 	}
 	l.put(e, front)
 	g.waiting++
-	g.t.noteRun(e, true)
 	g.queue(l, front)
 }
 
@@ -102,7 +102,7 @@ func (g *handlerQueue) countersOf(keys []string) (list []*attemptWindow) {
 
 // queue adds a lane to the ring, unless it is there, blocked or empty. If its counters have not been read, it loads them first.
 func (g *handlerQueue) queue(l *attemptLane, front bool) {
-	if l.ring || l.loading || l.blocked != nil || l.waiting == 0 {
+	if l.ring != nil || l.loading || l.blocked != nil || l.waiting == 0 {
 		return
 	}
 	if g.unread(l) {
@@ -113,11 +113,10 @@ func (g *handlerQueue) queue(l *attemptLane, front bool) {
 		g.t.background(func(ctx context.Context) { g.load(ctx, l) })
 		return
 	}
-	l.ring = true
 	if front {
-		g.ring = slices.Insert(g.ring, 0, l)
+		l.ring = g.ring.PushFront(l)
 	} else {
-		g.ring = append(g.ring, l)
+		l.ring = g.ring.PushBack(l)
 	}
 }
 
@@ -199,7 +198,7 @@ func (g *handlerQueue) refuse(err error) {
 
 // look starts the attempts that may begin and sets the timer for the next ones.
 func (g *handlerQueue) look() {
-	if g.committing || g.over || g.t.closed {
+	if g.committing || g.over || g.t.closed || g.t.draining {
 		return
 	}
 	now := g.t.now()
@@ -234,36 +233,37 @@ func (g *handlerQueue) look() {
 
 // pick takes out the attempts that may begin. It reports whether a rate counts one of them.
 func (g *handlerQueue) pick(now int64) (batch []*attemptEntry, rated bool) {
-	for len(g.ring) > 0 && len(batch) < maxBatch {
+	for g.ring.Len() > 0 && len(batch) < maxBatch {
 		for _, c := range g.totals {
 			if c.full(now) {
 				g.wait(c)
 				return batch, rated
 			}
 		}
-		l := g.ring[0]
-		g.ring = g.ring[1:]
-		l.ring = false
+		l := attemptLaneOf(g.ring.Front())
+		g.ring.Remove(l.ring)
+		l.ring = nil
 		if g.unread(l) {
 			g.queue(l, false)
 			continue
 		}
 		if c := l.full(now); c != nil {
-			l.blocked = c
-			c.blocked = append(c.blocked, l)
+			l.blocked, l.behind = c, c.blocked.PushBack(l)
 			g.wait(c)
 			continue
 		}
 		e := l.next()
 		g.waiting--
-		g.t.noteRun(e, false)
 		e.counters = slices.Concat(g.totals, l.counters)
 		for _, c := range e.counters {
 			c.take(now)
 			rated = rated || c.rule.WindowMs > 0
 		}
 		g.held[e] = true
-		e.busy(true)
+		if !e.entering {
+			e.told = false
+			e.e.Wakes()
+		}
 		batch = append(batch, e)
 		g.queue(l, false)
 		g.tidy(l)
@@ -280,12 +280,17 @@ func (g *handlerQueue) wait(c *attemptWindow) {
 
 // unblock queues the lanes that wait for a counter again, longest waiting first.
 func (g *handlerQueue) unblock(c *attemptWindow) {
-	list := c.blocked
-	c.blocked = nil
-	for _, l := range list {
-		l.blocked = nil
+	for range c.blocked.Len() {
+		l := attemptLaneOf(c.blocked.Front())
+		c.blocked.Remove(l.behind)
+		l.blocked, l.behind = nil, nil
 		g.queue(l, false)
 	}
+}
+
+// attemptLaneOf returns what an element of a list of lanes holds.
+func attemptLaneOf(at *list.Element) *attemptLane {
+	return at.Value.(*attemptLane) //nolint:forcetypeassert // it holds nothing else
 }
 
 // clockSet queues blocked lanes again after the clock was set, so that their waiting times are recomputed.
@@ -320,10 +325,10 @@ func (g *handlerQueue) tidy(l *attemptLane) {
 	}
 	delete(g.lanes, l.name)
 	if l.blocked != nil {
-		l.blocked.blocked = slices.DeleteFunc(l.blocked.blocked, func(o *attemptLane) bool { return o == l })
+		l.blocked.blocked.Remove(l.behind)
 	}
-	if l.ring {
-		g.ring = slices.DeleteFunc(g.ring, func(o *attemptLane) bool { return o == l })
+	if l.ring != nil {
+		g.ring.Remove(l.ring)
 	}
 	for _, c := range l.counters {
 		c.lanes--
@@ -344,9 +349,9 @@ func (g *handlerQueue) rest(l *attemptLane) {
 	if l.loading {
 		return
 	}
-	for _, x := range l.runs {
-		for _, e := range x.entries {
-			e.busy(false)
+	for at := l.runs.Front(); at != nil; at = at.Next() {
+		for _, e := range lineOf(at).entries {
+			e.rests()
 		}
 	}
 }
@@ -444,19 +449,17 @@ func (g *handlerQueue) undo(batch []*attemptEntry, err error) {
 	}
 	for _, e := range slices.Backward(batch) {
 		e.queue.leave(e)
-		of := g.t.queues[g.key] // another queue if the limits have changed
-		switch {
-		case e.over():
-			e.giveUp()
-		case of == nil:
-			e.start()
-		case g.t.draining:
-			e.stop()
-			go e.notBegun()
-		default:
-			if of.enter(e, true); of != g {
-				of.look()
-			}
+		if e.gone { // it was withdrawn while the commit was in flight
+			continue
+		}
+		if of := g.t.queues[g.key]; of == nil || !e.knows(of.rules) { // the limits have changed
+			e.e.Wakes()
+			go e.e.Admit(nil)
+		} else if of.enter(e, true); of != g { // they have changed
+			of.look()
+		}
+		if e.lane != nil && !e.lane.loading {
+			e.rests()
 		}
 	}
 }

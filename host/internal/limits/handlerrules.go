@@ -31,11 +31,15 @@ func (t *HandlerLimiter) Load(ctx context.Context, ns store.NamespaceID) error {
 	t.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.read {
+	t.mu.Lock()
+	read := s.read
+	t.mu.Unlock()
+	if read {
 		return nil
 	}
 	list, err := t.All(ctx, ns)
 	if err != nil {
+		t.cfg.Logger.Error("the limits of handlers cannot be read", "cause", err)
 		return err
 	}
 	t.mu.Lock()

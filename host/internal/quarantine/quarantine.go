@@ -182,6 +182,18 @@ func (s *Subject) End() {
 	s.slot = noSlot
 }
 
+// Held reports whether the run is held back, so that Ask would not call begin at once.
+func (s *Subject) Held() bool {
+	if s == nil || s.w.found.Load() == 0 {
+		return false
+	}
+	w := s.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x := w.suspects[s.run]
+	return x != nil && x.held() && x != w.trying && w.table != nil
+}
+
 // Ask calls begin: at once, or in the run's trial if the run is held. If the host stops before the trial, it calls
 // refuse instead.
 func (s *Subject) Ask(begin, refuse func()) {

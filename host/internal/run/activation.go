@@ -23,7 +23,7 @@ func (e GuestReady) happen(t *turn) error {
 		t.suspend()
 		return err
 	}
-	t.pending, t.rec.Waiting = false, ""
+	t.pending = false
 	t.goOn(false)
 	return nil
 }
@@ -73,9 +73,9 @@ func (e GuestWaits) happen(t *turn) error {
 		}
 	}
 	switch {
-	case len(t.going) > 0 && t.active && !e.Leaves:
+	case t.busy() && t.active && !e.Leaves:
 		t.tell(e.Lease, OrderPark)
-	case t.rec.Hopeless():
+	case len(t.verdicts) == 0 && t.rec.Hopeless():
 		t.stands = guestComputing
 		t.rec.Journal.Resume()
 		t.tell(e.Lease, OrderDump)

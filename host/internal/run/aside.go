@@ -119,7 +119,7 @@ func (r *Record) Same(st *store.RunState, now, retryMs int64) bool {
 	a.UpdatedUnixMs = b.UpdatedUnixMs
 	// The run is due already, whatever the instant.
 	overdue := a.WakeUnixMs == now && b.WakeUnixMs != store.NoWake && b.WakeUnixMs <= now
-	if overdue || a.Status == store.Running || a.Status == store.Queued && retryMs <= now || r.Waiting != "" {
+	if overdue || a.Status == store.Running || a.Status == store.Queued && retryMs <= now {
 		a.WakeUnixMs = b.WakeUnixMs
 	}
 	return string(store.AppendState(nil, &a)) == string(store.AppendState(nil, &b))

@@ -13,17 +13,23 @@ type Attempt struct {
 	// Fork is the guest that waits only for this body and whose instance may execute it. nil if there is none.
 	Fork *Lease
 
+	// Place is the place that the attempt was admitted with; nil for a body that the guest's own instance executes.
+	Place any
 	// Performer belongs to the code that performs the attempt.
 	Performer any
 
 	told bool // the workflow has cancelled it
 }
 
-// attempts holds the attempts in flight, and the notices that their performers have not received yet.
+// attempts holds the attempts in flight, those that wait for a place, and the notices that their performers have not received
+// yet.
 type attempts struct {
+	asks
 	going     map[int64]*Attempt // by the handle of the step
 	seen      int64              // the newest step considered for an attempt
+	looked    int64              // the newest instant at which mayBegin has looked, in Unix milliseconds
 	cancelled []*Attempt         // cancelled by the workflow
+	unknown   []int64            // steps whose outcome is unknown, cancelled before they were tried again
 	dropped   []*Attempt         // given up, as their outcome is no longer needed
 }
 
@@ -46,6 +52,7 @@ func (s *attempts) cancel(h *journal.Handle) bool {
 	}
 	a := s.going[h.ID]
 	if a == nil {
+		s.withdraw(h.ID)
 		return h.Resolved
 	}
 	if !a.told {
@@ -55,8 +62,10 @@ func (s *attempts) cancel(h *journal.Handle) bool {
 	return true
 }
 
-// dropAll gives up all attempts in flight.
+// dropAll gives up all attempts in flight, and those that wait for a place.
 func (s *attempts) dropAll() {
+	s.withdrawAll()
+	s.unknown = nil
 	s.dropped = append(s.dropped, s.Attempts()...)
 	clear(s.going)
 }
@@ -71,12 +80,15 @@ func (s *attempts) withdrawFork(l *Lease) {
 }
 
 // quiet reports whether there are no notices for performers.
-func (s *attempts) quiet() bool { return len(s.cancelled) == 0 && len(s.dropped) == 0 }
+func (s *attempts) quiet() bool {
+	return len(s.cancelled) == 0 && len(s.dropped) == 0 && len(s.withdrawn) == 0 && !s.all
+}
 
-// untold returns the attempts whose performers must be told that they were cancelled or dropped, and clears both
-// lists.
-func (s *attempts) untold() (cancelled, dropped []*Attempt) {
-	cancelled, dropped = s.cancelled, s.dropped
-	s.cancelled, s.dropped = nil, nil
-	return cancelled, dropped
+// busy reports whether attempts are in flight, or will be without waiting for anything outside the host.
+func (s *attempts) busy() bool { return len(s.going) > 0 || s.soon > 0 }
+
+// untold sets the notices for performers, and clears them.
+func (s *attempts) untold(fx *Effects) {
+	fx.Tell, fx.Drop, fx.Withdraw, fx.WithdrawAll = s.cancelled, s.dropped, s.withdrawn, s.all
+	s.cancelled, s.dropped, s.withdrawn, s.all = nil, nil, nil, false
 }

@@ -13,11 +13,16 @@ func (r *Run) Prepare(now int64) *store.RunCommit {
 	}
 	at := r.own.Of(&r.rec, now)
 	status, reason, wake := r.standing(at)
-	if status == store.Running || wake == at && at > now { // due already, possibly by the run's own clock
+	asks := status == store.Waiting && len(r.verdicts) > 0         // it keeps its turn, also for the next host
+	if asks || status == store.Running || wake == at && at > now { // due already, possibly by the run's own clock
 		wake = int64(min(uint64(now), uint64(r.rec.State.WakeUnixMs))) // NoWake is the largest
 	}
 	st := r.rec.View(max(at, r.rec.Journal.LastUnixMs()), status, reason, wake)
 	st.Faults = r.faults.Count
+	st.MayHaveBegun = 0
+	if len(r.going) == 0 && !status.Terminal() {
+		st.MayHaveBegun = r.rec.mayHaveBegun()
+	}
 	if !r.rec.Dirty() && r.rec.Same(&st, now, r.faults.RetryMs) {
 		return nil
 	}
@@ -34,7 +39,7 @@ func (r *Run) standing(now int64) (store.Status, string, int64) {
 		return status, reason, store.NoWake
 	}
 	switch at := r.rec.StartsAt(); {
-	case r.stands != guestNone && r.stands != guestAsked || len(r.going) > 0:
+	case r.stands != guestNone && r.stands != guestAsked || r.busy():
 		return store.Running, "", now
 	case r.faults.RetryMs > now:
 		return store.Queued, r.rec.Reason, r.faults.RetryMs
@@ -44,8 +49,8 @@ func (r *Run) standing(now int64) (store.Status, string, int64) {
 		return r.rec.Queued()
 	case r.pending || r.rec.Journal.Deliverable():
 		return store.Queued, "", now
-	case r.rec.Waiting != "": // the next host tries again: it may have the handler
-		return store.Waiting, r.rec.Waiting, now
+	case len(r.verdicts) > 0: // the next host asks again: it may have the handler
+		return store.Waiting, r.waitsForPlace(), now
 	}
 	return r.rec.Asleep(now)
 }

@@ -163,6 +163,9 @@ func (e Amend) happen(t *turn) error {
 	}
 	err = t.append(entry)
 	if err == nil && !e.Beside {
+		for _, a := range t.Attempts() {
+			t.mayHaveBegun(a)
+		}
 		t.dropAll()
 		t.sendAway()
 	}

@@ -21,7 +21,7 @@ type wide struct {
 func newWide(t testing.TB, n int, call func(i int) store.Entry) *wide {
 	t.Helper()
 	key := store.RunKey{Namespace: 1, ID: "r"}
-	w := &wide{t: t, now: 1000, r: New(key, Config{Handled: func(string) bool { return true }, Active: true})}
+	w := &wide{t: t, now: 1000, r: New(key, Config{Active: true})}
 	l := w.do(Start{New: NewRun{Key: key, Workflow: "w", Version: 1, Seed: make([]byte, 32)}}).Activate
 	w.do(GuestReady{Lease: l})
 	calls := []store.Entry{{Kind: store.KindSignalWait, Name: "go"}}

@@ -22,9 +22,11 @@ type Effects struct {
 	Tell []*Attempt
 	// Drop holds attempts whose outcome is no longer needed: the caller stops them at once.
 	Drop []*Attempt
-	// Missing holds the handlers that steps wait for and that are not registered here: at once. The caller steps Due
-	// when one of them is registered.
-	Missing []string
+	// Withdraw holds the steps whose attempts no longer wait for a place, WithdrawAll is for all steps of the run, and Return
+	// holds the places that are not needed: at once. An ask may have been answered before.
+	Withdraw    []int64
+	WithdrawAll bool
+	Return      []any
 	// Again says that the caller must step the event again, with another Run of the same key: durable.
 	Again bool
 	// Stuck is why the run became stuck, or empty if it did not: durable, for the log.

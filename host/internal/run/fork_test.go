@@ -10,7 +10,7 @@ import (
 // drains. Nobody performs the body then: it is begun again when the run is active again.
 func TestForkRefusedBesideAnotherGuest(t *testing.T) {
 	key := store.RunKey{Namespace: 1, ID: "r"}
-	r := New(key, Config{Handled: func(string) bool { return true }, Active: true})
+	r := New(key, Config{Active: true})
 	now := int64(1000)
 	do := func(ev Event) *Effects {
 		now++

@@ -96,12 +96,28 @@ func (l *Lease) Append(now int64, e store.Entry) (store.Entry, error) {
 	if r.rec.Closed() {
 		return e, errHeld
 	}
-	if e.Kind == store.KindWithdraw && e.Code == journal.WithdrawDone && r.cancel(r.rec.Journal.Handle(e.Handle)) {
+	if e.Kind == store.KindWithdraw && e.Code == journal.WithdrawDone && r.cancels(r.rec.Journal.Handle(e.Handle)) {
 		e.Code = journal.WithdrawRunning
 	}
 	e, err := r.rec.Journal.Append(e, r.own.Of(&r.rec, now))
 	r.settle()
 	return e, err
+}
+
+// cancels cancels a step on behalf of the workflow. It reports whether an attempt has begun: see attempts.cancel. One that began
+// before the host stopped may have had its effect, although its next attempt has not begun.
+func (r *Run) cancels(h *journal.Handle) bool {
+	if r.cancel(h) {
+		return true
+	}
+	if h == nil || h.Step == nil {
+		return false
+	}
+	n := NextAttemptOf(h, r.rec.Restored)
+	if n.Recovery {
+		r.unknown = append(r.unknown, h.ID)
+	}
+	return n.Recovery || n.Lost
 }
 
 // Now returns the time of the run's own clock when the host's clock shows now.

@@ -44,7 +44,7 @@ func begin(t *testing.T, r *run.Run, i *run.Import) *run.Effects {
 // fresh returns a run that was imported, with its first commit.
 func fresh(t *testing.T, i *run.Import) (*run.Run, *store.RunCommit) {
 	t.Helper()
-	r := run.New(there, run.Config{Handled: func(string) bool { return true }})
+	r := run.New(there, run.Config{})
 	if fx := begin(t, r, i); fx.Err != nil || !fx.Answer.Created {
 		t.Fatal(fx.Err)
 	}

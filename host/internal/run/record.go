@@ -14,10 +14,13 @@ type Record struct {
 	Key       store.RunKey
 	Tombstone *store.RunState // of a deleted run
 
-	Exists   bool // the run has a journal; otherwise the id is unused, or has only a tombstone
-	Journal  *journal.Journal
-	Restored int            // entries that were read from the store
-	State    store.RunState // as of the newest prepared commit, or of the creation
+	Exists  bool // the run has a journal; otherwise the id is unused, or has only a tombstone
+	Journal *journal.Journal
+	State   store.RunState // as of the newest prepared commit, or of the creation
+	// Restored is how many entries were read from the store, if the run was in progress then: the first attempts of the steps
+	// called in them may have begun before the host stopped.
+	Restored int
+	givenUp  int // entries up to the newest step whose attempt this host has given up
 
 	// The current iteration and its code. They change when the run continues as new or moves to another version.
 	Iteration uint32
@@ -26,9 +29,8 @@ type Record struct {
 
 	past past // past iterations
 
-	Status  store.Status // Stuck, or 0: the journal determines the status
-	Reason  string
-	Waiting string // why the run waits, if the journal does not say it
+	Status store.Status // Stuck, or 0: the journal determines the status
+	Reason string
 
 	Draft Draft
 	Log   Log
@@ -56,9 +58,13 @@ func loadRecord(state store.RunState, entries []store.Entry) (Record, error) {
 	if state.Aside == store.AsideCopy {
 		j.Freeze()
 	}
-	return Record{Key: state.Run, Exists: true, Journal: j, Restored: j.Len(), State: state, Iteration: state.Iteration,
-		Version: state.Version, Module: state.Module, past: past{state.Kept, state.Past}, Draft: Draft{prepared: j.Len()},
-		Log: Log{lines: state.LogLines, records: state.LogRecords}}, nil
+	restored := j.Len()
+	if state.MayHaveBegun > 0 { // no attempt was in flight
+		restored = int(state.MayHaveBegun) - 1
+	}
+	return Record{Key: state.Run, Exists: true, Journal: j, Restored: restored, State: state,
+		Iteration: state.Iteration, Version: state.Version, Module: state.Module, past: past{state.Kept, state.Past},
+		Draft: Draft{prepared: j.Len()}, Log: Log{lines: state.LogLines, records: state.LogRecords}}, nil
 }
 
 // newRecord returns the record of a run that begins with the journal j. replaces says that another run had this id
@@ -89,7 +95,7 @@ func (r *Record) Continue(c *Continue, next *journal.Journal) {
 	r.Draft.next(r.Journal, r.Sender())
 	r.Draft.freed = r.past.end(r.Journal, next.Started().Iteration, c.Keep)
 	r.Log.lines = 0
-	r.Journal, r.Restored, r.Waiting = next, 0, ""
+	r.Journal, r.Restored, r.givenUp = next, 0, 0
 	r.Iteration, r.Version, r.Module = next.Started().Iteration, c.Version, c.Module
 }
 

@@ -29,11 +29,11 @@ import (
 
 // Run is one run in memory. One goroutine uses it at a time: its writer, or the guest that has its lease.
 type Run struct {
-	rec     Record                    // what is durable, or will be with the next commit
-	handled func(handler string) bool // reports whether a handler is registered
-	active  bool                      // guests and attempts may start
-	own     Clock                     // nil: the run uses the host's clock
-	t       *turn                     // of the newest step
+	rec    Record // what is durable, or will be with the next commit
+	ask    func(a Ask) (place any, v Verdict)
+	active bool  // guests and attempts may start
+	own    Clock // nil: the run uses the host's clock
+	t      *turn // of the newest step
 
 	guest
 	attempts
@@ -41,8 +41,10 @@ type Run struct {
 
 // Config configures a Run.
 type Config struct {
-	// Handled reports whether a handler of that name, without its prefix, is registered here.
-	Handled func(name string) bool
+	// Ask asks for a place for an attempt of a handler; nil: each attempt has one. With the verdict Begins the attempt holds the
+	// place until the caller returns it. With any other, Admitted follows. A step that asks again while it waits keeps its
+	// turn.
+	Ask func(a Ask) (place any, v Verdict)
 	// Active says whether guests and attempts may start. SetActive changes it.
 	Active bool
 	Clock  Clock // the clocks of runs; nil: the host's clock
@@ -50,8 +52,8 @@ type Config struct {
 
 // New returns a Run for an id without a record in the store. Only Start and StartChild change it.
 func New(key store.RunKey, cfg Config) *Run {
-	return &Run{rec: Record{Key: key}, handled: cfg.Handled, active: cfg.Active, own: cfg.Clock, t: &turn{},
-		attempts: attempts{going: map[int64]*Attempt{}}}
+	return &Run{rec: Record{Key: key}, ask: cfg.Ask, active: cfg.Active, own: cfg.Clock, t: &turn{},
+		attempts: attempts{going: map[int64]*Attempt{}, asks: asks{none: true}}}
 }
 
 // Load returns the run that the store holds. A deleted run has no entries. An error wraps store.ErrCorrupt, or comes
@@ -62,7 +64,7 @@ func Load(state store.RunState, entries []store.Entry, cfg Config) (*Run, error)
 		return nil, err
 	}
 	r := New(state.Run, cfg)
-	r.rec = rec
+	r.rec, r.none = rec, false
 	if !rec.Exists {
 		return r, nil
 	}
@@ -112,8 +114,8 @@ func (r *Run) Failed() bool { return r.rec.Failed() }
 // SetActive sets whether guests and attempts may start. After it made the run active, the caller steps Due.
 func (r *Run) SetActive(active bool) { r.active = active }
 
-// Running reports whether the run has a guest or an attempt in flight.
-func (r *Run) Running() bool { return r.stands != guestNone || len(r.going) > 0 }
+// Running reports whether the run has a guest or an attempt in flight, or will have one without waiting.
+func (r *Run) Running() bool { return r.stands != guestNone || r.busy() }
 
 // AtRest reports whether the caller may drop the run from memory: the run has no guest or attempt, and all changes
 // were handed to commits. Dropping it loses nothing once these commits are durable.
@@ -129,7 +131,7 @@ func (r *Run) Wants() bool {
 	if r.Computes() && (!r.rec.Exists || !r.rec.Closed()) {
 		return false
 	}
-	return r.rec.Wants() || r.rec.Exists && len(r.going) == 0
+	return r.rec.Wants() || r.rec.Exists && !r.busy()
 }
 
 // Fresh reports whether the run is new and no commit of it was prepared yet.

@@ -80,7 +80,7 @@ func (t *turn) begin(n *NewRun, replaces bool) error {
 		return err
 	}
 	before := *t.Run
-	*t.Run = *New(t.rec.Key, Config{Handled: t.handled, Active: t.active, Clock: t.own})
+	*t.Run = *New(t.rec.Key, Config{Ask: t.ask, Active: t.active, Clock: t.own})
 	t.rec = newRecord(n, j, replaces)
 	if n.Conflict == ConflictMove && before.rec.Exists {
 		t.rec.State.ID = before.rec.State.ID // the first start determines how the id was chosen
@@ -102,7 +102,7 @@ func (r *Run) Successor() *Run {
 	if r.rec.Exists && !r.rec.Ended() || r.rec.Dirty() {
 		return r
 	}
-	next := New(r.rec.Key, Config{Handled: r.handled, Active: r.active, Clock: r.own})
+	next := New(r.rec.Key, Config{Ask: r.ask, Active: r.active, Clock: r.own})
 	next.rec.Draft.Replace = true
 	return next
 }

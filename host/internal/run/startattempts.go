@@ -3,59 +3,72 @@ package run
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
 )
 
 // startAttempts prepares the attempts that may begin now, appends their records, and starts them once these are
-// durable. canFork reports whether the instance of the waiting guest can execute a body.
+// durable. canFork reports whether the instance of the waiting guest can execute a body, which needs no place then.
 func (t *turn) startAttempts(canFork bool) error {
 	if t.rec.Held() {
 		return nil
 	}
-	t.rec.Waiting = ""
-	first := len(t.fx.Start)
-	for _, id := range t.mayBegin() {
+	first, ids := len(t.fx.Start), t.mayBegin()
+	if canFork = canFork && len(ids) == 1 && len(t.going) == 0 && !t.rec.Journal.Deliverable(); canFork {
+		try := NewTry(AttemptSubject{}, t.rec.Journal, t.rec.Journal.Handle(ids[0]), 1, t.now)
+		canFork = try.Alone()
+	}
+	for _, id := range ids {
 		h := t.rec.Journal.Handle(id)
-		if name, ok := strings.CutPrefix(h.Target, abi.HandlerPrefix); ok && !t.handled(name) {
-			t.rec.Waiting = fmt.Sprintf("handler %q is not registered here", h.Target)
-			t.fx.Missing = append(t.fx.Missing, name)
-			continue
+		var place any
+		if !canFork {
+			var ok bool
+			if place, ok = t.admit(h); !ok {
+				continue
+			}
 		}
-		a, err := t.prepare(h)
+		err := t.begins(h, place)
 		if t.rec.Held() { // by this attempt: its step is poison, or the journal has no room for its record
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if a != nil {
-			t.going[h.ID] = a
-			t.fx.Start = append(t.fx.Start, a)
-		}
 	}
 	// If an at-most-once step has just failed because its attempt was lost, the guest continues instead.
-	if canFork && len(t.fx.Start) == first+1 && len(t.going) == 1 && !t.rec.Journal.Deliverable() {
-		if a := t.fx.Start[first]; a.Alone() {
-			a.Fork, t.stands = t.lease, guestForked
-		}
+	if canFork && len(t.fx.Start) == first+1 && !t.rec.Journal.Deliverable() {
+		t.fx.Start[first].Fork, t.stands = t.lease, guestForked
 	}
+	return nil
+}
+
+// begins begins the next attempt of a step, or returns its place if there is none to make.
+func (t *turn) begins(h *journal.Handle, place any) error {
+	a, err := t.prepare(h)
+	if a == nil || err != nil || t.rec.Held() {
+		if place != nil {
+			t.fx.Return = append(t.fx.Return, place)
+		}
+		return err
+	}
+	a.Place = place
+	t.going[h.ID] = a
+	t.fx.Start = append(t.fx.Start, a)
 	return nil
 }
 
 // mostDue is how many due steps mayBegin checks one by one. If there are more, it walks all open steps.
 const mostDue = 64
 
-// mayBegin returns the open steps whose next attempt may begin now, in call order: none is in flight, and the delay
-// has passed. Most events of a run with thousands of open steps find at most one such step, without a walk over all
-// of them.
+// mayBegin returns the open steps whose next attempt may begin now, in call order: none is in flight or waits for a
+// place, and the delay has passed. Most events of a run with thousands of open steps find at most one such step, without a
+// walk over all of them.
 func (t *turn) mayBegin() (ids []int64) {
 	j := t.rec.Journal
-	idle := func(list []int64) {
+	choose := func(list []int64) {
 		for _, id := range list {
-			if t.going[id] == nil && j.Handle(id).Step.RetryMs <= t.now && !slices.Contains(ids, id) {
+			if t.idle(id) && j.Handle(id).Step.RetryMs <= t.now && !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
@@ -65,27 +78,44 @@ func (t *turn) mayBegin() (ids []int64) {
 	if len(called) > 0 {
 		t.seen = called[len(called)-1]
 	}
-	if few && len(called) <= mostDue {
-		idle(due)
-		idle(called)
-		if len(ids)+len(t.going)+later == j.OpenSteps() {
+	setBack := t.now < t.looked // then steps may wait for a place that count as later
+	t.looked = max(t.looked, t.now)
+	if few && len(called) <= mostDue && !setBack {
+		choose(due)
+		choose(called)
+		if len(ids)+len(t.going)+len(t.verdicts)+later == j.OpenSteps() {
 			slices.Sort(ids)
 			return ids
 		}
 	}
-	// Some steps have no handler here, or their attempts were given up.
+	// The attempts of some steps were given up, or their places returned.
 	ids = nil
 	for _, id := range j.StepsAfter(0) {
-		if t.going[id] == nil && j.Handle(id).Step.RetryMs <= t.now {
+		if t.idle(id) && j.Handle(id).Step.RetryMs <= t.now {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
+// idle reports whether no attempt of a step is in flight or waits for a place.
+func (s *attempts) idle(handle int64) bool {
+	_, asks := s.verdicts[handle]
+	return !asks && s.going[handle] == nil
+}
+
 // prepare returns the next attempt of a step, or nil if there is none to make.
 func (t *turn) prepare(h *journal.Handle) (*Attempt, error) {
 	n := NextAttemptOf(h, t.rec.Restored)
+	if at := slices.Index(t.unknown, h.ID); at >= 0 {
+		t.unknown = slices.Delete(t.unknown, at, at+1)
+		e, err := failure(t.rec.Journal, h, n.Number-1, 0, &abi.Error{Code: abi.StepFailed, Kind: abi.KindUnknown,
+			Message: "the host stopped during an attempt, and the step was cancelled before it was tried again; nobody knows the outcome"})
+		if err != nil {
+			return nil, err
+		}
+		return nil, t.append(e)
+	}
 	switch {
 	case n.Lost:
 		e, err := UnknownOutcome(t.rec.Journal, h)
@@ -116,6 +146,9 @@ func (e AttemptEnds) happen(t *turn) error {
 	if t.forked(a.Fork) { // its instance ended with it
 		t.leave()
 	}
+	if e.Outcome.Abandoned {
+		t.mayHaveBegun(a)
+	}
 	if e.Outcome.Abandoned || t.rec.Ended() || !t.rec.Journal.Handle(a.Handle).Open() {
 		return nil
 	}
@@ -125,10 +158,15 @@ func (e AttemptEnds) happen(t *turn) error {
 	}
 	t.fx.Answer.Changed = err == nil
 	if err != nil {
+		t.mayHaveBegun(a)
 		t.fx.Unrecorded = fmt.Errorf("outcome of step %q: %w", a.Name, err)
 	}
 	return nil
 }
+
+// mayHaveBegun notes that an attempt that may have begun was given up: once the run has been loaded again, its next attempt
+// counts as another.
+func (t *turn) mayHaveBegun(a *Attempt) { t.rec.givenUp = max(t.rec.givenUp, int(a.Seq)+1) }
 
 // happen records the outcome of a body that ran in the guest's instance, and resumes the guest there.
 func (e BodyEnds) happen(t *turn) error {

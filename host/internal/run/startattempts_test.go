@@ -2,6 +2,8 @@ package run
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,11 +13,71 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// After each event an attempt goes on of every open step whose delay has passed and whose handler is there, however many steps
-// there are, in whatever order attempts end, fail or are given up, and whichever handlers come and go.
-func TestEveryStepThatMayBeginHasAnAttempt(t *testing.T) {
+// places stands for what gives attempts their places: a few for each handler.
+type places struct {
+	free    map[string]int
+	answer  func() Verdict
+	waiting map[int64]string // handlers, by the handle of the step
+	soon    map[int64]bool
+	given   map[*string]bool // each place is a pointer to the name of its handler
+}
+
+func (p *places) give(handler string) *string {
+	p.free[handler]--
+	p.given[&handler] = true
+	return &handler
+}
+
+func (p *places) ask(a Ask) (place any, v Verdict) {
+	if _, waits := p.waiting[a.Handle]; !waits && p.free[a.Handler] > 0 {
+		return p.give(a.Handler), Begins
+	} else if !waits {
+		p.soon[a.Handle] = p.answer() == Soon
+	}
+	p.waiting[a.Handle] = a.Handler
+	if p.soon[a.Handle] {
+		return nil, Soon
+	}
+	return nil, Queues
+}
+
+func (p *places) back(place any) {
+	name := place.(*string) //nolint:forcetypeassert // see places
+	if !p.given[name] {
+		panic("a place is returned twice")
+	}
+	delete(p.given, name)
+	p.free[*name]++
+}
+
+// obey carries out what a step says of places.
+func (w *wide) obey(p *places, ev Event) {
+	fx := w.do(ev)
+	w.going = append(w.going, fx.Start...)
+	if fx.WithdrawAll {
+		clear(p.waiting)
+	}
+	for _, h := range fx.Withdraw {
+		delete(p.waiting, h)
+	}
+	for _, place := range fx.Return {
+		p.back(place)
+	}
+	for _, a := range fx.Drop {
+		w.going = slices.DeleteFunc(w.going, func(b *Attempt) bool { return a == b })
+		p.back(a.Place)
+	}
+	w.commit()
+}
+
+// After each event each open step whose delay has passed has an attempt in flight or waits for a place, however many steps
+// there are, in whatever order attempts end, fail or are given up, and however places come and go; also if the run has left
+// memory meanwhile. Each place belongs to one attempt in flight.
+func TestEveryStepThatMayBeginHasAnAttemptOrWaits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		missing := map[string]bool{}
+		p := &places{free: map[string]int{"0": 2, "1": 100, "2": 0}, waiting: map[int64]string{}, soon: map[int64]bool{},
+			given: map[*string]bool{}}
+		p.answer = func() Verdict { return rapid.SampledFrom([]Verdict{Soon, Queues}).Draw(rt, "verdict") }
 		steps := rapid.SampledFrom([]int{1, 3, 20, 3 * mostDue}).Draw(rt, "steps")
 		w := newWide(t, steps, func(i int) store.Entry {
 			e := aStep(i)
@@ -23,15 +85,21 @@ func TestEveryStepThatMayBeginHasAnAttempt(t *testing.T) {
 			e.Options = []byte(rapid.SampledFrom([]string{`{}`, `{"delay":"0s"}`, `{"delay":"50ms"}`}).Draw(rt, "options"))
 			return e
 		})
-		w.r.handled = func(name string) bool { return !missing[name] }
+		for _, a := range w.going {
+			a.Place = p.give(strings.TrimPrefix(a.Target, abi.HandlerPrefix))
+		}
+		w.r.ask = p.ask
 		paused := false
 		rt.Repeat(map[string]func(*rapid.T){
 			"": func(rt *rapid.T) {
 				for h := range w.r.Journal().Steps {
-					name, _ := strings.CutPrefix(h.Target, abi.HandlerPrefix)
-					if w.r.going[h.ID] == nil && h.Step.RetryMs <= w.now && !missing[name] && !paused {
+					_, waits := p.waiting[h.ID]
+					if w.r.going[h.ID] == nil && h.Step.RetryMs <= w.now && !waits && !paused {
 						rt.Fatalf("at %d no attempt of step %d goes on, which waits until %d", w.now, h.ID, h.Step.RetryMs)
 					}
+				}
+				if len(p.given) != len(w.going) || paused && len(p.waiting) > 0 {
+					rt.Fatalf("%d places are given, to %d attempts; %d wait, paused %v", len(p.given), len(w.going), len(p.waiting), paused)
 				}
 			},
 			"end": func(rt *rapid.T) {
@@ -41,32 +109,53 @@ func TestEveryStepThatMayBeginHasAnAttempt(t *testing.T) {
 				i := rapid.IntRange(0, len(w.going)-1).Draw(rt, "attempt")
 				a := w.going[i]
 				w.going = append(w.going[:i:i], w.going[i+1:]...)
+				p.back(a.Place)
 				out := rapid.SampledFrom([]StepOutcome{{Data: []byte("1")}, StepFailure("x", "fails", true), {Abandoned: true}}).Draw(rt, "outcome")
-				w.goOn(AttemptEnds{Attempt: a, Outcome: out})
+				w.obey(p, AttemptEnds{Attempt: a, Outcome: out})
 			},
 			"time": func(rt *rapid.T) {
 				w.now += rapid.SampledFrom([]int64{1, 40, 10_000}).Draw(rt, "ms")
-				w.goOn(Due{})
+				w.obey(p, Due{})
 			},
-			"handler": func(rt *rapid.T) {
-				name := rapid.SampledFrom([]string{"0", "1", "2"}).Draw(rt, "handler")
-				missing[name] = !missing[name]
-				w.goOn(Due{})
+			"more places": func(rt *rapid.T) { p.free[rapid.SampledFrom([]string{"0", "2"}).Draw(rt, "handler")]++ },
+			"admit": func(rt *rapid.T) {
+				if len(p.waiting) == 0 {
+					rt.Skip()
+				}
+				h := rapid.SampledFrom(slices.Sorted(maps.Keys(p.waiting))).Draw(rt, "step")
+				name := p.waiting[h]
+				if delete(p.waiting, h); rapid.Bool().Draw(rt, "another handler") { // it was a step of an iteration before
+					name = "another"
+				}
+				w.obey(p, Admitted{Handle: h, Handler: name, Place: p.give(name)})
+			},
+			"queue": func(rt *rapid.T) {
+				for h, soon := range p.soon {
+					if _, waits := p.waiting[h]; waits && soon {
+						p.soon[h] = false
+						w.obey(p, Queued{Handle: h})
+						break
+					}
+				}
+			},
+			"leave memory": func(rt *rapid.T) {
+				if w.r.AtRest() {
+					r, err := Load(w.r.State(), w.r.Journal().All(), Config{Active: true, Ask: p.ask})
+					if err != nil {
+						rt.Fatal(err)
+					}
+					w.r = r
+					w.obey(p, Due{})
+				}
 			},
 			"pause": func(*rapid.T) {
 				paused = !paused
 				if paused {
-					w.goOn(Pause{})
+					w.obey(p, Pause{})
 				} else {
-					w.goOn(Unpause{})
+					w.obey(p, Unpause{})
 				}
 			},
 		})
 	})
-}
-
-// goOn steps the run, and keeps the attempts that begin.
-func (w *wide) goOn(ev Event) {
-	w.going = append(w.going, w.do(ev).Start...)
-	w.commit()
 }

@@ -43,6 +43,28 @@ func (r *Record) View(now int64, status store.Status, reason string, wake int64)
 	return st
 }
 
+// mayHaveBegun returns RunState.MayHaveBegun of a run of which no attempt is in flight.
+func (r *Record) mayHaveBegun() store.Seq {
+	steps := r.Journal.StepsAfter(0)
+	if len(steps) == 0 {
+		return 0
+	}
+	newest := r.Journal.Handle(steps[len(steps)-1]).CallSeq
+	most := store.Seq(max(r.Restored, r.givenUp))
+	if most > newest {
+		return 0 // any may
+	}
+	for h := range r.Journal.Steps {
+		if h.CallSeq >= most {
+			break
+		}
+		if NextAttemptOf(h, int(most)).Recovery && !h.Step.InFlight {
+			return most + 1
+		}
+	}
+	return 1
+}
+
 // Settled returns status and reason of a run that has ended, is stuck, set aside or paused. The reason of a failed
 // run is its message. The status of other runs is 0.
 func (r *Record) Settled() (store.Status, string) {

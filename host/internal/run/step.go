@@ -46,6 +46,9 @@ func (t *turn) step(ev Event) error {
 	}
 	if t.rec.Exists && t.stands != guestComputing && (!t.rec.Held() || t.late()) {
 		if err := t.fireDue(); err != nil { // what was due before the event comes first
+			if e, ok := ev.(Admitted); ok {
+				e.refuse(t)
+			}
 			return err
 		}
 	}
@@ -73,7 +76,9 @@ func (t *turn) missing(ev Event) error {
 		t.current(e.Lease)
 	case BodyEnds:
 		t.current(e.Lease)
-	case Due, GuestEnds, Evict, Refused, Unstorable, AttemptEnds, AttemptLogs, NotForked, Launch:
+	case Admitted:
+		e.refuse(t)
+	case Due, GuestEnds, Evict, Refused, Unstorable, AttemptEnds, AttemptLogs, NotForked, Launch, Queued:
 	default:
 		return t.rec.NotFound()
 	}
@@ -96,9 +101,11 @@ func (t *turn) look() {
 			}
 		}
 	}
-	// startAttempts may have ended the run or made it stuck. A guest that has no place yet gets its order when it has
-	// one. A body continues to execute unless the run has ended.
-	idle := t.rec.Held() || !t.offer() && len(t.going) == 0 // all attempts ended, and wait for a retry
+	if t.rec.Held() { // startAttempts may have ended the run or made it stuck
+		t.withdrawAll()
+	}
+	// A guest that waits for an instance gets its order when it has one. A body continues to execute unless the run has ended.
+	idle := t.rec.Held() || !t.offer() && !t.busy() // all attempts have ended, or wait for a retry or a place
 	if idle && t.stands == guestParked {
 		t.freeze()
 	}

@@ -275,6 +275,19 @@ func (s *story) outcome() run.StepOutcome {
 	return run.StepOutcome{Data: []byte(s.arg("ok"))}
 }
 
+// admitted gives a step a place: admitted step=1 handler=mail.
+func (s *story) admitted() {
+	s.pass()
+	name := s.arg("handler")
+	s.step(run.Admitted{Handle: s.int("step", 1), Handler: name, Place: name}, false)
+}
+
+// queued says that a step waits that was to be told soon: queued step=1.
+func (s *story) queued() {
+	s.pass()
+	s.step(run.Queued{Handle: s.int("step", 1)}, false)
+}
+
 // launch says that attempts became durable while the run was lent: launch A1.
 func (s *story) launch() {
 	s.step(run.Launch{Attempts: []*run.Attempt{s.attemptArg()}}, false)

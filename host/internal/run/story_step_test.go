@@ -53,8 +53,14 @@ func (s *story) apply(fx *run.Effects, ev run.Event, answered bool) {
 }
 
 func (s *story) sayNotes(fx *run.Effects) {
-	for _, name := range fx.Missing {
-		s.say("missing handler %q", name)
+	if fx.WithdrawAll {
+		s.say("withdraw all asks")
+	}
+	for _, handle := range fx.Withdraw {
+		s.say("withdraw the ask of step #%d", handle)
+	}
+	for _, place := range fx.Return {
+		s.say("return a place of handler %s", place)
 	}
 	if fx.Stuck != "" {
 		s.say("stuck: %s", fx.Stuck)

@@ -49,6 +49,7 @@ var commands = map[string]func(*story){
 	"guest": (*story).guest, "evict": (*story).evict, "refused": (*story).refused, "attempt": (*story).attempt,
 	"body": (*story).body, "commit": (*story).commit, "crash": (*story).crash, "journal": (*story).journal,
 	"logs": (*story).logs, "fill": (*story).fill, "lease": (*story).look, "launch": (*story).launch,
+	"admitted": (*story).admitted, "queued": (*story).queued,
 }
 
 // epoch is the instant at which every story begins; instants are shown as the time since then.
@@ -61,7 +62,7 @@ type story struct {
 	out strings.Builder
 
 	now      int64
-	handlers map[string]bool
+	handlers map[string]run.Verdict // what an attempt is told that asks for a place of a handler
 	active   bool
 	manual   bool // commits are made by commands alone
 
@@ -93,7 +94,7 @@ var key = store.RunKey{ID: "order-1"}
 
 func newStory(t *testing.T) *story {
 	t.Helper()
-	s := &story{t: t, now: epoch, handlers: map[string]bool{"charge": true, "mail": true}, active: true,
+	s := &story{t: t, now: epoch, handlers: map[string]run.Verdict{"charge": run.Begins, "mail": run.Begins}, active: true,
 		store: memstore.New().Open()}
 	owned, err := s.store.Acquire(context.Background(), key.Partition(), "here", 0)
 	if err != nil {
@@ -105,7 +106,7 @@ func newStory(t *testing.T) *story {
 }
 
 func (s *story) config() run.Config {
-	return run.Config{Handled: func(name string) bool { return s.handlers[name] }, Active: s.active}
+	return run.Config{Ask: s.ask, Active: s.active}
 }
 
 // say adds a line to what the command answers.
@@ -159,13 +160,37 @@ func (s *story) clock() {
 	s.say("it is %s", at(s.now))
 }
 
-// host says what the host is like: which handlers it has, whether guests and attempts may start, and whether the story
-// commits by itself.
+// ask answers a step that asks for a place.
+func (s *story) ask(a run.Ask) (place any, v run.Verdict) {
+	v, ok := s.handlers[a.Handler]
+	switch {
+	case !ok && a.Handler == run.Instances:
+		return nil, run.Begins
+	case !ok:
+		v = run.Unhandled
+	}
+	names := map[run.Verdict]string{run.Soon: "it will be told soon", run.Queues: "it waits", run.Unhandled: "there is no such handler"}
+	if v != run.Begins {
+		s.say("step #%d asks for a place of handler %s: %s", a.Handle, a.Handler, names[v])
+		return nil, v
+	}
+	return a.Handler, v
+}
+
+// host says what the host is like: which handlers it has, of which of them steps have to wait for a place, or are told soon
+// whether they have to, whether guests and attempts may start, and whether the story commits by itself.
 func (s *story) host() {
 	if a, ok := s.d.Arg("handlers"); ok {
-		s.handlers = map[string]bool{}
+		s.handlers = map[string]run.Verdict{}
 		for _, name := range a.Vals {
-			s.handlers[name] = true
+			s.handlers[name] = run.Begins
+		}
+	}
+	for arg, v := range map[string]run.Verdict{"full": run.Queues, "soon": run.Soon} {
+		if a, ok := s.d.Arg(arg); ok {
+			for _, name := range a.Vals {
+				s.handlers[name] = v
+			}
 		}
 	}
 	if s.d.HasArg("active") {

@@ -18,7 +18,7 @@ type turn struct {
 
 // effects returns the effects of the step, with the notices for attempts.
 func (t *turn) effects() *Effects {
-	t.fx.Tell, t.fx.Drop = t.untold()
+	t.untold(&t.fx)
 	return &t.fx
 }
 

@@ -40,7 +40,9 @@ type Config struct {
 	Admit   func(ns store.NamespaceID) (leave func(), err error)
 	Keepers Keepers
 	Limiter handler.Limiter // of attempts
-	// Shared reports whether there are namespaces besides the default one. See handler.NewRegistry.
+	// CallsPerHandler and Calls limit the calls of handlers in flight, see handler.Config; 0: the default.
+	CallsPerHandler, Calls int
+	// Shared reports whether there are namespaces besides the default one. See handler.Config.
 	Shared func() bool
 	// Quotas limits the computing guests of each namespace and paces the wakes of its runs.
 	Quotas *limits.Quotas

@@ -18,12 +18,13 @@ import (
 // desk connects a shard with the guests and attempts of its runs: it starts them, passes the shard's orders to them, and passes
 // their events to the shard.
 type desk struct {
-	life     *life
-	writer   *shard.Writer
-	guests   *guest.Runner
-	handlers *handler.Registry
-	clock    clock.Clock
-	ended    func(a handler.Attempt, took time.Duration, err error) // Events.Attempt
+	*handler.Registry // which attempts ask for places
+
+	life   *life
+	writer *shard.Writer
+	guests *guest.Runner
+	clock  clock.Clock
+	ended  func(a handler.Attempt, took time.Duration, err error) // Events.Attempt
 }
 
 // Activate requests a guest for a run.
@@ -59,18 +60,28 @@ func (d *desk) Start(a *run.Attempt) {
 	}
 	d.life.activity.Begin() // until the outcome is known
 	if strings.HasPrefix(a.Target, abi.HandlerPrefix) {
-		go d.handlers.Perform(p.ctx, &handler.Call{Attempt: p.info(), Input: a.Input, Clock: d.clock, Told: p.told.Load,
-			Cancel: p.cancel, End: p.endWith, Busy: p.busy})
+		go d.Perform(p.ctx, &handler.Call{Attempt: p.info(), Input: a.Input, Clock: d.clock, Told: p.told.Load,
+			Cancel: p.cancel, End: p.endWith, Place: placeOf(a)})
 		return
 	}
 	var ctx context.Context
 	ctx, p.drop = context.WithCancelCause(d.life.ctx)
 	d.life.wg.Go(func() {
-		out := d.guests.Perform(ctx, a, d)
+		place := placeOf(a)
+		defer place.Return()
+		out := d.guests.Perform(ctx, a, d, place.Taken)
 		p.drop(nil)
 		p.end(out)
 	})
 }
+
+func placeOf(a *run.Attempt) *handler.Place {
+	place, _ := a.Place.(*handler.Place) // nil for a body that was to be executed by a fork
+	return place
+}
+
+// Return returns a place.
+func (d *desk) Return(place any) { place.(*handler.Place).Return() } //nolint:forcetypeassert // see Ask
 
 // Tell cancels an attempt on behalf of its workflow.
 func (d *desk) Tell(a *run.Attempt) {
@@ -90,6 +101,8 @@ func (d *desk) Drop(a *run.Attempt) {
 		p.drop(run.ErrTerminal)
 	case !p.began.IsZero():
 		p.end(run.StepOutcome{Abandoned: true}) // without waiting for the handler
+	default:
+		placeOf(a).Return() // it has not begun
 	}
 }
 
@@ -100,9 +113,6 @@ func (d *desk) Guest(l *run.Lease, ev run.Event) {
 			d.attemptEnded(e.Attempt, e.Outcome)
 		}
 		s.Guest(now, l, ev)
-		if _, ok := ev.(run.GuestWaits); ok && d.handlers.Waits(l.Run().Key()) {
-			s.Inside(now, l.Run().Key(), run.Evict{Lease: l}, nil)
-		}
 	})
 }
 
@@ -146,8 +156,8 @@ type performance struct {
 	desk  *desk
 	a     *run.Attempt
 	began time.Time
-	told  atomic.Bool   // the workflow has cancelled it
-	pulse handler.Pulse // ended when the outcome is known or no longer needed
+	told  atomic.Bool // the workflow has cancelled it
+	over  atomic.Bool // the outcome is known or no longer needed
 
 	ctx    context.Context //nolint:containedctx // of a handler; Tell and Drop cancel it
 	cancel context.CancelCauseFunc
@@ -173,24 +183,17 @@ func (p *performance) endWith(out run.StepOutcome, r handler.Reply) {
 	if r != nil {
 		reply = func(a run.Answer, err error) { r(a.Changed, err) }
 	}
-	if !p.pulse.End(&p.desk.life.activity) {
+	if p.over.Swap(true) {
 		shard.Envelope{Reply: reply}.Refuse(nil)
 		return
 	}
+	placeOf(p.a).Over()                                 // before this attempt ceases to be activity
 	if out.Err != nil && p.desk.life.ctx.Err() != nil { // stopped by the host; the attempt is repeated after the next start
 		shard.Envelope{Reply: reply}.Refuse(guest.ErrClosed)
 	} else {
 		p.desk.inside(p.a.Run.Run, run.AttemptEnds{Attempt: p.a, Outcome: out}, reply)
 	}
 	p.desk.life.activity.Done()
-}
-
-// busy sets whether the attempt is running or waits for its limits. When it begins to wait, the run's instance is evicted.
-func (p *performance) busy(busy bool) {
-	if !busy {
-		p.desk.inside(p.a.Run.Run, run.Evict{}, nil)
-	}
-	p.pulse.Busy(&p.desk.life.activity, busy)
 }
 
 func (p *performance) info() handler.Attempt {

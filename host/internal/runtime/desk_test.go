@@ -14,7 +14,7 @@ func TestBodiesLeaveNoContext(t *testing.T) {
 	l := newLife(t.Context())
 	w := shard.NewWriter(shard.WriterConfig{Clock: clock.System(), Activity: &l.activity, Commits: 1,
 		Commit: func(*shard.Batch) error { return nil }})
-	w.Start(shard.New(nil, shard.Limits{Woken: 1, Commits: 1}, func(string) bool { return true }))
+	w.Start(shard.New(nil, shard.Limits{Woken: 1, Commits: 1}))
 	defer w.Close()
 	g := guest.NewRunner(guest.Config{Clock: clock.System(), Instances: 1})
 	g.Close() // so that Perform returns at once, as one that has ended

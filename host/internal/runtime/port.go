@@ -21,8 +21,7 @@ type port struct {
 	writers    shard.Writers
 	partitions *Partitions
 	courier    *courier
-	writer     *shard.Writer          // of the shard
-	handled    func(name string) bool // reports whether a handler is registered
+	writer     *shard.Writer // of the shard
 	journals   *admission.Journals
 	clocks     *virtualClocks
 }
@@ -46,7 +45,7 @@ func (p *port) Load(of *shard.Partition, key store.RunKey) {
 		}
 		var r *run.Run
 		if err == nil {
-			r, err = run.Load(state, entries, run.Config{Handled: p.handled, Clock: p.clocks.Now}) // the shard calls SetActive
+			r, err = run.Load(state, entries, run.Config{Ask: p.Ask, Clock: p.clocks.Now}) // the shard calls SetActive
 		}
 		var known *store.RunState
 		if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -25,6 +25,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/module"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
@@ -70,8 +71,12 @@ type Runtime struct {
 
 // New acquires the partitions of cfg and recovers their runs. No guest or attempt starts before Run.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
-	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects, cfg.Limiter, cfg.Shared)
-	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: newWatchers()}
+	l := newLife(ctx)
+	rt := &Runtime{cfg: cfg, life: l, Watchers: newWatchers()}
+	handlers := handler.NewRegistry(handler.Config{Watch: cfg.Suspects, Limiter: cfg.Limiter, Shared: cfg.Shared, Runs: rt,
+		PerHandler: cfg.CallsPerHandler, All: cfg.Calls, Activity: &l.activity,
+		Background: func(f func(context.Context)) { l.background(func() { f(l.ctx) }) }})
+	rt.handlers = handlers
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
 		Modules: cfg.Modules, Quotas: cfg.Quotas, Owes: rt.owes, Keep: cfg.Keep, Children: cfg.Children, Suspects: cfg.Suspects,
 		Journals: cfg.Journals, Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances,
@@ -121,31 +126,38 @@ func (rt *Runtime) startWriters() {
 		StartLinger: rt.cfg.StartLinger, Pacer: rt.cfg.Quotas, Clock: rt.Runs.Clocks.Now}
 	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random,
 		admit: rt.cfg.Admit, keepers: rt.cfg.Keepers, ids: rt.cfg.IDs}
-	handled := rt.handlers.Handled
 	for _, w := range rt.writers {
-		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock,
+		d := &desk{life: rt.life, writer: w, guests: rt.guests, Registry: rt.handlers, clock: rt.cfg.Clock,
 			ended: rt.cfg.Events.Attempt}
 		p := &port{desk: d, reporter: rt.reporter, life: rt.life, store: rt.cfg.Store, writers: rt.writers,
-			partitions: rt.Partitions, courier: c, writer: w, handled: handled, journals: rt.cfg.Journals,
+			partitions: rt.Partitions, courier: c, writer: w, journals: rt.cfg.Journals,
 			clocks: &rt.Runs.Clocks}
-		w.Start(shard.New(p, limits, handled))
+		w.Start(shard.New(p, limits))
 	}
 }
 
-// Handle registers a handler, under its name without prefix, and wakes the runs that wait for it.
-func (rt *Runtime) Handle(name string, f handler.Func) {
-	rt.handlers.Handle(name, f)
-	rt.wakeMissing(name)
-}
+// Handle registers a handler, under its name without prefix.
+func (rt *Runtime) Handle(name string, f handler.Func) { rt.handlers.Handle(name, f) }
 
 // HandleRemote is Handle for a handler outside the process.
-func (rt *Runtime) HandleRemote(name string, m handler.Remote) {
-	rt.handlers.HandleRemote(name, m)
-	rt.wakeMissing(name)
+func (rt *Runtime) HandleRemote(name string, m handler.Remote) { rt.handlers.HandleRemote(name, m) }
+
+// Waits returns what an attempt of a run waits for; false if none waits for its handler.
+func (rt *Runtime) Waits(key store.RunKey) (handler.Waiting, bool) { return rt.handlers.Waits(key) }
+
+// WaitingOf returns how many attempts of a remote handler wait that no worker can take yet.
+func (rt *Runtime) WaitingOf(name string, ns store.NamespaceID) int {
+	return rt.handlers.WaitingOf(name, ns)
 }
 
-func (rt *Runtime) wakeMissing(name string) {
-	rt.writers.Post(func(s *shard.Shard, now int64) { s.Handled(now, name) }) // a closed writer drops it
+// Admitted gives an attempt that waited its place: see handler.Runs.
+func (rt *Runtime) Admitted(key store.RunKey, ev run.Admitted) {
+	rt.writers.Of(key.Partition()).Post(func(s *shard.Shard, now int64) { s.Admitted(now, key, ev) })
+}
+
+// Queued says that an attempt waits for its turn: see handler.Runs.
+func (rt *Runtime) Queued(key store.RunKey, handle int64) {
+	rt.writers.Of(key.Partition()).Post(func(s *shard.Shard, now int64) { s.Queued(now, key, handle) })
 }
 
 // Run fires timers and activates runs until ctx is done. Then it drains: it starts no new guests and attempts, and waits, for at
@@ -156,10 +168,10 @@ func (rt *Runtime) Run(ctx context.Context) error {
 	l := rt.life
 	l.activity.Begin() // until all shards are active
 	rt.guests.Undrain()
-	rt.handlers.SetDraining(false)
 	err := l.run()
 	if err == nil {
 		rt.setActive(true)
+		rt.handlers.SetDraining(false) // last, so that no run is read whose attempt cannot begin yet
 	}
 	l.activity.Done()
 	if err != nil {
@@ -182,8 +194,8 @@ const leastDrain = 10 * time.Millisecond // lets attempts that are about to end 
 
 // drain stops new work and waits for the work in flight, for at most Config.Drain.
 func (rt *Runtime) drain() {
+	rt.handlers.SetDraining(true) // first, so that no run is loaded for a place
 	rt.setActive(false)
-	rt.handlers.SetDraining(true)
 	rt.guests.Drain()
 	rt.guests.EvictAll()
 	ctx, cancel := context.WithTimeout(rt.life.ctx, max(rt.cfg.Drain, leastDrain))
@@ -290,12 +302,13 @@ type Stats struct {
 	Waiting     int    // guests that wait for a place
 	Partitions  int    // owned partitions
 	GuestBytes  int64  // memory charged for guests
+	Attempts    int    // attempts that wait for their handlers, or for workers
 	Commits     uint64 // durable commits of runs since New
 }
 
 // Stats returns the runtime's gauges.
 func (rt *Runtime) Stats() Stats {
-	n := Stats{Commits: rt.reporter.commits.Load(), Partitions: int(rt.Partitions.count.Load())}
+	n := Stats{Commits: rt.reporter.commits.Load(), Partitions: int(rt.Partitions.count.Load()), Attempts: rt.handlers.Len()}
 	n.Instances, n.Waiting, n.GuestBytes = rt.guests.Held()
 	rt.writers.Do(func(s *shard.Shard, now int64) { // not called for closed writers
 		x := s.Stats(now)

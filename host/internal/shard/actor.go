@@ -19,6 +19,12 @@ type GuestPort interface {
 	Tell(a *run.Attempt)
 	// Drop stops an attempt whose outcome is no longer needed. The attempt may continue for some time.
 	Drop(a *run.Attempt)
+	// Withdraw withdraws the ask of a step for a place. There may be none.
+	Withdraw(key store.RunKey, handle int64)
+	// WithdrawRun withdraws the asks of all steps of a run.
+	WithdrawRun(key store.RunKey)
+	// Return returns the place of an attempt that does not begin.
+	Return(place any)
 }
 
 // owner is the owner of an actor. The actor calls it about changes that concern more than the run.
@@ -27,8 +33,6 @@ type owner interface {
 	Created()
 	// Activate requests a place for a guest. If there is none, the owner steps run.Refused.
 	Activate(now int64, l *run.Lease)
-	// Misses reports that the run waits for the handler name.
-	Misses(name string)
 	// Happened reports the effects of a step, for logs and events.
 	Happened(fx *run.Effects)
 	// Prepared reports that a commit is prepared.
@@ -124,8 +128,14 @@ func (a *actor) apply(now int64, fx *run.Effects, m Envelope) {
 	for _, o := range fx.Orders {
 		a.port.Order(o.Lease, o.Order)
 	}
-	for _, name := range fx.Missing {
-		a.owner.Misses(name)
+	for _, handle := range fx.Withdraw {
+		a.port.Withdraw(a.Key, handle)
+	}
+	if fx.WithdrawAll {
+		a.port.WithdrawRun(a.Key)
+	}
+	for _, place := range fx.Return {
+		a.port.Return(place)
 	}
 	a.owner.Happened(fx)
 	rest := *fx // the calls below may step the run, which reuses fx
@@ -182,14 +192,15 @@ func (a *actor) Size() int64 {
 	return actorBytes + j.Bytes() + int64(j.Len())*entryBytes
 }
 
-// Refuse answers all mail of a run that cannot be read with err. unheard reports whether any of it had no reply, such as a wake:
-// then no caller learned of the error.
+// Refuse answers all mail of a run that cannot be read with err. unheard reports whether no caller learned of the error of any of
+// it: of a wake, which has no reply, or of an attempt that has its turn.
 func (a *actor) Refuse(err error) (unheard bool) {
 	waiting := a.mail
 	a.mail = nil
 	for _, m := range waiting {
 		m.Refuse(err)
-		unheard = unheard || m.Reply == nil
+		_, admitted := m.Event.(run.Admitted)
+		unheard = unheard || m.Reply == nil || admitted
 	}
 	return unheard
 }
@@ -203,6 +214,7 @@ func (a *actor) Lose(err error) {
 		for _, attempt := range a.Run.Attempts() {
 			a.port.Drop(attempt)
 		}
+		a.port.WithdrawRun(a.Key) // a guest may be changing what the run knows of its asks
 	}
 	for _, list := range [][]afterCommit{a.flyDone, a.prepDone, a.after} {
 		for _, d := range list {

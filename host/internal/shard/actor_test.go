@@ -40,18 +40,20 @@ func (w *actorWorld) say(what string, args ...any) {
 	w.said = append(w.said, fmt.Sprintf(what, args...))
 }
 
-func (w *actorWorld) Order(_ *run.Lease, o run.Order) { w.say("order %d", o) }
-func (w *actorWorld) Yield(*run.Lease)                { w.say("yield") }
-func (w *actorWorld) Halt(_ *run.Lease, cause error)  { w.say("halt: %v", cause) }
-func (w *actorWorld) Start(a *run.Attempt)            { w.began = a; w.say("start %s", a.Name) }
-func (w *actorWorld) Tell(a *run.Attempt)             { w.say("tell %s", a.Name) }
-func (w *actorWorld) Drop(a *run.Attempt)             { w.say("drop %s", a.Name) }
-func (w *actorWorld) Created()                        { w.say("created") }
-func (w *actorWorld) Activate(_ int64, l *run.Lease)  { w.lease = l; w.say("activate") }
-func (w *actorWorld) Misses(name string)              { w.say("misses %s", name) }
-func (w *actorWorld) Prepared()                       { w.say("prepared") }
-func (w *actorWorld) Replaced()                       { w.say("replaced") }
-func (w *actorWorld) Stuck(st *store.RunState)        { w.say("stuck: %s", st.Reason) }
+func (w *actorWorld) Order(_ *run.Lease, o run.Order)  { w.say("order %d", o) }
+func (w *actorWorld) Yield(*run.Lease)                 { w.say("yield") }
+func (w *actorWorld) Halt(_ *run.Lease, cause error)   { w.say("halt: %v", cause) }
+func (w *actorWorld) Start(a *run.Attempt)             { w.began = a; w.say("start %s", a.Name) }
+func (w *actorWorld) Tell(a *run.Attempt)              { w.say("tell %s", a.Name) }
+func (w *actorWorld) Drop(a *run.Attempt)              { w.say("drop %s", a.Name) }
+func (w *actorWorld) Created()                         { w.say("created") }
+func (w *actorWorld) Activate(_ int64, l *run.Lease)   { w.lease = l; w.say("activate") }
+func (w *actorWorld) Withdraw(_ store.RunKey, h int64) { w.say("withdraw %d", h) }
+func (w *actorWorld) WithdrawRun(store.RunKey)         { w.say("withdraw all") }
+func (w *actorWorld) Return(place any)                 { w.say("return %s", place) }
+func (w *actorWorld) Prepared()                        { w.say("prepared") }
+func (w *actorWorld) Replaced()                        { w.say("replaced") }
+func (w *actorWorld) Stuck(st *store.RunState)         { w.say("stuck: %s", st.Reason) }
 func (w *actorWorld) Happened(fx *run.Effects) {
 	if fx.Fault != nil {
 		w.say("fault: %v", fx.Fault)
@@ -85,7 +87,13 @@ func (w *actorWorld) deliver(name string, ev run.Event) {
 
 // load gives the actor a run that does not exist yet.
 func (w *actorWorld) load() {
-	w.a.Run = run.New(actorKey, run.Config{Handled: func(name string) bool { return name != "gone" }, Active: true})
+	w.a.Run = run.New(actorKey, run.Config{Active: true, Ask: func(a run.Ask) (any, run.Verdict) {
+		if a.Handler == "gone" {
+			w.say("%s waits", a.Handler)
+			return nil, run.Unhandled
+		}
+		return a.Handler, run.Begins
+	}})
 	w.a.Drain(w.now)
 }
 
@@ -198,7 +206,7 @@ func TestAttemptsStartWhenTheirCauseIsDurable(t *testing.T) {
 	}
 	w.said = nil
 	w.a.Lose(actorErrDisk)
-	w.heard("halt: a sector cannot be read", "drop pay")
+	w.heard("halt: a sector cannot be read", "drop pay", "withdraw all")
 
 	w = actorNewWorld(t)
 	w.start()
@@ -246,7 +254,7 @@ func TestMissingHandlerAndEarlyReply(t *testing.T) {
 	w := actorNewWorld(t)
 	w.start()
 	w.step("gone")
-	if !slices.Contains(w.said, "misses gone") {
+	if !slices.Contains(w.said, "gone waits") {
 		t.Errorf("asked: %v", w.said)
 	}
 	w.said = nil
@@ -268,7 +276,7 @@ func TestActorReplace(t *testing.T) {
 	w.commit()
 	w.heard("prepared", "replaced", "activate", "created")
 	w.a.Lose(actorErrDisk)
-	w.heard("halt: a sector cannot be read", "free replace", "replace: a sector cannot be read")
+	w.heard("halt: a sector cannot be read", "withdraw all", "free replace", "replace: a sector cannot be read")
 }
 
 // Those who wait for a run that cannot be read, or for a commit, are refused.

@@ -110,8 +110,8 @@ func TestTell(t *testing.T) {
 	w.pump()
 }
 
-// A handler that is missing: the run goes on when it is registered.
-func TestMissingHandler(t *testing.T) {
+// A handler that has no place: the run leaves memory, and goes on when there is one.
+func TestNoPlace(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
 	delete(w.handlers, "charge")
@@ -126,11 +126,9 @@ func TestMissingHandler(t *testing.T) {
 	if len(w.starts) != 0 {
 		t.Fatal("a step without a handler starts")
 	}
-	w.handlers["charge"] = true
-	w.s.Handled(w.now, "charge")
-	w.s.Handled(w.now, "charge")
+	w.admit(a)
 	w.pump()
-	if len(w.starts) != 1 {
+	if len(w.starts) != 1 || w.starts[0].Place != "charge" || w.Asks(a) {
 		t.Errorf("%d attempts start", len(w.starts))
 	}
 }

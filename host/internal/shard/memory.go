@@ -63,6 +63,7 @@ func (m *memory) lose(p *Partition, cause error) {
 	for _, key := range p.keys() {
 		m.evict(p.residents[key], cause)
 	}
+	m.port.WithdrawPartition(p.ID)
 	m.port.Report(Report{Kind: ReportLost, Partition: p.ID, Cause: cause})
 }
 
@@ -164,13 +165,7 @@ func (m *memory) drop(rs *resident) {
 	if rs.Run == nil || !rs.Run.Exists() {
 		return
 	}
-	st := rs.Run.State()
-	if st.Status.Terminal() {
-		for _, runs := range rs.p.missing {
-			delete(runs, rs.Key)
-		}
-	}
-	rs.p.wakes.Leave(wakeKey(rs.Key), st.WakeUnixMs)
+	rs.p.wakes.Leave(wakeKey(rs.Key), rs.Run.State().WakeUnixMs)
 }
 
 // evict drops a run with its guest, its attempts and its pending changes. Its callers get ErrLost and the cause.

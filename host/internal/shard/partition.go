@@ -19,7 +19,6 @@ type Partition struct {
 	residents map[store.RunKey]*resident
 	wakes     wakeTimers
 	inbox     inbox
-	missing   map[string]map[store.RunKey]bool // runs that wait for a handler, by the handler's name
 	// unreadable holds runs that this release cannot read, with the reason. The reason is not written to the store, because
 	// another release may be able to read the run.
 	unreadable map[store.RunKey]error
@@ -30,7 +29,7 @@ type Partition struct {
 func newPartition(id store.PartitionID, owned store.Partition, pacer WakePacer) *Partition {
 	return &Partition{ID: id, Owned: owned, residents: map[store.RunKey]*resident{},
 		wakes: newWakeTimers(id, pacer), inbox: newInbox(),
-		missing: map[string]map[store.RunKey]bool{}, unreadable: map[store.RunKey]error{},
+		unreadable: map[store.RunKey]error{},
 		unstorable: map[store.RunKey]bool{}}
 }
 
@@ -57,21 +56,6 @@ func (p *Partition) Arm(now int64, k TimerKey, wakeMs int64, err error) {
 	} else {
 		p.wakes.Set(k, wakeMs)
 	}
-}
-
-// miss records that a run waits for the handler name.
-func (p *Partition) miss(name string, key store.RunKey) {
-	if p.missing[name] == nil {
-		p.missing[name] = map[store.RunKey]bool{}
-	}
-	p.missing[name][key] = true
-}
-
-// missed returns and removes the runs that wait for the handler name.
-func (p *Partition) missed(name string) []store.RunKey {
-	keys := slices.SortedFunc(maps.Keys(p.missing[name]), compareKeys)
-	delete(p.missing, name)
-	return keys
 }
 
 // takeLeft returns the commands that a run left in the inbox while it was failed, and schedules their delivery for now.

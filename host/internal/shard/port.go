@@ -41,6 +41,14 @@ type Port interface {
 	// Acquire acquires a partition that was lost by a commit whose outcome is unknown, and calls Shard.Acquired.
 	Acquire(p *Partition)
 
+	// Ask asks for a place for an attempt: see run.Config. It may call no method of the shard. For each verdict but run.Begins,
+	// Shard.Admitted follows, and after run.Soon perhaps Shard.Queued before it.
+	Ask(a run.Ask) (place any, v run.Verdict)
+	// WithdrawPartition withdraws the asks of all runs of a partition that was lost.
+	WithdrawPartition(id store.PartitionID)
+	// Asks reports whether a step of a run waits for a place, or has been given one that the shard does not know of yet.
+	Asks(key store.RunKey) bool
+
 	// Activate creates a guest for a run when there is a place. The shard then gets GuestReady or Refused.
 	Activate(l *run.Lease, c Class)
 	GuestPort // guests and attempts

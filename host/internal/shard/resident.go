@@ -81,7 +81,13 @@ func (rs *resident) soon(now int64) bool {
 	if st.Status.Terminal() || st.Status.Attention() {
 		return false
 	}
-	return st.WakeUnixMs == store.NoWake || st.WakeUnixMs-now <= loadAheadMs
+	if st.WakeUnixMs == store.NoWake {
+		return true
+	}
+	if st.Status == store.Waiting && st.WakeUnixMs <= now { // its steps wait for places; their turn may come in an hour
+		return false
+	}
+	return st.WakeUnixMs-now <= loadAheadMs
 }
 
 // wakeKey returns the timer key of a run.
@@ -146,9 +152,6 @@ func (rs *resident) Created() {
 		}
 	})
 }
-
-// Misses records that the run waits for the handler name.
-func (rs *resident) Misses(name string) { rs.p.miss(name, rs.Key) }
 
 // Prepared queues the run's commit for the next batch.
 func (rs *resident) Prepared() { rs.mem.commits.add(rs) }

@@ -56,8 +56,7 @@ type Limits struct {
 // Shard has some partitions and is the only writer of their runs. Each of its methods finds the run or partition concerned and
 // passes the call on.
 type Shard struct {
-	port    Port
-	handled func(name string) bool
+	port Port
 
 	mem    *memory    // the loaded runs
 	commit *committer // group commits
@@ -65,11 +64,11 @@ type Shard struct {
 	wakes  *waker     // timers
 }
 
-// New returns a shard without partitions. handled reports whether a handler is registered.
-func New(port Port, limits Limits, handled func(name string) bool) *Shard {
+// New returns a shard without partitions.
+func New(port Port, limits Limits) *Shard {
 	mem := newMemory(port, limits)
 	cmds := &commands{port: port, mem: mem}
-	return &Shard{port: port, handled: handled, mem: mem, cmds: cmds, commit: &committer{port: port, mem: mem},
+	return &Shard{port: port, mem: mem, cmds: cmds, commit: &committer{port: port, mem: mem},
 		wakes: &waker{port: port, mem: mem, cmds: cmds}}
 }
 
@@ -98,7 +97,7 @@ func (s *Shard) Partitions() []*Partition { return slices.Clone(s.mem.order) }
 
 // Config returns the configuration for new and loaded runs.
 func (s *Shard) Config() run.Config {
-	return run.Config{Handled: s.handled, Active: s.mem.active, Clock: s.mem.limits.Clock}
+	return run.Config{Ask: s.port.Ask, Active: s.mem.active, Clock: s.mem.limits.Clock}
 }
 
 // Loaded handles the result of Port.Load. store.ErrNotFound means that there is no such run; with any other error the run
@@ -196,17 +195,24 @@ func (s *Shard) SetActive(now int64, active bool) {
 	}
 }
 
-// Handled wakes the runs that wait for the handler name, which was just registered.
-func (s *Shard) Handled(now int64, name string) {
-	for _, p := range s.mem.order {
-		for _, key := range p.missed(name) {
-			if p.residents[key] == nil { // a timer, so that the limit of woken runs applies
-				p.wakes.Put(wakeKey(key), now)
-				continue
-			}
-			s.mem.deliver(now, p, key, Envelope{Event: run.Due{}})
+// Admitted gives the next attempt of a run's step a place. It loads the run if it is not in memory.
+func (s *Shard) Admitted(now int64, key store.RunKey, ev run.Admitted) {
+	p := s.mem.parts[key.Partition()]
+	back := func(err error) {
+		if err != nil && ev.Place != nil { // the run has not seen it
+			s.port.Return(ev.Place)
 		}
 	}
+	if p == nil {
+		back(ErrNotOwned)
+		return
+	}
+	s.mem.deliver(now, p, key, Envelope{Event: ev, Early: true, Reply: func(_ run.Answer, err error) { back(err) }})
+}
+
+// Queued tells a run that the attempt of a step waits for its turn, after the verdict run.Soon.
+func (s *Shard) Queued(now int64, key store.RunKey, handle int64) {
+	s.Inside(now, key, run.Queued{Handle: handle}, nil)
 }
 
 // Batch returns the next group commit, nil if there is nothing to commit or Limits.Commits are in flight. The caller commits

@@ -13,8 +13,7 @@ const (
 	SourceWork                     // work in progress: a read, a commit, or a guest that computes or waits for a place
 	SourceTimer                    // a timer in memory
 	SourceIndex                    // the wake index, which will be read in time
-	SourceQueue                    // the queue of new runs that wait for a place
-	SourceHandler                  // the registration of a handler
+	SourceQueue                    // a queue in which it waits for a place: new runs, or attempts of its steps
 	SourceUnreadable               // another release: this release cannot read the run
 )
 
@@ -31,7 +30,7 @@ func (s *Shard) Source(key store.RunKey, wakeUnixMs int64) (from Source, unixMs 
 		return SourceWork, 0
 	case p.unreadable[key] != nil:
 		return SourceUnreadable, 0
-	case s.mem.starts.Waits(key):
+	case s.mem.starts.Waits(key), s.port.Asks(key):
 		return SourceQueue, 0
 	}
 	if at, ok := p.wakes.Due(wakeKey(key)); ok {
@@ -40,11 +39,6 @@ func (s *Shard) Source(key store.RunKey, wakeUnixMs int64) (from Source, unixMs 
 	k := store.WakeKey{UnixMs: max(wakeUnixMs, 0), Kind: store.WakeRun, Key: key}
 	if wakeUnixMs != store.NoWake && rs == nil && p.wakes.Finds(k) {
 		return SourceIndex, k.UnixMs
-	}
-	for _, runs := range p.missing {
-		if runs[key] {
-			return SourceHandler, 0
-		}
 	}
 	return SourceNone, 0
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -26,7 +27,9 @@ type world struct {
 	store *memstore.Store
 	s     *Shard
 
-	handlers map[string]bool
+	handlers map[string]bool // those that have a place for every attempt; of others there is none
+	asks     map[store.RunKey][]run.Ask
+	returned []any
 	unread   map[store.RunKey]error // runs that cannot be read
 
 	loads     []load
@@ -98,9 +101,9 @@ func newWorld(t *testing.T, limits Limits, ids ...store.PartitionID) *world {
 	t.Helper()
 	data := memstore.New()
 	w := &world{t: t, now: epoch, data: data, store: data.Open(), handlers: map[string]bool{"charge": true},
-		unread: map[store.RunKey]error{}, orders: map[*run.Lease][]run.Order{}, halts: map[*run.Lease]error{},
+		asks: map[store.RunKey][]run.Ask{}, unread: map[store.RunKey]error{}, orders: map[*run.Lease][]run.Order{}, halts: map[*run.Lease]error{},
 		committed: map[store.RunKey]store.Seq{}}
-	w.s = New(w, limits, func(name string) bool { return w.handlers[name] })
+	w.s = New(w, limits)
 	w.s.SetActive(w.now, true)
 	for _, id := range ids {
 		w.acquire(id)
@@ -132,6 +135,42 @@ func keyIn(id store.PartitionID, n int) store.RunKey {
 			return k
 		}
 	}
+}
+
+// Ask gives an attempt a place if there is one, and writes down that it waits if there is none.
+func (w *world) Ask(a run.Ask) (place any, v run.Verdict) {
+	switch {
+	case a.Handler == "":
+		return nil, run.Begins
+	case w.handlers[a.Handler]:
+		return a.Handler, run.Begins
+	case !slices.ContainsFunc(w.asks[a.Run], func(b run.Ask) bool { return b.Handle == a.Handle }):
+		w.asks[a.Run] = append(w.asks[a.Run], a)
+	}
+	return nil, run.Queues
+}
+
+func (w *world) Withdraw(key store.RunKey, handle int64) {
+	w.asks[key] = slices.DeleteFunc(w.asks[key], func(a run.Ask) bool { return a.Handle == handle })
+	if len(w.asks[key]) == 0 {
+		delete(w.asks, key)
+	}
+}
+
+func (w *world) WithdrawRun(key store.RunKey) { delete(w.asks, key) }
+
+func (w *world) WithdrawPartition(partition store.PartitionID) {
+	maps.DeleteFunc(w.asks, func(key store.RunKey, _ []run.Ask) bool { return key.Partition() == partition })
+}
+
+func (w *world) Return(place any)           { w.returned = append(w.returned, place) }
+func (w *world) Asks(key store.RunKey) bool { return len(w.asks[key]) > 0 }
+
+// admit gives a place to the first attempt of a run that waits for one.
+func (w *world) admit(key store.RunKey) {
+	a := w.asks[key][0]
+	w.Withdraw(key, a.Handle)
+	w.s.Admitted(w.now, key, run.Admitted{Handle: a.Handle, Handler: a.Handler, Place: a.Handler})
 }
 
 func (w *world) Load(p *Partition, key store.RunKey) { w.loads = append(w.loads, load{p, key}) }
@@ -487,10 +526,13 @@ func (w *world) state(key store.RunKey) store.RunState {
 	return st
 }
 
-// forget drops a run from memory, as if others had been used since.
+// forget drops a run from memory, as if others had been used since. One that waits for a place has left it already.
 func (w *world) forget(key store.RunKey) {
 	w.t.Helper()
 	rs := w.s.Partition(key.Partition()).residents[key]
+	if rs == nil && w.Asks(key) {
+		return
+	}
 	if rs == nil || rs.place == nil {
 		w.t.Fatalf("run %q is not at rest", key.ID)
 	}

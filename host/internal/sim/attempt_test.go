@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -69,7 +70,7 @@ func (x *writer) outcome(a *run.Attempt) (int64, run.StepOutcome) {
 			took = forever
 		}
 	}
-	if !x.h.handlers[name] {
+	if !x.h.handlers.Handled(name) {
 		return took, run.StepOutcome{Abandoned: true}
 	}
 	if took >= a.Options.TimeoutMs {
@@ -86,11 +87,24 @@ func (x *writer) bodyOutcome(a *run.Attempt) (int64, run.StepOutcome) {
 	return took, run.StepOutcome{Data: fmt.Appendf(nil, "body %s #%d", a.Name, x.works[a].n)}
 }
 
+// Ask, Asks, Withdraw and Return are about the places of attempts, as in production.
+func (x *writer) Ask(a run.Ask) (any, run.Verdict)        { return x.h.handlers.Ask(a) }
+func (x *writer) Asks(key store.RunKey) bool              { return x.h.handlers.Asks(key) }
+func (x *writer) Withdraw(key store.RunKey, handle int64) { x.h.handlers.Withdraw(key, handle) }
+func (x *writer) WithdrawRun(key store.RunKey)            { x.h.handlers.WithdrawRun(key) }
+func (x *writer) WithdrawPartition(p store.PartitionID)   { x.h.handlers.WithdrawPartition(p) }
+func (x *writer) Return(place any)                        { place.(*handler.Place).Return() } //nolint:forcetypeassert // see Ask
+func (x *writer) placeOf(a *run.Attempt) (p *handler.Place) {
+	p, _ = a.Place.(*handler.Place)
+	return p
+}
+
 // endsIn has an attempt end after a while.
 func (x *writer) endsIn(wk *work, afterMs int64, out run.StepOutcome) {
 	a := wk.a
 	wk.end = x.w.later(x.h, afterMs, fmt.Sprintf("%s: attempt %d of %s of %s ends", x.name(), a.Number, a.Name, a.Run.Run.ID),
 		func() {
+			x.placeOf(a).Return()
 			x.post(func(now int64) { x.shard.Inside(now, a.Run.Run, run.AttemptEnds{Attempt: a, Outcome: out}, nil) })
 		})
 	if x.w.odds(1, 20) {
@@ -122,6 +136,7 @@ func (x *writer) Drop(a *run.Attempt) {
 	}
 	wk := x.works[a]
 	if wk == nil {
+		x.placeOf(a).Return()
 		return // it has not started
 	}
 	wk.dropped, x.w.effect.dropped[wk.n] = true, true

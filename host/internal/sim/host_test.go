@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
@@ -23,7 +25,7 @@ type host struct {
 	failed   bool // its store has failed: it accepts nothing until it is started again
 	want     map[store.PartitionID]bool
 	writers  []*writer
-	handlers map[string]bool
+	handlers *handler.Registry // gives attempts their places; this test performs them
 }
 
 // writer is what runtime.writer is in production: it drives a shard, and is its port.
@@ -49,15 +51,19 @@ func (h *host) start() {
 		w.later(nil, w.between(1000, 60_000), h.name+" is started again", h.start)
 		return
 	}
-	h.up, h.failed, h.active, h.handlers = true, false, false, map[string]bool{}
+	h.up, h.failed, h.active = true, false, false
+	h.handlers = handler.NewRegistry(handler.Config{Shared: func() bool { return false }, Runs: h, PerHandler: w.p.places,
+		All: 2 * w.p.places, Lingering: -1})
 	for i := range handlerNames {
-		h.handlers[handlerNames[i]] = w.calm || w.odds(2, 3)
+		if w.calm || w.odds(2, 3) {
+			h.handlers.Handle(handlerNames[i], performed)
+		}
 	}
 	limits := shard.Limits{Woken: w.p.busy, Starts: w.p.starts, StartBytes: 1 << 20, KeptBytes: w.p.kept, Timers: w.p.timers,
 		Portion: w.p.portion, Commits: w.p.commits, StartLinger: 50 * time.Millisecond}
 	for range w.p.writers {
 		x := &writer{w: w, h: h, works: map[*run.Attempt]*work{}, loads: map[store.RunKey]int{}}
-		x.shard = shard.New(x, limits, func(name string) bool { return h.handlers[name] })
+		x.shard = shard.New(x, limits)
 		h.writers = append(h.writers, x)
 	}
 	w.note("%s starts", h.name)
@@ -68,6 +74,20 @@ func (h *host) start() {
 	}
 	h.later("run", func() { h.setActive(true) })
 	h.announce()
+}
+
+// performed stands for the function of a handler: see writer.Start.
+func performed(context.Context, handler.Attempt, []byte) ([]byte, error) { return nil, nil }
+
+// Admitted gives an attempt that waited its place, as the runtime does.
+func (h *host) Admitted(key store.RunKey, ev run.Admitted) {
+	x := h.writerOf(key.Partition())
+	x.post(func(now int64) { x.shard.Admitted(now, key, ev) })
+}
+
+// Queued is never called: no handler has limits here.
+func (h *host) Queued(key store.RunKey, _ int64) {
+	h.w.broken("a handler without limits", "%s", key.ID)
 }
 
 // announce has the other hosts look at their inboxes: this one may have died between a commit and its kicks. In production

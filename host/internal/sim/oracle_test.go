@@ -196,13 +196,18 @@ func (s *shadow) fits(w *world, h *history) {
 		}
 		at, ok := h.j.Wake()
 		switch {
-		case strings.HasPrefix(st.Reason, "handler ") && st.WakeUnixMs != store.NoWake && st.WakeUnixMs <= w.maxWall: // at once
+		case waitsForPlace(st) && st.WakeUnixMs != store.NoWake && st.WakeUnixMs <= w.maxWall: // at once
 		case ok && (st.WakeUnixMs == store.NoWake || st.WakeUnixMs > at):
 			say("it comes due at %d", at)
 		case !ok && st.WakeUnixMs != store.NoWake && !unbegun(h):
 			say("nothing comes due")
 		}
 	}
+}
+
+// waitsForPlace reports whether a step of a run waits for a place, or for its handler to be registered.
+func waitsForPlace(st *store.RunState) bool {
+	return strings.HasPrefix(st.Reason, "handler ") || strings.HasPrefix(st.Reason, "step ")
 }
 
 // unbegun reports whether a step has not begun that may.

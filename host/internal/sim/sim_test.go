@@ -84,12 +84,8 @@ func (w *world) push(all bool) (pushed bool) {
 
 // register registers a handler with a host.
 func (h *host) register(name string) {
-	if h.handlers[name] {
-		return
-	}
-	h.handlers[name] = true
-	for _, x := range h.writers {
-		x.post(func(now int64) { x.shard.Handled(now, name) })
+	if !h.handlers.Handled(name) {
+		h.handlers.Handle(name, performed)
 	}
 }
 

@@ -52,6 +52,7 @@ type profile struct {
 	fork           bool
 	all            bool // runs live in all partitions
 	busy, starts   int
+	places         int // of each handler
 	kept           int64
 	timers         int
 	portion        int
@@ -119,7 +120,7 @@ func (w *world) draw() profile {
 	pick := func(list ...int) int { return list[w.rng.IntN(len(list))] }
 	p := profile{hosts: pick(1, 1, 2), writers: pick(1, 1, 2), steps: pick(400, 1500, 1500, 3000), crash: pick(0, 10, 40),
 		jump: pick(0, 0, 10), flaky: pick(0, 0, 5, 30), fork: w.odds(1, 2), all: w.odds(1, 8), busy: pick(1, 3, 512),
-		starts: pick(1, 2, 512), kept: int64(pick(0, 20_000, 1<<20)), timers: pick(0, 2, 1<<17), portion: pick(1, 2, 1024), commits: pick(1, 2, 8),
+		starts: pick(1, 2, 512), kept: int64(pick(0, 20_000, 1<<20)), timers: pick(0, 2, 1<<17), portion: pick(1, 2, 1024), commits: pick(1, 2, 8), places: pick(1, 2, 64),
 		user: pick(10, 40, 100), linger: int64(pick(5, 1000))}
 	return p
 }

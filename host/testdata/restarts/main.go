@@ -69,6 +69,8 @@ func (p *performance) do(ctx context.Context, ops []Op) error {
 
 func (p *performance) one(ctx context.Context, o Op) (string, error) {
 	switch o.Do {
+	case "nameless":
+		return workflow.Call[string](ctx, o.Name, "host/", o.Name, workflow.Attempts(1))
 	case "call":
 		v, err := workflow.Call[string](ctx, o.Name, "host/note", o.Name, workflow.Attempts(1))
 		if err == nil && o.Undo != "" {

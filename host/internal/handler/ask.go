@@ -1,0 +1,412 @@
+package handler
+
+import (
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/store"
+)
+
+// roomKey identifies the places of a handler: of a function those of all namespaces, of a remote handler those of one, since
+// each namespace has workers of its own.
+type roomKey struct {
+	name   string
+	remote bool
+	ns     store.NamespaceID // 0 unless remote
+}
+
+// room is the places of a handler.
+type room struct {
+	roomKey
+	places
+}
+
+// Place is what admits an attempt: it holds one of the places of its handler until Return, or until a worker has taken it.
+type Place struct {
+	r     *Registry
+	room  *room
+	ns    store.NamespaceID
+	since int64 // see run.Ask.SinceMs
+	slot  Slot  // of a handler with limits; nil = none
+	tried bool  // see waiter
+	all   bool  // it is also one of the places of all handlers
+	late  bool  // its attempt is over, and its handler has not returned
+	over  bool  // it was returned
+}
+
+// admitted is an attempt that has waited and has a place now.
+type admitted struct {
+	key   askKey
+	place *Place
+}
+
+// Ask gives an attempt of a handler a place, or queues it. An attempt that waits keeps its turn when it asks again. The attempt
+// of a handler with limits first waits for a slot, and then for a place.
+func (r *Registry) Ask(a run.Ask) (place any, v run.Verdict) {
+	if a.Anew {
+		r.WithdrawRun(a.Run)
+	}
+	limited, known, handled := false, true, r.Handled(a.Handler)
+	if r.cfg.Limiter != nil && handled {
+		limited, known = r.cfg.Limiter.Limited(a.Run.Namespace, a.Handler)
+	}
+	r.mu.Lock()
+	if r.performers[a.Handler].none() == handled { // it was registered meanwhile
+		r.mu.Unlock()
+		return r.Ask(a)
+	}
+	w := r.asks.find(askKey{a.Run, a.Handle})
+	switch {
+	case w == nil:
+	case w.room.name != a.Handler: // of another attempt
+		r.mu.Unlock()
+		r.Withdraw(a.Run, a.Handle)
+		return r.Ask(a)
+	default:
+		v = r.verdictLocked(w)
+		r.mu.Unlock()
+		return nil, v
+	}
+	if !known {
+		r.mu.Unlock()
+		return nil, r.askLater(&a)
+	}
+	w = &waiter{askKey: askKey{a.Run, a.Handle}, room: r.roomLocked(a.Handler, a.Run.Namespace), sinceMs: a.SinceMs}
+	r.asks.add(w)
+	r.mu.Unlock()
+	if limited {
+		slot, v := r.cfg.Limiter.Enter(a, &entrant{r, w, a.Workflow})
+		if v != run.Begins {
+			return nil, r.entered(w, slot, v)
+		}
+		w.slot = slot
+	}
+	if handled && r.held(w, a.Workflow) {
+		return nil, run.Queues
+	}
+	r.mu.Lock()
+	if !handled && !r.performers[a.Handler].none() { // it was registered meanwhile, and may have limits
+		r.mu.Unlock()
+		r.Withdraw(a.Run, a.Handle)
+		return r.Ask(a)
+	}
+	p := r.placeLocked(w, a.Workflow)
+	if p == nil {
+		v = r.verdictLocked(w)
+	}
+	r.mu.Unlock()
+	if p != nil {
+		return p, run.Begins
+	}
+	r.pulse()
+	return nil, v
+}
+
+// held has the attempt of a run that brought the host down wait for its trial. It reports whether it waits for one.
+func (r *Registry) held(w *waiter, workflow string) bool {
+	subject := r.cfg.Watch.Subject(uint32(w.run.Namespace), w.run.ID)
+	if !subject.Held() {
+		return false
+	}
+	subject.Ask(func() {
+		r.mu.Lock()
+		w.tried = true
+		r.mu.Unlock()
+		r.place(w, workflow)
+	}, func() {
+		r.Withdraw(w.run, w.handle)
+		r.cfg.Runs.Admitted(w.run, run.Admitted{Handle: w.handle, Handler: w.room.name}) // to ask again when the host goes on
+	})
+	return true
+}
+
+// verdictLocked returns what a run is told whose attempt waits.
+func (r *Registry) verdictLocked(w *waiter) run.Verdict {
+	switch {
+	case r.performers[w.room.name].none():
+		return run.Unhandled
+	case w.lingers, w.soon, w.unread && !w.told:
+		return run.Soon
+	}
+	return run.Queues
+}
+
+// entered keeps the slot that an attempt waits for, and returns its verdict. If it is to be told soon, it counts as activity
+// until then.
+func (r *Registry) entered(w *waiter, slot Slot, v run.Verdict) run.Verdict {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asks.find(w.askKey) != w { // it was admitted meanwhile, and its run is told
+		return run.Soon
+	}
+	if !w.passed { // else it waits for a place
+		w.slot = slot
+		if v == run.Soon && !w.told {
+			r.soonLocked(w, true)
+		}
+	}
+	r.tidyLocked(w.room)
+	return v
+}
+
+// soonLocked sets whether an attempt is to be told soon whether it waits.
+func (r *Registry) soonLocked(w *waiter, soon bool) {
+	if w.soon == soon {
+		return
+	}
+	if w.soon = soon; r.cfg.Activity == nil {
+		return
+	}
+	if soon {
+		r.cfg.Activity.Begin()
+	} else {
+		r.cfg.Activity.Done()
+	}
+}
+
+// entrant is an attempt that waits for a slot.
+type entrant struct {
+	r        *Registry
+	w        *waiter
+	workflow string
+}
+
+// Wakes counts the attempt as activity until it is told more.
+func (e *entrant) Wakes() {
+	e.r.mu.Lock()
+	defer e.r.mu.Unlock()
+	if e.r.asks.find(e.w.askKey) == e.w { // else it was withdrawn
+		e.r.soonLocked(e.w, true)
+	}
+}
+
+// Admit has the attempt wait for a place, with its slot. Without a slot, the run asks again once it has a place, so that no more
+// runs are loaded at a time than there are places.
+func (e *entrant) Admit(s Slot) {
+	r, w := e.r, e.w
+	r.mu.Lock()
+	if r.asks.find(w.askKey) != w { // it was withdrawn
+		r.mu.Unlock()
+		if s != nil {
+			s.Leave()
+		}
+		return
+	}
+	w.slot, w.passed = s, true
+	r.mu.Unlock()
+	if r.held(w, e.workflow) {
+		r.cfg.Runs.Queued(w.run, w.handle)
+	} else {
+		r.place(w, e.workflow)
+	}
+	r.mu.Lock()
+	r.soonLocked(w, false)
+	r.mu.Unlock()
+}
+
+// Queued tells the run of the attempt that it waits.
+func (e *entrant) Queued() {
+	r, w := e.r, e.w
+	r.mu.Lock()
+	w.told = true
+	r.mu.Unlock()
+	r.cfg.Runs.Queued(w.run, w.handle)
+	r.mu.Lock()
+	r.soonLocked(w, false)
+	r.mu.Unlock()
+}
+
+// place gives an attempt a place, or queues it. If it was withdrawn, it does nothing.
+func (r *Registry) place(w *waiter, workflow string) {
+	r.mu.Lock()
+	var ready []admitted
+	if r.asks.find(w.askKey) == w {
+		if p := r.placeLocked(w, workflow); p != nil {
+			ready = []admitted{{w.askKey, p}}
+		}
+	}
+	waits, key := w.line != nil && !w.lingers, w.askKey
+	r.mu.Unlock()
+	r.tell(ready)
+	if waits {
+		r.cfg.Runs.Queued(key.run, key.handle)
+	}
+	r.pulse()
+}
+
+// placeLocked gives an attempt a place, or queues it and returns nil.
+func (r *Registry) placeLocked(w *waiter, workflow string) *Place {
+	rm := r.roomLocked(w.room.name, w.run.Namespace)
+	w.room = rm
+	switch {
+	case r.draining || !rm.enter(w.run.Namespace):
+		rm.wait(w, workflow)
+	case r.enterAllLocked(w):
+		r.asks.remove(w)
+		return w.place(r)
+	}
+	if !rm.closed && !w.told { // else its run may have left memory
+		r.lingerLocked(w)
+	}
+	return nil
+}
+
+// enterAllLocked gives an attempt that has a place of its handler one of all handlers too, or queues it. Attempts of remote
+// handlers need none.
+func (r *Registry) enterAllLocked(w *waiter) bool {
+	if w.room.remote || r.all.enter(w.run.Namespace) {
+		return true
+	}
+	w.own = true
+	r.all.wait(w, "")
+	return false
+}
+
+func (w *waiter) place(r *Registry) *Place {
+	return &Place{r: r, room: w.room, ns: w.run.Namespace, since: w.sinceMs, all: !w.room.remote, slot: w.slot, tried: w.tried}
+}
+
+// Withdraw removes an attempt from the queues. It does nothing if the attempt does not wait.
+func (r *Registry) Withdraw(of store.RunKey, handle int64) {
+	r.mu.Lock()
+	w := r.asks.find(askKey{of, handle})
+	if w == nil {
+		r.mu.Unlock()
+		return
+	}
+	ready := r.withdrawLocked(w)
+	r.mu.Unlock()
+	if w.slot != nil {
+		w.slot.Leave()
+	}
+	r.tell(ready)
+	r.pulse()
+}
+
+// WithdrawRun removes the attempts of a run from the queues.
+func (r *Registry) WithdrawRun(of store.RunKey) {
+	r.mu.Lock()
+	list := r.asks.ofRun(of)
+	r.mu.Unlock()
+	for _, w := range list {
+		r.Withdraw(w.run, w.handle)
+	}
+}
+
+// WithdrawPartition removes the attempts of a partition's runs from the queues, since another host owns it.
+func (r *Registry) WithdrawPartition(id store.PartitionID) {
+	r.mu.Lock()
+	list := r.asks.ofPartition(id)
+	r.mu.Unlock()
+	for _, w := range list {
+		r.Withdraw(w.run, w.handle)
+	}
+}
+
+// Begins says that the attempt begins, with an input that must not be changed. A nil Place is none.
+func (p *Place) Begins(input []byte) {
+	if p == nil {
+		return
+	}
+	p.r.mu.Lock()
+	slot := p.slot
+	p.r.mu.Unlock()
+	if slot != nil {
+		slot.Begins(input)
+	}
+}
+
+// Return returns the place. Only the first call has an effect. A nil Place is none.
+func (p *Place) Return() {
+	if p == nil {
+		return
+	}
+	p.giveBack(true)
+}
+
+// Taken returns the place of an attempt that a worker has taken, and keeps its slot until Return. A nil Place is none.
+func (p *Place) Taken() {
+	if p != nil {
+		p.giveBack(false)
+	}
+}
+
+func (p *Place) giveBack(slot bool) {
+	r := p.r
+	r.mu.Lock()
+	var leaves Slot
+	if slot {
+		leaves, p.slot = p.slot, nil
+	}
+	var ready []admitted
+	if !p.over {
+		if p.over = true; p.late {
+			r.lateLocked(p, -1)
+		}
+		ready = r.returnLocked(p)
+	}
+	r.mu.Unlock()
+	if leaves != nil {
+		leaves.Leave()
+	}
+	r.tell(ready)
+	r.pulse()
+}
+
+// Over says that the attempt is over before its handler has returned. After Return it has no effect. A nil Place is none.
+func (p *Place) Over() {
+	if p == nil {
+		return
+	}
+	p.r.mu.Lock()
+	if !p.over && !p.late {
+		p.late = true
+		p.r.lateLocked(p, 1)
+	}
+	p.r.mu.Unlock()
+	p.r.pulse()
+}
+
+// pulse counts as activity that attempts wait for places whose attempts are over. It is called after runs have been told of their
+// places, so that there is activity all the time.
+func (r *Registry) pulse() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for p := range r.late {
+		busy := p.late > 0 && p.waits > 0 && !r.draining
+		switch {
+		case r.cfg.Activity == nil || busy == p.busy:
+		case busy:
+			r.cfg.Activity.Begin()
+		default:
+			r.cfg.Activity.Done()
+		}
+		if p.busy = busy; p.late == 0 {
+			delete(r.late, p)
+		}
+	}
+}
+
+// lateLocked adds n to the places of a place's handler, and of all handlers, whose attempts are over.
+func (r *Registry) lateLocked(p *Place, n int) {
+	p.room.late += n
+	r.late[&p.room.places] = true
+	if p.all {
+		r.all.late += n
+		r.late[r.all] = true
+	}
+}
+
+// tell tells those who wait of their places.
+func (r *Registry) tell(ready []admitted) {
+	for _, a := range ready {
+		ev := run.Admitted{Handle: a.key.handle, Handler: a.place.room.name, Place: a.place}
+		// It may have limits since, or they were not asked as it was not registered.
+		if slot := a.place.slot; r.cfg.Limiter != nil && (slot == nil || !slot.Counts()) {
+			limited, known := r.cfg.Limiter.Limited(a.key.run.Namespace, ev.Handler)
+			ev.Again = limited || !known
+		}
+		if !a.place.tried { // its handler was not registered when it asked
+			ev.Again = ev.Again || r.cfg.Watch.Subject(uint32(a.key.run.Namespace), a.key.run.ID).Held()
+		}
+		r.cfg.Runs.Admitted(a.key.run, ev)
+	}
+}

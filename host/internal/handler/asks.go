@@ -1,0 +1,96 @@
+package handler
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// askKey identifies a step that waits for a place.
+type askKey struct {
+	run    store.RunKey
+	handle int64
+}
+
+// asks holds the attempts that wait, by partition and run: one of each run, which knows the others.
+type asks struct {
+	by  [store.Partitions]map[store.RunKey]*waiter
+	all int // attempts
+}
+
+func (a *asks) of(key store.RunKey) *waiter { return a.by[key.Partition()][key] }
+
+func (a *asks) find(key askKey) *waiter {
+	first := a.of(key.run)
+	switch {
+	case first == nil:
+		return nil
+	case first.of != nil:
+		return first.of[key.handle]
+	case first.handle != key.handle:
+		return nil
+	}
+	return first
+}
+
+func (a *asks) add(w *waiter) {
+	a.all++
+	p := &a.by[w.run.Partition()]
+	if *p == nil {
+		*p = map[store.RunKey]*waiter{}
+	}
+	first := (*p)[w.run]
+	switch {
+	case first == nil:
+		(*p)[w.run] = w
+		return
+	case first.of == nil:
+		first.of = map[int64]*waiter{first.handle: first}
+	}
+	first.of[w.handle] = w
+}
+
+func (a *asks) remove(w *waiter) {
+	a.all--
+	p := a.by[w.run.Partition()]
+	first := p[w.run]
+	if first.of == nil {
+		delete(p, w.run)
+		return
+	}
+	all := first.of
+	delete(all, w.handle)
+	if first == w {
+		for _, first = range all { // any of the others
+			break
+		}
+		p[w.run] = first
+	}
+	w.of, first.of = nil, all
+	if len(all) == 1 {
+		first.of = nil
+	}
+}
+
+// ofRun returns the attempts of a run that wait.
+func (a *asks) ofRun(key store.RunKey) []*waiter { return a.of(key).all() }
+
+// ofPartition returns the attempts that wait for the runs of a partition.
+func (a *asks) ofPartition(id store.PartitionID) (list []*waiter) {
+	for _, first := range a.by[id] {
+		list = append(list, first.all()...)
+	}
+	return list
+}
+
+// all returns the waiting attempts of the run of which w is the first.
+func (w *waiter) all() []*waiter {
+	switch {
+	case w == nil:
+		return nil
+	case w.of == nil:
+		return []*waiter{w}
+	}
+	return slices.Collect(maps.Values(w.of))
+}

@@ -1,0 +1,173 @@
+package handler
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// roomLocked returns the room of a handler for a namespace.
+func (r *Registry) roomLocked(name string, ns store.NamespaceID) *room {
+	p := r.performers[name]
+	key := roomKey{name: name, remote: p.remote != nil}
+	if key.remote {
+		key.ns = ns
+	}
+	rm := r.rooms[key]
+	if rm == nil {
+		rm = &room{roomKey: key, places: *newPlaces(r.cfg.PerHandler, r.cfg.Shared)}
+		if key.remote {
+			rm.places = *newPlaces(r.cfg.Offered, nil)
+			rm.private = true
+		}
+		rm.closed = p.none()
+		r.rooms[key] = rm
+	}
+	return rm
+}
+
+// grantLocked gives the places of a room, and of all handlers, to attempts that wait for them.
+func (r *Registry) grantLocked(rm *room) (ready []admitted) {
+	if r.draining {
+		return nil
+	}
+	for w := rm.pop(); w != nil; w = rm.pop() {
+		if r.enterAllLocked(w) {
+			ready = append(ready, r.admitLocked(w))
+		}
+	}
+	return ready
+}
+
+// grantAllLocked gives the places of all handlers to attempts that have one of their own handler.
+func (r *Registry) grantAllLocked() (ready []admitted) {
+	if r.draining {
+		return nil
+	}
+	for w := r.all.pop(); w != nil; w = r.all.pop() {
+		ready = append(ready, r.admitLocked(w))
+	}
+	return ready
+}
+
+func (r *Registry) admitLocked(w *waiter) admitted {
+	r.asks.remove(w)
+	r.lingering.end(w)
+	return admitted{w.askKey, w.place(r)}
+}
+
+func (r *Registry) returnLocked(p *Place) (ready []admitted) {
+	p.room.leave(p.ns)
+	if p.all {
+		r.all.leave(p.ns)
+		ready = r.grantAllLocked()
+	}
+	ready = append(ready, r.grantLocked(p.room)...)
+	r.tidyLocked(p.room)
+	return ready
+}
+
+func (r *Registry) withdrawLocked(w *waiter) (ready []admitted) {
+	r.asks.remove(w)
+	r.lingering.end(w)
+	r.soonLocked(w, false)
+	switch {
+	case w.line == nil: // it is held, or waits for a slot
+	case w.own:
+		r.all.withdraw(w)
+		w.room.leave(w.run.Namespace)
+		ready = r.grantLocked(w.room)
+	default:
+		w.room.withdraw(w)
+	}
+	r.tidyLocked(w.room)
+	return ready
+}
+
+// tidyLocked forgets a room that nobody uses.
+func (r *Registry) tidyLocked(rm *room) {
+	if len(rm.by) == 0 && r.rooms[rm.roomKey] == rm {
+		delete(r.rooms, rm.roomKey)
+	}
+}
+
+// moveLocked moves the attempts that wait for a handler to the places of what performs it now.
+func (r *Registry) moveLocked(name string) (ready []admitted) {
+	var old []*room
+	for key, rm := range r.rooms {
+		if key.name == name {
+			old = append(old, rm)
+		}
+	}
+	slices.SortFunc(old, func(a, b *room) int { return cmp.Compare(a.ns, b.ns) })
+	touched := map[*room]bool{}
+	for _, rm := range old {
+		rm.closed = rm.remote != (r.performers[name].remote != nil)
+		for _, w := range rm.all() {
+			to := r.roomLocked(name, w.run.Namespace)
+			if to != rm {
+				workflow := w.line.workflow
+				rm.withdraw(w)
+				w.room = to
+				to.wait(w, workflow)
+			}
+			if !touched[to] {
+				touched[to] = true
+				old = append(old, to)
+			}
+		}
+	}
+	for _, rm := range old {
+		if touched[rm] {
+			ready = append(ready, r.grantLocked(rm)...)
+		}
+		r.tidyLocked(rm)
+	}
+	return ready
+}
+
+// SetDraining sets whether the host is about to stop. While it is, no attempt gets a slot or a place, and remote handlers give up
+// the attempts that no worker has taken.
+func (r *Registry) SetDraining(draining bool) {
+	if draining {
+		r.setDraining(true)
+	}
+	r.mu.Lock()
+	remotes := map[Remote]bool{}
+	for _, p := range r.performers {
+		if p.remote != nil {
+			remotes[p.remote] = true
+		}
+	}
+	r.mu.Unlock()
+	if r.cfg.Limiter != nil {
+		r.cfg.Limiter.SetDraining(draining)
+	}
+	for m := range remotes {
+		m.SetDraining(draining)
+	}
+	if !draining { // last: no attempt comes to a remote handler that still gives it up
+		r.setDraining(false)
+	}
+}
+
+func (r *Registry) setDraining(draining bool) {
+	r.mu.Lock()
+	r.draining = draining
+	var ready []admitted
+	if !draining {
+		ready = r.grantAllLocked()
+		for _, rm := range slices.SortedFunc(maps.Values(r.rooms), compareRooms) {
+			ready = append(ready, r.grantLocked(rm)...)
+		}
+	}
+	r.mu.Unlock()
+	r.tell(ready)
+	r.pulse()
+}
+
+func compareRooms(a, b *room) int {
+	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.ns, b.ns))
+}

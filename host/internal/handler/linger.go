@@ -1,0 +1,74 @@
+package handler
+
+import (
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
+)
+
+// An attempt that waits first lingers: its run stays in memory, and is not committed as waiting. So a burst of a few milliseconds
+// costs no extra commits and loads.
+const (
+	// lingerTime is how long an attempt lingers at most, by the machine's clock.
+	lingerTime = time.Second
+	// DefaultLingering is the default of Config.Lingering.
+	DefaultLingering = 1024
+)
+
+// lingering holds the attempts that linger. The mutex of the Registry guards it.
+type lingering struct {
+	most  int // no further attempt lingers
+	n     int
+	queue []lingerer // in the order in which they came; with others that linger no more
+	armed bool       // a timer will call Registry.expire
+}
+
+type lingerer struct {
+	w     *waiter
+	until time.Time
+}
+
+// linger has an attempt linger, if not too many do.
+func (r *Registry) lingerLocked(w *waiter) {
+	l := &r.lingering
+	if l.n >= l.most {
+		return
+	}
+	l.n++
+	w.lingers = true
+	l.queue = append(l.queue, lingerer{w, clock.System().Now().Add(lingerTime)})
+	if !l.armed {
+		l.armed = true
+		clock.AfterFunc(clock.System(), lingerTime, r.expire)
+	}
+}
+
+// end ends the lingering of an attempt that lingers.
+func (l *lingering) end(w *waiter) {
+	if w.lingers {
+		w.lingers = false
+		l.n--
+	}
+}
+
+// expire tells the runs of attempts that have lingered long enough that they wait.
+func (r *Registry) expire() {
+	r.mu.Lock()
+	l, now := &r.lingering, clock.System().Now()
+	var over []askKey
+	for len(l.queue) > 0 && (!l.queue[0].w.lingers || !l.queue[0].until.After(now)) {
+		if w := l.queue[0].w; w.lingers {
+			l.end(w)
+			over = append(over, w.askKey)
+		}
+		l.queue[0] = lingerer{}
+		l.queue = l.queue[1:]
+	}
+	if l.armed = len(l.queue) > 0; l.armed {
+		clock.AfterFunc(clock.System(), l.queue[0].until.Sub(now), r.expire)
+	}
+	r.mu.Unlock()
+	for _, key := range over {
+		r.cfg.Runs.Queued(key.run, key.handle)
+	}
+}

@@ -1,0 +1,117 @@
+package handler
+
+import (
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Asks reports whether an attempt of a run waits.
+func (r *Registry) Asks(of store.RunKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asks.of(of) != nil
+}
+
+// Waiting describes what an attempt waits for.
+type Waiting struct {
+	Handler string
+	Why     Why
+	Calls   int // in flight, with WaitsForHandler and WaitsForAll
+	// Before is how many attempts have their turn before it, at most MaxBefore: of its workflow, with WaitsForAll of its namespace.
+	Before int
+	Slot   SlotWaits // with WaitsForSlot
+}
+
+// Why says why an attempt waits.
+type Why uint8
+
+const (
+	WaitsForSlot      Why = iota // its handler has limits
+	WaitsForLimits               // the limits of the handlers of its namespace have not been read, or cannot be read
+	WaitsUnhandled               // no handler of that name is registered
+	WaitsForHandler              // all places of its handler are taken
+	WaitsForAll                  // all places of all handlers are taken
+	WaitsForNamespace            // its namespace has as many places as it may
+	WaitsForWorker               // no worker has taken it
+	WaitsForInstance             // it is a body or step function, and others wait before it
+	WaitsForTrial                // its run has brought the host down, and goes on alone
+	WaitsForStop                 // the host stops
+)
+
+// Waits returns what an attempt of a run waits for; false if none waits. Of several it takes the one that was called first.
+func (r *Registry) Waits(of store.RunKey) (w Waiting, ok bool) {
+	held := r.cfg.Watch.Subject(uint32(of.Namespace), of.ID).Held()
+	r.mu.Lock()
+	x := r.asks.of(of)
+	if x == nil {
+		r.mu.Unlock()
+		return w, false
+	}
+	for _, o := range x.of {
+		if o.handle < x.handle {
+			x = o
+		}
+	}
+	w.Handler, w.Why = x.room.name, r.whyLocked(x, held)
+	if w.Why == WaitsForHandler || w.Why == WaitsForAll {
+		p := &x.room.places
+		if w.Why == WaitsForAll {
+			p = r.all
+		}
+		w.Calls = p.limit - p.free
+	}
+	if x.line != nil {
+		w.Before = x.before()
+	}
+	slot := x.slot
+	r.mu.Unlock()
+	if w.Why == WaitsForSlot && slot != nil {
+		w.Slot = slot.Waits()
+	}
+	return w, true
+}
+
+func (r *Registry) whyLocked(x *waiter, held bool) Why {
+	p := &x.room.places
+	if x.own {
+		p = r.all
+	}
+	switch {
+	case r.performers[x.room.name].none():
+		return WaitsUnhandled
+	case held:
+		return WaitsForTrial
+	case x.unread:
+		return WaitsForLimits
+	case x.line == nil:
+		return WaitsForSlot
+	case r.draining:
+		return WaitsForStop
+	case x.room.name == run.Instances:
+		return WaitsForInstance
+	case x.room.remote:
+		return WaitsForWorker
+	case p.free > 0 && p.several:
+		return WaitsForNamespace
+	case x.own:
+		return WaitsForAll
+	}
+	return WaitsForHandler
+}
+
+// WaitingOf returns how many attempts of a remote handler wait that no worker can take yet.
+func (r *Registry) WaitingOf(name string, ns store.NamespaceID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rm := r.rooms[roomKey{name: name, remote: true, ns: ns}]; rm != nil {
+		return rm.waits
+	}
+	return 0
+}
+
+// Len returns how many attempts wait.
+func (r *Registry) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asks.all
+}
