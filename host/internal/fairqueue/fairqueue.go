@@ -1,9 +1,9 @@
-// Package fairqueue provides a queue whose groups take turns: a group with a thousand queued items delays a group with
-// one by at most one item, and a group whose items are heavy gets fewer turns.
+// Package fairqueue has groups take turns: a group with a thousand queued items delays a group with one by at most one item.
 //
-// It is start-time fair queueing (P. Goyal, H. Vin and H. Cheng, 1996). Each group has a virtual time, which Charge
-// advances by the weight of what was popped. Pop takes from the group with the lowest virtual time. A group that joins
-// starts no earlier than the group that was popped last, so an idle group saves up no credit.
+// Turns is a round robin, for users that hold the items themselves. In a Queue, a group whose items are heavy gets fewer turns:
+// it is start-time fair queueing (P. Goyal, H. Vin and H. Cheng, 1996). Each group has a virtual time, which Charge advances by
+// the weight of what was popped. Pop takes from the group with the lowest virtual time. A group that joins starts no earlier
+// than the group that was popped last, so an idle group saves up no credit.
 package fairqueue
 
 import "container/heap"

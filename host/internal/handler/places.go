@@ -3,6 +3,7 @@ package handler
 import (
 	"container/heap"
 
+	"github.com/wfhost/wfhost/host/internal/fairqueue"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -40,15 +41,16 @@ type tenant struct {
 	id    store.NamespaceID
 	has   int
 	of    map[string]*workflowLine // workflows that wait
-	ring  []*workflowLine          // the values of of; the next one first
-	turn  uint64                   // number of its last turn
-	at    int                      // index in places.waiting
+	lines fairqueue.Turns[*workflowLine]
+	turn  uint64 // number of its last turn
+	at    int    // index in places.waiting
 	waits int
 }
 
 // workflowLine is the waiting attempts of a workflow: a heap, the next one first.
 type workflowLine struct {
 	tenant   *tenant
+	turn     fairqueue.Turn[*workflowLine]
 	workflow string
 	waiters  []*waiter
 }
@@ -107,7 +109,8 @@ func (p *places) wait(w *waiter, workflow string) {
 			t.of = map[string]*workflowLine{}
 		}
 		t.of[l.workflow] = l
-		t.ring = append(t.ring, l)
+		l.turn.Group = l
+		t.lines.Join(&l.turn)
 	}
 	p.number++
 	w.line, w.number = l, p.number
@@ -181,9 +184,9 @@ func (p *places) pop() *waiter {
 		return nil
 	}
 	t := p.waiting[0]
-	l := t.ring[0]
-	t.ring = append(t.ring[1:], l) // its workflow is the last one next time
-	w := l.waiters[0]
+	turn := t.lines.First(func(*workflowLine) bool { return true })
+	t.lines.Had(turn)
+	w := turn.Group.waiters[0]
 	p.take(t)
 	p.turn(t)
 	p.withdraw(w)
@@ -197,12 +200,7 @@ func (p *places) withdraw(w *waiter) {
 	heap.Remove(l, w.at)
 	if w.line = nil; len(l.waiters) == 0 {
 		delete(t.of, l.workflow)
-		for i, o := range t.ring {
-			if o == l {
-				t.ring = append(t.ring[:i], t.ring[i+1:]...)
-				break
-			}
-		}
+		t.lines.Leave(&l.turn)
 	}
 	t.waits--
 	p.waits--
@@ -217,7 +215,7 @@ func (p *places) withdraw(w *waiter) {
 // all returns the waiting attempts.
 func (p *places) all() (list []*waiter) {
 	for _, t := range p.waiting {
-		for _, l := range t.ring {
+		for l := range t.lines.All {
 			list = append(list, l.waiters...)
 		}
 	}

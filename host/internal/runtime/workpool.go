@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/fairqueue"
 )
 
 const (
@@ -25,32 +26,24 @@ const (
 // of goroutines ready, and each step of every other run would wait for them all. Its methods may be called concurrently.
 type workPool struct {
 	limit int                 // tasks in flight, at most
-	begin func() (end func()) // begin is called when an task is submitted, and end when it has returned
+	begin func() (end func()) // begin is called when a task is submitted, and end when it has returned
 
-	mu    sync.Mutex           // guards the fields below; no callback is called while it is held
-	going int                  // slots in use
-	lines map[uint32]*poolLine // by namespace; only namespaces with waiting tasks
-	turns []*poolLine          // the values of lines; the first one is next
-	back  []chan struct{}      // tasks that wait for a slot after Aside
-	waits int                  // waiting tasks in lines
+	mu    sync.Mutex                                 // guards the fields below; no callback is called while it is held
+	going int                                        // slots in use
+	waits fairqueue.Queue[uint32, func(e *poolTask)] // by namespace
+	back  []chan struct{}                            // tasks that wait for a slot after Aside
 }
 
-// poolLine holds the waiting tasks of a namespace.
-type poolLine struct {
-	of  uint32
-	all []func(e *poolTask)
-}
-
-// poolTask is an task in flight.
+// poolTask is a task in flight.
 type poolTask struct {
 	p    *workPool
 	kept bool // Keep was called: the slot is freed by its release
 }
 
-// newWorkPool returns a workPool that performs at most limit tasks at a time. begin is called when an task is submitted, and
+// newWorkPool returns a workPool that performs at most limit tasks at a time. begin is called when a task is submitted, and
 // end when it has returned.
 func newWorkPool(limit int, begin func() (end func())) *workPool {
-	return &workPool{limit: limit, begin: begin, lines: map[uint32]*poolLine{}}
+	return &workPool{limit: limit, begin: begin}
 }
 
 // Go runs f in a goroutine once there is a slot. Namespaces with waiting tasks take turns.
@@ -67,14 +60,7 @@ func (p *workPool) Go(namespace uint32, f func(e *poolTask)) {
 		go p.work(do)
 		return
 	}
-	l := p.lines[namespace]
-	if l == nil {
-		l = &poolLine{of: namespace}
-		p.lines[namespace] = l
-		p.turns = append(p.turns, l)
-	}
-	l.all = append(l.all, do)
-	p.waits++
+	p.waits.Push(namespace, do)
 	p.mu.Unlock()
 }
 
@@ -108,7 +94,7 @@ func (e *poolTask) Keep(most time.Duration) (release func()) {
 	}
 }
 
-// next returns the next task for a slot that is free. It returns nil if it gave the slot to an task that waits
+// next returns the next task for a slot that is free. It returns nil if it gave the slot to a task that waits
 // after Aside, or if no task waits.
 func (p *workPool) next() func(e *poolTask) {
 	p.mu.Lock()
@@ -118,21 +104,12 @@ func (p *workPool) next() func(e *poolTask) {
 		p.back = p.back[1:]
 		return nil
 	}
-	if len(p.turns) == 0 {
+	namespace, do, ok := p.waits.Pop()
+	if !ok {
 		p.going--
 		return nil
 	}
-	l := p.turns[0]
-	do := l.all[0]
-	l.all[0] = nil
-	l.all = l.all[1:]
-	p.waits--
-	p.turns = p.turns[1:]
-	if len(l.all) > 0 {
-		p.turns = append(p.turns, l)
-	} else {
-		delete(p.lines, l.of)
-	}
+	p.waits.Charge(namespace, 1)
 	return do
 }
 
@@ -160,5 +137,5 @@ func (e *poolTask) Aside(do func()) {
 func (p *workPool) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.waits
+	return p.waits.Len()
 }

@@ -1,8 +1,7 @@
 package shard
 
 import (
-	"slices"
-
+	"github.com/wfhost/wfhost/host/internal/fairqueue"
 	"github.com/wfhost/wfhost/host/internal/timers"
 	"github.com/wfhost/wfhost/store"
 )
@@ -23,8 +22,15 @@ type WakePacer interface {
 // pacedWakes holds the due runs that must wait because their namespaces have used up their wakes, or owe bytes. Within a
 // namespace, the run that was due first goes first. Namespaces take turns.
 type pacedWakes struct {
-	queues map[store.NamespaceID]*timers.Set[TimerKey] // none is empty
-	order  []store.NamespaceID                         // the keys of queues; the next namespace in turn stands first
+	queues map[store.NamespaceID]*pacedQueue // none is empty
+	turns  fairqueue.Turns[*pacedQueue]
+}
+
+// pacedQueue holds the due runs of a namespace.
+type pacedQueue struct {
+	timers.Set[TimerKey]
+	of   store.NamespaceID
+	turn fairqueue.Turn[*pacedQueue]
 }
 
 // has reports whether runs of k's namespace wait.
@@ -32,43 +38,47 @@ func (p *pacedWakes) has(k TimerKey) bool { return p.queues[k.Run.Namespace] != 
 
 func (p *pacedWakes) put(k TimerKey, dueUnixMs int64) {
 	ns := k.Run.Namespace
-	if p.queues[ns] == nil {
+	q := p.queues[ns]
+	if q == nil {
 		if p.queues == nil {
-			p.queues = map[store.NamespaceID]*timers.Set[TimerKey]{}
+			p.queues = map[store.NamespaceID]*pacedQueue{}
 		}
-		p.queues[ns] = &timers.Set[TimerKey]{}
-		p.order = append(p.order, ns)
+		q = &pacedQueue{of: ns}
+		q.turn.Group = q
+		p.queues[ns] = q
+		p.turns.Join(&q.turn)
 	}
-	p.queues[ns].Put(k, dueUnixMs)
+	q.Put(k, dueUnixMs)
 }
 
 func (p *pacedWakes) remove(k TimerKey) {
 	if q := p.queues[k.Run.Namespace]; q != nil && q.Remove(k) {
-		p.tidy(k.Run.Namespace)
+		p.tidy(q)
 	}
 }
 
 // tidy removes the queue of a namespace if it is empty.
-func (p *pacedWakes) tidy(ns store.NamespaceID) {
-	if p.queues[ns].Len() == 0 {
-		delete(p.queues, ns)
-		p.order = slices.DeleteFunc(p.order, func(x store.NamespaceID) bool { return x == ns })
+func (p *pacedWakes) tidy(q *pacedQueue) {
+	if q.Len() == 0 {
+		delete(p.queues, q.of)
+		p.turns.Leave(&q.turn)
 	}
 }
 
 // pop removes and returns a run that may be woken now; false if there is none. It returns now as the deadline, so the wait does
 // not count as lateness.
 func (p *pacedWakes) pop(now int64, pacer WakePacer) (k TimerKey, dueUnixMs int64, ok bool) {
-	for i, ns := range p.order {
-		if due, _ := p.queues[ns].Next(); !pacer.Wake(uint32(ns), now, due) {
-			continue
-		}
-		k, _, ok = p.queues[ns].Pop(Never)
-		p.order = append(append(slices.Clone(p.order[:i]), p.order[i+1:]...), ns)
-		p.tidy(ns)
-		return k, now, ok
+	turn := p.turns.First(func(q *pacedQueue) bool {
+		due, _ := q.Next()
+		return pacer.Wake(uint32(q.of), now, due)
+	})
+	if turn == nil {
+		return k, 0, false
 	}
-	return k, 0, false
+	k, _, ok = turn.Group.Pop(Never)
+	p.turns.Had(turn)
+	p.tidy(turn.Group)
+	return k, now, ok
 }
 
 func (p *pacedWakes) due(k TimerKey) (dueUnixMs int64, ok bool) {
@@ -81,11 +91,11 @@ func (p *pacedWakes) due(k TimerKey) (dueUnixMs int64, ok bool) {
 // next returns when the next waiting run may be woken; false if no run waits.
 func (p *pacedWakes) next(pacer WakePacer) (unixMs int64, ok bool) {
 	unixMs = Never
-	for _, ns := range p.order {
-		due, _ := p.queues[ns].Next()
-		unixMs = min(unixMs, pacer.NextWake(uint32(ns), due))
+	for q := range p.turns.All {
+		due, _ := q.Next()
+		unixMs = min(unixMs, pacer.NextWake(uint32(q.of), due))
 	}
-	return unixMs, len(p.order) > 0
+	return unixMs, p.turns.Len() > 0
 }
 
 func (p *pacedWakes) len() (n int) {

@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/wfhost/wfhost/store"
@@ -91,5 +92,29 @@ func TestPacedAgain(t *testing.T) {
 	}
 	if at, ok := s.Next(); at != 7 || !ok {
 		t.Errorf("next at %d, %v", at, ok)
+	}
+}
+
+// TestTurnsOfANamespaceThatDrains has a namespace whose only waiting run is woken and followed by another one.
+func TestTurnsOfANamespaceThatDrains(t *testing.T) {
+	var p pacedWakes
+	r := ration{1: 100, 2: 100}
+	p.put(of(1, "a"), 1)
+	for i := range 20 {
+		p.put(of(2, "b"+strings.Repeat("x", i)), 1)
+	}
+	var order string
+	for range 10 {
+		k, _, ok := p.pop(5, r)
+		if !ok {
+			t.Fatal("none")
+		}
+		order += k.Run.ID[:1]
+		if k.Run.ID == "a" {
+			p.put(of(1, "a"), 1)
+		}
+	}
+	if strings.Count(order, "b") < 5 {
+		t.Error(order)
 	}
 }

@@ -1,6 +1,9 @@
 package shard
 
-import "github.com/wfhost/wfhost/store"
+import (
+	"github.com/wfhost/wfhost/host/internal/fairqueue"
+	"github.com/wfhost/wfhost/store"
+)
 
 // startBacklog holds the new runs that wait for their first place: the right to compute. Up to Limit of them have asked
 // for one, with all of their state in memory. The others wait as keys. When there is room, they are invited to ask:
@@ -16,8 +19,8 @@ type startBacklog struct {
 	of     map[backlogGroup]*use        // by workflow, and by namespace with Workflow empty; zero entries are removed
 	lines  map[backlogGroup]*line       // by workflow; only workflows with waiting keys
 	spaces map[store.NamespaceID]*space // only namespaces with waiting keys
-	turns  []*space                     // the values of spaces; the first one is next
-	waits  map[store.RunKey]bool        // the runs that wait as keys
+	turns  fairqueue.Turns[*space]
+	waits  map[store.RunKey]bool // the runs that wait as keys
 }
 
 // backlogGroup identifies a workflow, or a namespace if Workflow is empty.
@@ -59,22 +62,16 @@ func (u *use) below(s *startBacklog, share int, invited bool) bool {
 type line struct {
 	of   backlogGroup
 	keys []store.RunKey
+	in   *space
+	turn fairqueue.Turn[*line] // in its space
 }
 
-// space holds the lines of a namespace that have keys; the first one is next. Next searches them in order: few
-// workflows and namespaces use their whole part at any time, so the search is short however many there are.
+// space orders the lines of a namespace that have keys. Few workflows and namespaces use their whole part at any time, so the
+// search for the next one is short however many there are.
 type space struct {
-	turns []*line
-}
-
-// toBack moves element i to the end if stays is true, and removes it otherwise.
-func toBack[E any](list []E, i int, stays bool) []E {
-	e := list[i]
-	list = append(list[:i], list[i+1:]...)
-	if stays {
-		list = append(list, e)
-	}
-	return list
+	of    backlogGroup
+	turns fairqueue.Turns[*line]
+	turn  fairqueue.Turn[*space]
 }
 
 // backlogMark is the state of a run in a startBacklog. The zero backlogMark does not wait.
@@ -142,15 +139,16 @@ func (s *startBacklog) push(of backlogGroup, key store.RunKey) {
 	s.waits[key] = true
 	l := s.lines[of]
 	if l == nil {
-		l = &line{of: of}
+		l = &line{of: of, in: s.spaces[of.Namespace]}
+		l.turn.Group = l
 		s.lines[of] = l
-		in := s.spaces[of.Namespace]
-		if in == nil {
-			in = &space{}
-			s.spaces[of.Namespace] = in
-			s.turns = append(s.turns, in)
+		if l.in == nil {
+			l.in = &space{of: of.space()}
+			l.in.turn.Group = l.in
+			s.spaces[of.Namespace] = l.in
+			s.turns.Join(&l.in.turn)
 		}
-		in.turns = append(in.turns, l)
+		l.in.turns.Join(&l.turn)
 	}
 	l.keys = append(l.keys, key)
 }
@@ -169,34 +167,33 @@ func (s *startBacklog) Next() (of backlogGroup, key store.RunKey, ok bool) {
 	if !s.all.below(s, 1, true) {
 		return of, key, false
 	}
-	for i, in := range s.turns {
-		if !s.of[in.turns[0].of.space()].below(s, spaceShare, true) {
-			continue
+	var l *fairqueue.Turn[*line]
+	if s.turns.First(func(in *space) bool {
+		if s.of[in.of].below(s, spaceShare, true) {
+			l = in.turns.First(func(l *line) bool { return s.of[l.of].below(s, workflowShare, true) })
 		}
-		for j, l := range in.turns {
-			if s.of[l.of].below(s, workflowShare, true) {
-				return l.of, s.take(i, j), true
-			}
-		}
+		return l != nil
+	}) == nil {
+		return of, key, false
 	}
-	return of, key, false
+	return l.Group.of, s.take(l.Group), true
 }
 
-// take removes the first key of line j in space i, and moves both to the end of their queues.
-func (s *startBacklog) take(i, j int) store.RunKey {
-	in := s.turns[i]
-	l := in.turns[j]
+// take removes the first key of a line. This is a turn of the line and of its space.
+func (s *startBacklog) take(l *line) store.RunKey {
 	key := l.keys[0]
 	l.keys = l.keys[1:]
 	delete(s.waits, key)
+	l.in.turns.Had(&l.turn)
+	s.turns.Had(&l.in.turn)
 	if len(l.keys) == 0 {
 		delete(s.lines, l.of)
+		l.in.turns.Leave(&l.turn)
 	}
-	in.turns = toBack(in.turns, j, len(l.keys) > 0)
-	if len(in.turns) == 0 {
+	if l.in.turns.Len() == 0 {
 		delete(s.spaces, l.of.Namespace)
+		s.turns.Leave(&l.in.turn)
 	}
-	s.turns = toBack(s.turns, i, len(in.turns) > 0)
 	return key
 }
 

@@ -192,8 +192,38 @@ func TestModel(t *testing.T) {
 		for _, r := range all {
 			leave(r)
 		}
-		if s.Len() != 0 || s.all != (use{}) || len(s.of)+len(s.lines)+len(s.spaces)+len(s.turns) != 0 {
-			t.Fatalf("%d wait, %+v, %d, %d, %d, %d", s.Len(), s.all, len(s.of), len(s.lines), len(s.spaces), len(s.turns))
+		if s.Len() != 0 || s.all != (use{}) || len(s.of)+len(s.lines)+len(s.spaces)+s.turns.Len() != 0 {
+			t.Fatalf("%d wait, %+v, %d, %d, %d, %d", s.Len(), s.all, len(s.of), len(s.lines), len(s.spaces), s.turns.Len())
 		}
 	})
+}
+
+// TestTurnsOfAWorkflowThatDrains has a workflow, of the same namespace or of another one, whose only waiting run is invited and followed
+// by another one: it has no more turns than the others.
+func TestTurnsOfAWorkflowThatDrains(t *testing.T) {
+	for _, other := range []store.NamespaceID{1, 2} {
+		s := startBacklog{Limit: 100, Most: 1 << 20}
+		push := func(ns store.NamespaceID, workflow string, i int) {
+			of, k := queuedKey(ns, workflow, i)
+			s.push(of, k)
+		}
+		push(1, "a", 0)
+		for i := range 20 {
+			push(other, "b", i)
+		}
+		var order string
+		for n := range 10 {
+			_, k, ok := s.Next()
+			if !ok {
+				t.Fatal("none is invited")
+			}
+			order += k.ID[:1]
+			if k.ID[0] == 'a' {
+				push(1, "a", n+1)
+			}
+		}
+		if strings.Count(order, "b") < 5 {
+			t.Errorf("namespace %d: %s", other, order)
+		}
+	}
 }
