@@ -31,7 +31,7 @@ type Quotas struct {
 func NewQuotas(otherwise store.Quota, set []store.Quota, used func(store.NamespaceID) (store.Usage, error)) *Quotas {
 	q := &Quotas{used: used, otherwise: otherwise, set: map[store.NamespaceID]store.Quota{},
 		starting: map[store.NamespaceID]int64{}, rates: map[store.NamespaceID]*bucket{}}
-	q.InstanceQuotas.otherwise, q.WakeQuotas.otherwise = otherwise.Instances, otherwise.Wakes
+	q.InstanceQuotas.limits.otherwise, q.WakeQuotas.limits.otherwise = otherwise.Instances, otherwise.Wakes
 	q.all(otherwise.Written)
 	for _, x := range set {
 		q.Set(x)
@@ -91,8 +91,8 @@ func (q *Quotas) Start(ns store.NamespaceID, now time.Time) (done func(), err er
 		return nil, QuotaRefusal("the runs of the namespace write more than %d bytes a second, its quota; try again in %v", x.Written,
 			time.Duration(ms)*time.Millisecond)
 	}
-	if x.Starts > 0 && !q.rate(ns, x.Starts, now).take(now) {
-		return nil, QuotaRefusal("the namespace starts more than %d runs a second, its quota; try again in a second", x.Starts)
+	if x.Starts > 0 && !q.rate(ns, x.Starts).take(now.UnixMilli()) {
+		return nil, QuotaRefusal("the namespace starts more than %d runs a second, its quota; try again soon", x.Starts)
 	}
 	q.starting[ns]++
 	return sync.OnceFunc(func() {
@@ -110,7 +110,9 @@ func (q *Quotas) Continued(ns store.NamespaceID, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if x := q.of(ns); x.Starts > 0 {
-		q.rate(ns, x.Starts, now).spend(now)
+		b := q.rate(ns, x.Starts)
+		b.fill(now.UnixMilli())
+		b.spend(1, x.Starts-1) // a token is there again after a second
 	}
 }
 
@@ -122,40 +124,12 @@ func QuotaRefusal(format string, args ...any) error {
 }
 
 // rate returns the token bucket of a namespace.
-func (q *Quotas) rate(ns store.NamespaceID, perSecond int64, now time.Time) *bucket {
+func (q *Quotas) rate(ns store.NamespaceID, perSecond int64) *bucket {
 	b := q.rates[ns]
 	if b == nil {
-		b = &bucket{perSecond: float64(perSecond), tokens: float64(perSecond), at: now}
+		full := newBucket(perSecond)
+		b = &full
 		q.rates[ns] = b
 	}
 	return b
-}
-
-// bucket is a token bucket whose capacity is the tokens of one second.
-type bucket struct {
-	perSecond, tokens float64
-	at                time.Time
-}
-
-func (b *bucket) fill(now time.Time) {
-	if passed := now.Sub(b.at); passed > 0 { // negative if the clock was set back
-		b.tokens = min(b.perSecond, b.tokens+b.perSecond*passed.Seconds())
-	}
-	b.at = now
-}
-
-// take takes a token, or reports false if there is none.
-func (b *bucket) take(now time.Time) bool {
-	b.fill(now)
-	if b.tokens < 1 {
-		return false
-	}
-	b.tokens--
-	return true
-}
-
-// spend takes a token even if there is none. The debt is bounded so that a token is available again after a second.
-func (b *bucket) spend(now time.Time) {
-	b.fill(now)
-	b.tokens = max(b.tokens-1, 1-b.perSecond)
 }

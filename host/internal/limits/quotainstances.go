@@ -9,8 +9,7 @@ import (
 // InstanceQuotas counts the computing guests of each namespace. An admission calls it with its own lock held.
 type InstanceQuotas struct {
 	mu        sync.Mutex
-	otherwise int64            // limit of namespaces without their own; 0 = none
-	limits    map[uint32]int64 // limits of their own
+	limits    perNamespace
 	computing map[uint32]int64
 }
 
@@ -18,23 +17,14 @@ type InstanceQuotas struct {
 func (i *InstanceQuotas) set(x *store.Quota) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.limits == nil {
-		i.limits = map[uint32]int64{}
-	}
-	i.limits[uint32(x.Namespace)] = x.Instances
-	if x.None() {
-		delete(i.limits, uint32(x.Namespace))
-	}
+	i.limits.set(x, x.Instances)
 }
 
 // Full reports whether a namespace has as many computing guests as it may.
 func (i *InstanceQuotas) Full(namespace uint32) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	limit, ok := i.limits[namespace]
-	if !ok {
-		limit = i.otherwise
-	}
+	limit := i.limits.of(namespace)
 	return limit > 0 && i.computing[namespace] >= limit
 }
 

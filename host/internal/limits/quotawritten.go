@@ -22,12 +22,11 @@ const (
 // store and may exceed the balance; then guests wait and starts are refused until the debt is paid. Shards and guests call
 // it, so it has its own lock, which is held briefly.
 type WriteQuotas struct {
-	limited   atomic.Bool // a namespace has or had a limit; otherwise no lock is taken
-	mu        sync.Mutex
-	otherwise int64             // limit of namespaces without their own; 0 = none
-	limits    map[uint32]int64  // limits of their own
-	rates     map[uint32]ration // of namespaces with a limit, from their first use on
-	lines     map[uint32]line   // of namespaces with waiting runs
+	limited atomic.Bool // a namespace has or had a limit; otherwise no lock is taken
+	mu      sync.Mutex
+	limits  perNamespace
+	rates   map[uint32]bucket // of namespaces with a limit, from their first use on
+	lines   map[uint32]line   // of namespaces with waiting runs
 }
 
 // line is the head of the queue of waiting runs, across shards: the run that was due first.
@@ -47,7 +46,7 @@ func (w *WriteQuotas) turnLocked(namespace uint32, nowMs, dueMs int64) bool {
 
 // all sets the limit of the namespaces without their own.
 func (w *WriteQuotas) all(perSecond int64) {
-	w.otherwise = perSecond
+	w.limits.otherwise = perSecond
 	w.limited.Store(perSecond > 0)
 }
 
@@ -55,40 +54,31 @@ func (w *WriteQuotas) all(perSecond int64) {
 func (w *WriteQuotas) set(x *store.Quota) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.limits == nil {
-		w.limits = map[uint32]int64{}
-	}
-	w.limits[uint32(x.Namespace)] = x.Written
-	if x.None() {
-		delete(w.limits, uint32(x.Namespace))
-	}
+	w.limits.set(x, x.Written)
 	w.limited.Store(w.limited.Load() || x.Written > 0)
 	delete(w.rates, uint32(x.Namespace))
 	delete(w.lines, uint32(x.Namespace))
 }
 
 // rateLocked returns the balance of a namespace, false if it has no limit. The caller holds mu.
-func (w *WriteQuotas) rateLocked(namespace uint32, nowMs int64) (r ration, limited bool) {
-	limit, ok := w.limits[namespace]
-	if !ok {
-		limit = w.otherwise
-	}
+func (w *WriteQuotas) rateLocked(namespace uint32, nowMs int64) (b bucket, limited bool) {
+	limit := w.limits.of(namespace)
 	if limit <= 0 {
-		return r, false
+		return b, false
 	}
-	r, ok = w.rates[namespace]
+	b, ok := w.rates[namespace]
 	if !ok {
-		r = ration{perSecond: limit, left: 1000 * limit}
+		b = newBucket(limit)
 	}
-	r.fill(nowMs)
-	return r, true
+	b.fill(nowMs)
+	return b, true
 }
 
-func (w *WriteQuotas) keepLocked(namespace uint32, r ration) {
+func (w *WriteQuotas) keepLocked(namespace uint32, b bucket) {
 	if w.rates == nil {
-		w.rates = map[uint32]ration{}
+		w.rates = map[uint32]bucket{}
 	}
-	w.rates[namespace] = r
+	w.rates[namespace] = b
 }
 
 // Wrote charges the bytes that a run of a namespace writes.
@@ -98,9 +88,9 @@ func (w *WriteQuotas) Wrote(namespace uint32, bytes int, nowMs int64) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r, limited := w.rateLocked(namespace, nowMs); limited {
-		r.spend(int64(bytes))
-		w.keepLocked(namespace, r)
+	if b, limited := w.rateLocked(namespace, nowMs); limited {
+		b.spend(int64(bytes), ahead+longestDebt*min(b.perSecond, most/(2000*longestDebt)))
+		w.keepLocked(namespace, b)
 	}
 }
 
@@ -112,11 +102,11 @@ func (w *WriteQuotas) OwesMs(namespace uint32, nowMs int64) int64 {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r, limited := w.rateLocked(namespace, nowMs)
-	if !limited || r.left >= -1000*ahead {
+	b, limited := w.rateLocked(namespace, nowMs)
+	if !limited || b.left >= -1000*ahead {
 		return 0
 	}
-	return r.whenMs(0) - nowMs
+	return b.whenMs(0) - nowMs
 }
 
 // May reports whether a run may continue without a wake: its namespace has no debt and no waiting run.
@@ -126,8 +116,8 @@ func (w *WriteQuotas) May(namespace uint32, nowMs int64) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r, limited := w.rateLocked(namespace, nowMs)
-	return !limited || r.left >= 0 && w.turnLocked(namespace, nowMs, nowMs)
+	b, limited := w.rateLocked(namespace, nowMs)
+	return !limited || b.left >= 0 && w.turnLocked(namespace, nowMs, nowMs)
 }
 
 // mayWake reports whether a run that was due at dueMs may be woken. If only the debt prevents it, the run becomes the head
@@ -138,23 +128,23 @@ func (w *WriteQuotas) mayWake(namespace uint32, nowMs, dueMs int64) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r, limited := w.rateLocked(namespace, nowMs)
+	b, limited := w.rateLocked(namespace, nowMs)
 	if !limited {
 		return true
 	}
-	w.keepLocked(namespace, r)
+	w.keepLocked(namespace, b)
 	if l, ok := w.lines[namespace]; ok {
-		l.atMs = min(l.atMs, max(r.whenMs(0), nowMs)) // lowered only after the clock was set back
+		l.atMs = min(l.atMs, max(b.whenMs(0), nowMs)) // lowered only after the clock was set back
 		w.lines[namespace] = l
 	}
 	turn := w.turnLocked(namespace, nowMs, dueMs)
-	if turn && r.left < 0 {
+	if turn && b.left < 0 {
 		if w.lines == nil {
 			w.lines = map[uint32]line{}
 		}
-		w.lines[namespace] = line{dueMs, max(r.whenMs(0), nowMs)}
+		w.lines[namespace] = line{dueMs, max(b.whenMs(0), nowMs)}
 	}
-	return turn && r.left >= 0
+	return turn && b.left >= 0
 }
 
 // woken charges a wake and clears the head of the queue: it was this run, or was late.
@@ -175,14 +165,14 @@ func (w *WriteQuotas) nextMs(namespace uint32, dueMs int64) int64 {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r, ok := w.rates[namespace]
+	b, ok := w.rates[namespace]
 	if !ok {
 		return 0
 	}
 	if l, ok := w.lines[namespace]; ok && dueMs > l.dueMs {
-		return r.whenMs(0) + graceMs
+		return b.whenMs(0) + graceMs
 	}
-	return r.whenMs(0)
+	return b.whenMs(0)
 }
 
 // Wake counts a wake of a run that was due at dueMs, or reports false if it must wait: for a wake of its namespace
