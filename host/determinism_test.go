@@ -170,8 +170,9 @@ func replayInEveryWay(t *testing.T, h *hosttest.Host, m *memories, id string) {
 		ways = ways[1:3]
 	}
 	for _, reset := range ways {
-		r, err := host.Open(ctx, host.Config{Store: h.Data.Open(), Dir: h.Dir(), Clock: h.Clock, InstanceReset: reset,
-			Events: host.Events{GuestWaits: m.see}})
+		cfg := host.Config{Store: h.Data.Open(), Dir: h.Dir(), Clock: h.Clock, Events: host.Events{GuestWaits: m.see}}
+		cfg.ResetBy(reset)
+		r, err := host.Open(ctx, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

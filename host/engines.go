@@ -47,9 +47,9 @@ func (h *Host) newEngine(ctx context.Context, cache string) (engine.Engine, erro
 	if m := engine.Linked(h.cfg.engine); m != nil {
 		return m(ctx)
 	}
-	reset, err := wazero.ParseReset(h.cfg.InstanceReset)
+	reset, err := wazero.ParseReset(h.cfg.reset)
 	if err != nil {
-		return nil, fmt.Errorf("%w: InstanceReset: %w", ErrInvalid, err)
+		return nil, err
 	}
 	build, err := h.cfg.build()
 	if err != nil {

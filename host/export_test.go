@@ -9,6 +9,9 @@ import (
 // SetSuspectTimes sets when runs are tried that bring the host down, for all hosts that are opened from now on.
 func SetSuspectTimes(t quarantine.Times) { suspectTimes = t }
 
+// ResetBy sets how the memory of instances is reset for reuse: auto, scan, drop, copy or none.
+func (c *Config) ResetBy(way string) { c.reset = way }
+
 // JournalPeak returns the most bytes of journals that a host had in memory at a time.
 func JournalPeak(h *Host) int64 { return h.journals.Peak() }
 

@@ -28,7 +28,8 @@ func TestForkedOrCopied(t *testing.T) {
 		var lists, kinds [2][]string
 		for way, reset := range ways {
 			h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
-				c.InstanceReset, c.Events.GuestWaits = reset, m.see
+				c.ResetBy(reset)
+				c.Events.GuestWaits = m.see
 				c.Random = func(b []byte) { clear(b) }
 			}))
 			if _, err := h.Upload(ctx, "", hosttest.Build(t, "testdata/fork")); err != nil {

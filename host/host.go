@@ -124,11 +124,6 @@ type Config struct {
 	MaxSegmentCPU time.Duration
 	// PoolBytes roughly bounds the memory of instances that are kept for reuse. Default 32 MiB; negative keeps none.
 	PoolBytes int64
-	// InstanceReset says how the memory of an instance is reset for reuse: "scan" asks the kernel which pages were
-	// written, "drop" returns them to the kernel, "copy" copies the whole memory, and "none" makes a new instance
-	// each time. Default "auto": the first of these that the system supports. It only affects speed, and is for
-	// finding faults.
-	InstanceReset string
 	// Compiler is the command line of a process that compiles modules. Its main calls CompilerMain; SelfCompiler
 	// returns the command line for this program. Compiling a Go module takes some hundred megabytes, and a hostile
 	// module can make that any amount. With Compiler, that memory belongs to the other process, within CompileLimits.
@@ -170,6 +165,8 @@ type Config struct {
 	DiskReserve int64
 	// Events are callbacks for what happens in the host. Default: none.
 	Events Events
+
+	reset string // how instances are reset for reuse; only tests set it: see wazero.ParseReset
 
 	// Set by Verify.
 	engine   string                     // the name of the engine; empty: as Interpreter says
@@ -268,12 +265,12 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		return h, err
 	}
 	h.iterations = retention.NewIterations(h.store.Retentions, keep)
-	rc.Keep, rc.IDs = h.keepsIterations, h.keepsIDsMs
+	rc.Guests.Keep, rc.IDs = h.keepsIterations, h.keepsIDsMs
 	h.copied = h.IsCopy()
 	if h.copied {
 		rc.Partitions = []store.PartitionID{}
 	}
-	rc.Suspects, err = h.openWatch(ctx)
+	rc.Watch, err = h.openWatch(ctx)
 	if err != nil {
 		return h, err
 	}
@@ -288,15 +285,16 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 
 // runtimeConfig returns the runtime's configuration, without the parts that are read from the store.
 func (h *Host) runtimeConfig() runtime.Config {
-	rc := runtime.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
-		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
-		Instances: h.cfg.MaxInstances, GuestBytes: h.cfg.GuestBytes, ParkBytes: max(h.cfg.ParkBytes, 0),
-		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
-		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy,
-		Admit: h.admit, Keepers: h.newKeepers(), Limiter: h.newHandlerLimiter(), Quotas: h.quotas, Journals: h.roomForJournals(),
-		Shared: h.several.Load, CallsPerHandler: h.cfg.MaxCallsPerHandler, Calls: h.cfg.MaxCalls}
-	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
-		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, h.cfg.Secrets), request)
+	c := &h.cfg
+	rc := runtime.Config{Store: h.store, Clock: c.Clock, Logger: c.Logger, Owner: owner(), Random: c.Random,
+		StartLinger: c.StartLinger, Drain: c.Drain, Refuse: h.refuseCopy, Admit: h.admit, Keepers: h.newKeepers(), Quotas: h.quotas}
+	rc.Handlers = handler.Config{Limiter: h.newHandlerLimiter(), Shared: h.several.Load, MaxCallsPerHandler: c.MaxCallsPerHandler,
+		MaxCalls: c.MaxCalls}
+	rc.Guests = guest.Config{Engine: h.engine, Linger: c.Linger, MaxInstances: c.MaxInstances, GuestBytes: c.GuestBytes,
+		ParkBytes: max(c.ParkBytes, 0), WarmBytes: max(c.WarmBytes, 0), Modules: c.moduleLimits(), Journals: h.roomForJournals(),
+		MaxFuel: c.MaxFuel, MaxSegmentCPU: c.MaxSegmentCPU, MaxHostCalls: abi.MaxHostCalls, MaxChildren: c.MaxChildren}
+	rc.Guests.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
+		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, c.Secrets), request)
 	}
 	h.notices = newNotices(h.cfg.Logger, h.cfg.Codec == nil)
 	rc.Events = h.runtimeEvents()
@@ -355,43 +353,23 @@ func (c Config) withDefaults() Config {
 	if c.Random == nil {
 		c.Random = secureRandom
 	}
-	if c.Linger == 0 {
-		c.Linger = defaultLinger
-	}
-	c.SweepEvery = cmp.Or(c.SweepEvery, defaultSweepEvery)
 	if c.StartLinger <= 0 {
 		c.StartLinger = defaultStartLinger
 	}
-	if c.Drain == 0 {
-		c.Drain = defaultDrain
-	}
-	if c.MaxInstances == 0 {
-		c.MaxInstances = defaultInstances
-	}
-	if c.MaxChildren == 0 {
-		c.MaxChildren = abi.MaxLiveChildren
-	}
-	if c.ParkBytes == 0 {
-		c.ParkBytes = defaultParkBytes
-	}
-	if c.WarmBytes == 0 {
-		c.WarmBytes = defaultWarmBytes
-	}
+	c.Linger = cmp.Or(c.Linger, defaultLinger)
+	c.SweepEvery = cmp.Or(c.SweepEvery, defaultSweepEvery)
+	c.Drain = cmp.Or(c.Drain, defaultDrain)
+	c.MaxInstances = cmp.Or(c.MaxInstances, defaultInstances)
+	c.MaxChildren = cmp.Or(c.MaxChildren, abi.MaxLiveChildren)
+	c.ParkBytes = cmp.Or(c.ParkBytes, defaultParkBytes)
+	c.WarmBytes = cmp.Or(c.WarmBytes, defaultWarmBytes)
 	c.GuestBytes = cmp.Or(c.GuestBytes, defaultGuestBytes)
 	c.JournalBytes = cmp.Or(c.JournalBytes, defaultJournalBytes)
 	c.CacheBytes = cmp.Or(c.CacheBytes, defaultCacheBytes)
-	if c.ModuleIdle == 0 {
-		c.ModuleIdle = defaultModuleIdle
-	}
-	if c.ModuleBytes == 0 {
-		c.ModuleBytes = defaultModuleBytes
-	}
-	if c.MaxFuel == 0 {
-		c.MaxFuel = abi.MaxFuel
-	}
-	if c.MaxSegmentCPU == 0 {
-		c.MaxSegmentCPU = abi.MaxSegmentCPU
-	}
+	c.ModuleIdle = cmp.Or(c.ModuleIdle, defaultModuleIdle)
+	c.ModuleBytes = cmp.Or(c.ModuleBytes, defaultModuleBytes)
+	c.MaxFuel = cmp.Or(c.MaxFuel, abi.MaxFuel)
+	c.MaxSegmentCPU = cmp.Or(c.MaxSegmentCPU, abi.MaxSegmentCPU)
 	return c
 }
 

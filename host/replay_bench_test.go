@@ -96,7 +96,7 @@ func BenchmarkReplayGo(b *testing.B) {
 func BenchmarkBodies(b *testing.B) {
 	for _, reset := range []string{"auto", "none"} {
 		b.Run("reset="+reset, func(b *testing.B) {
-			h := hosttest.New(b, hosttest.WithConfig(func(c *host.Config) { c.InstanceReset = reset }))
+			h := hosttest.New(b, hosttest.WithConfig(func(c *host.Config) { c.ResetBy(reset) }))
 			if _, err := h.Upload(ctx, "", hosttest.Build(b, "testdata/bench")); err != nil {
 				b.Fatal(err)
 			}

@@ -37,7 +37,7 @@ func withNoop(h *host.Host) {
 }
 
 // wakeReset compares what modules cost whose instances cannot be used again: "none" treats all so.
-var wakeReset = flag.String("wake-reset", "auto", "how BenchmarkWake makes instances new, see host.Config.InstanceReset")
+var wakeReset = flag.String("wake-reset", "auto", "how BenchmarkWake makes instances new: auto, scan, drop, copy or none")
 
 var wakeProfile = flag.String("wake-profile", "", "write a CPU profile of what BenchmarkWake measures to this file")
 
@@ -89,7 +89,9 @@ func BenchmarkWake(b *testing.B) {
 				if guest == "go" {
 					wasm = hosttest.Build(b, "testdata/ticker")
 				}
-				h := openReal(b, host.Config{InstanceReset: *wakeReset}, withNoop)
+				cfg := host.Config{}
+				cfg.ResetBy(*wakeReset)
+				h := openReal(b, cfg, withNoop)
 				if _, err := h.Upload(ctx, "ticker", wasm, host.AllowStep("*")); err != nil {
 					b.Fatal(err)
 				}

@@ -63,7 +63,6 @@ type serveCmd struct {
 	CompileCPU    time.Duration `name:"compile-cpu" help:"CPU time that compiling a module may take." default:"1m"`
 	CompileTime   time.Duration `help:"Time that it may take." default:"2m"`
 	CompileMemory int64         `help:"Memory that it may take." default:"2GiB" type:"bytes"`
-	InstanceReset string        `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
 }
 
 // Limits of a connection. Package httpapi has the limits of bodies and answers.
@@ -219,7 +218,7 @@ func (c *serveCmd) Run(g *globals) error {
 		DiskReserve: c.reserve(), Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
 		MaxCallsPerHandler: c.HandlerCalls, MaxCalls: c.MaxCalls,
 		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
-		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,
+		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes),
 		JournalBytes: c.JournalBytes, GuestBytes: c.GuestBytes,
 		ModuleIdle: orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), CacheBytes: orNone(c.CacheBytes),
 		Compiler:      compiler,

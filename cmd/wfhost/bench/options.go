@@ -70,8 +70,6 @@ type Hosted struct {
 	Module string `help:"The workflows, as a compiled .wasm file, in place of --guest." type:"path" placeholder:"FILE"`
 	NoSync bool   `help:"Make nothing durable: shows what the disk costs, and is no figure of a durable host."`
 
-	InstanceReset string `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
-
 	Cold bool `help:"Keep nothing of guests that sleep: each wake replays its journal."`
 
 	GoSettings bool `help:"Leave Go's runtime as it is, as in a program that embeds the host and does not call host.Tune."`

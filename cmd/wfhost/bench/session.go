@@ -81,9 +81,6 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 	if o.GoSettings {
 		s.notef("Go's runtime has its own settings (--go-settings).")
 	}
-	if o.InstanceReset != "" && o.InstanceReset != "auto" {
-		s.notef("Instances are made new by way of %q (--instance-reset).", o.InstanceReset)
-	}
 	s.module, err = o.guest(env)
 	if err != nil {
 		return s, err
@@ -109,7 +106,7 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 
 // up opens and runs the host.
 func (s *session) up() error {
-	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), InstanceReset: s.o.InstanceReset, Compiler: s.env.Compiler,
+	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), Compiler: s.env.Compiler,
 		Events: host.Events{RunCommitted: s.committed, RunEnded: func(r host.Run, _ time.Duration) {
 			if f := s.ended.Load(); f != nil {
 				(*f)(r)

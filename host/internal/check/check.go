@@ -40,10 +40,10 @@ type Config struct {
 	Guests   Guests
 	Store    Journals
 	Journals *admission.Journals // bounds the journals in memory; nil: no bound
-	// Fuel, CPU and HostCalls bound what a guest may compute and call between two waits, as they do for live runs.
-	Fuel      int64
-	CPU       time.Duration
-	HostCalls int
+	// What a guest may compute and call between two waits, as in guest.Config.
+	MaxFuel       int64
+	MaxSegmentCPU time.Duration
+	MaxHostCalls  int
 	// OnWait, if set, is called by Verify when a workflow waits, with a function that hashes the instance's memory.
 	OnWait func(run store.RunKey, iteration uint32, consumed uint64, hash func() [32]byte)
 	// OnVerify, if set, is called when a Verify begins, and returns the report that it fills in.
@@ -191,7 +191,7 @@ func (c *Checker) VerifyWith(ctx context.Context, key store.RunKey, mod *module.
 		return err
 	}
 	p := newPlayer(c, mod, of)
-	p.Limits.Grants, p.strict = guest.Grants(c.cfg.Fuel), true
+	p.Limits.Grants, p.strict = guest.Grants(c.cfg.MaxFuel), true
 	cfg := replay.Config{Strict: true, Tuned: Tuned(j.Entries()), Rested: j.Rested()}
 	if end := j.Ended(); end != store.KindInvalid && end != store.KindFailed && !p.stopped() { // a failure may have been a limit
 		cfg.Rested = store.Seq(j.Len()) // the live run stayed within its limits up to its end

@@ -94,7 +94,7 @@ func newWorld(t *testing.T, call script, entries ...store.Entry) *world {
 }
 
 func (w *world) checker() *Checker {
-	return New(Config{Guests: w, Store: w, Journals: admission.NewJournals(1<<20, nil), Fuel: 1000 * engine.FuelGrant, CPU: time.Minute, HostCalls: 1000})
+	return New(Config{Guests: w, Store: w, Journals: admission.NewJournals(1<<20, nil), MaxFuel: 1000 * engine.FuelGrant, MaxSegmentCPU: time.Minute, MaxHostCalls: 1000})
 }
 
 var (

@@ -44,7 +44,7 @@ var _ engine.Host = (*player)(nil)
 func newPlayer(c *Checker, mod *module.Module, of *run.Run) *player {
 	p := &player{c: c, mod: mod, of: of}
 	p.Command = mod.Command
-	p.Limits = guest.Limits{CPU: c.cfg.CPU, Calls: c.cfg.HostCalls}
+	p.Limits = guest.Limits{CPU: c.cfg.MaxSegmentCPU, Calls: c.cfg.MaxHostCalls}
 	p.Keep = func(uint64, int32, string) {}
 	return p
 }

@@ -222,7 +222,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	defer context.AfterFunc(ctx, func() { a.Stop(context.Cause(ctx)) })()
 	info := a.lease.Info()
 	a.span.Rested = int(info.Rested)
-	cfg := replay.Config{Mode: replay.Live, Started: info.Started, Input: info.Input, Children: r.cfg.Children,
+	cfg := replay.Config{Mode: replay.Live, Started: info.Started, Input: info.Input, MaxChildren: r.cfg.MaxChildren,
 		StartedUnixMs: info.StartedMs, NewToken: func() string { return run.NewToken(r.cfg.Random, st.Run) }, Tail: tail{&a.workflow},
 		BodiesEvent: mod.BodiesEvent, OnWait: a.observer(info.Started.Iteration), Rested: info.Rested, HandlerError: a.handlerError}
 	export := mod.Entry

@@ -104,7 +104,7 @@ func reviewRunner(t *testing.T, e *scripted, cfg Config) (*Runner, store.Digest)
 	cfg.Store, cfg.Engine, cfg.Clock = s, e, clock.System()
 	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	cfg.Random, cfg.Handled = func([]byte) {}, func(string) bool { return true }
-	cfg.CPU, cfg.HostCalls, cfg.Fuel, cfg.Linger = time.Minute, 1000, 1<<40, time.Minute
+	cfg.MaxSegmentCPU, cfg.MaxHostCalls, cfg.MaxFuel, cfg.Linger = time.Minute, 1000, 1<<40, time.Minute
 	return NewRunner(cfg), d
 }
 
@@ -136,7 +136,7 @@ func testNoLogOfAnUnlentRun(t *testing.T) {
 		h.Output(1, []byte("two\n"))
 		return 0, nil
 	}}
-	r, d := reviewRunner(t, e, Config{Instances: 1, MemoryBytes: 1 << 30, ParkBytes: 1 << 30})
+	r, d := reviewRunner(t, e, Config{MaxInstances: 1, GuestBytes: 1 << 30, ParkBytes: 1 << 30})
 	defer r.Close()
 	if _, err := r.cfg.Store.Modules().AddVersions(t.Context(), []store.VersionSpec{{Namespace: 1, Workflow: "w", Module: d,
 		Grants: store.Grants{Steps: []string{"*"}}}}); err != nil {
@@ -182,7 +182,7 @@ func testNoLogOfAnUnlentRun(t *testing.T) {
 
 // TestHaltOfRefused: an activation that a closed runner refuses may be halted before its run hears of it.
 func TestHaltOfRefused(t *testing.T) {
-	r, d := reviewRunner(t, &scripted{}, Config{Instances: 1, MemoryBytes: 1 << 30})
+	r, d := reviewRunner(t, &scripted{}, Config{MaxInstances: 1, GuestBytes: 1 << 30})
 	r.Close()
 	_, lease := newReviewRun(t, d)
 	r.Activate(lease, Woken, &paper{events: make(chan run.Event, 10)}, func() {})
@@ -193,7 +193,7 @@ func TestHaltOfRefused(t *testing.T) {
 // A host that is closed while it compiles a module has not failed: three faults leave a run to a person.
 func TestCloseWhileCompiling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, d := reviewRunner(t, &scripted{slow: true}, Config{Instances: 1, MemoryBytes: 1 << 30})
+		r, d := reviewRunner(t, &scripted{slow: true}, Config{MaxInstances: 1, GuestBytes: 1 << 30})
 		_, l := newReviewRun(t, d)
 		desk, done := &paper{events: make(chan run.Event, 16)}, make(chan struct{})
 		r.Activate(l, Woken, desk, func() { close(done) })
@@ -217,7 +217,7 @@ func testFetchingBodiesCount(t *testing.T) {
 		h.Fetch([]byte("x"))
 		return 0, nil
 	}}
-	r, d := reviewRunner(t, e, Config{Instances: 2, MemoryBytes: 4 << 20, Fetch: func(ctx context.Context, _ store.Grants,
+	r, d := reviewRunner(t, e, Config{MaxInstances: 2, GuestBytes: 4 << 20, Fetch: func(ctx context.Context, _ store.Grants,
 		_ store.RunKey, _ []byte) ([]byte, error) {
 		fetching.Add(1)
 		select {

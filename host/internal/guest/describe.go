@@ -43,7 +43,7 @@ func (r *Runner) Prepare(ctx context.Context, wasm []byte) (*module.Module, []by
 
 func (r *Runner) describe(ctx context.Context, m *module.Module) ([]byte, error) {
 	g := r.newStepGuest(m, journal.Started{}, store.RunKey{}, nil, nil)
-	g.Limits.Grants = Grants(r.cfg.Fuel / 10) // the same budget as a start-up
+	g.Limits.Grants = Grants(r.cfg.MaxFuel / 10) // the same budget as a start-up
 	if !m.Describes {
 		inst, err := m.Instantiate(ctx)
 		if err == nil {

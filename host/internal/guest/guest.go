@@ -51,7 +51,7 @@ type guest struct {
 
 func (g *guest) init(r *Runner, mod *module.Module, run store.RunKey) {
 	g.r, g.mod, g.key, g.Command = r, mod, run, mod.Command
-	g.Limits = Limits{Grants: Grants(r.cfg.Fuel), CPU: r.cfg.CPU, Calls: r.cfg.HostCalls}
+	g.Limits = Limits{Grants: Grants(r.cfg.MaxFuel), CPU: r.cfg.MaxSegmentCPU, Calls: r.cfg.MaxHostCalls}
 	g.Keep = func(uint64, int32, string) {}
 	g.Slice = func() error { return g.place.Slice(g.ctx, g.weight(), false) }
 }

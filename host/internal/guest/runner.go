@@ -28,14 +28,14 @@ type Config struct {
 	Random func(p []byte)
 	// Linger is how long a waiting instance is kept while an attempt of its steps runs; 0 or less does not keep it.
 	Linger time.Duration
-	// Instances bounds the guests that compute at a time. MemoryBytes is the approximate limit of what all guests
+	// MaxInstances bounds the guests that compute at a time. GuestBytes is the approximate limit of what all guests
 	// hold, and ParkBytes of what the guests hold that wait for a commit or an attempt. A guest holds its instance
 	// (engine.Instance.Resident), its output and its results. It is measured during some of its waits and at its end;
 	// before that, the estimate of its module is used.
-	Instances   int
-	MemoryBytes int64
-	ParkBytes   int64
-	Quotas      admission.Quotas
+	MaxInstances int
+	GuestBytes   int64
+	ParkBytes    int64
+	Quotas       admission.Quotas
 	// Owes reports whether guests of a namespace must not continue, because its runs have written too much; nil:
 	// none.
 	Owes func(of store.NamespaceID) bool
@@ -44,12 +44,12 @@ type Config struct {
 	Modules  module.Limits       // Idle is real time
 	Journals *admission.Journals // bounds the journals in memory; nil: no bound
 	// WarmBytes bounds the cache of sleeping guests, which wake without a replay; 0 disables it.
-	WarmBytes int64
-	Fuel      int64         // bounds what a workflow computes between two waits
-	CPU       time.Duration // bounds the time for that; if a machine needs longer, it is at fault, not the workflow
-	// HostCalls bounds the calls between two waits, Children the live children of a first run: see abi.LiveChildren.
-	HostCalls, Children int
-	Suspects            *quarantine.Watch // nil watches nothing
+	WarmBytes     int64
+	MaxFuel       int64             // bounds what a workflow computes between two waits
+	MaxSegmentCPU time.Duration     // bounds the time for that; if a machine needs longer, it is at fault, not the workflow
+	MaxHostCalls  int               // bounds the calls between two waits
+	MaxChildren   int               // bounds the live children of a first run: see abi.LiveChildren
+	Watch         *quarantine.Watch // nil watches nothing
 	// Handled reports whether a handler is registered.
 	Handled func(name string) bool
 	// Fetch performs a request of a body or step function under the grants of its version; nil refuses requests.
@@ -98,7 +98,7 @@ func NewRunner(cfg Config) *Runner {
 	}
 	r := &Runner{cfg: cfg, drained: make(chan struct{}),
 		modules: module.NewCache(cfg.Engine, cfg.Store, clock.System(), cfg.Modules),
-		room:    admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).By(cfg.Quotas).Watched(cfg.Suspects),
+		room:    admission.New(cfg.MaxInstances, cfg.GuestBytes, cfg.ParkBytes).By(cfg.Quotas).Watched(cfg.Watch),
 		uploads: admission.NewUploads(), warm: newSnapshotCache[*snapshot](cfg.WarmBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r

@@ -77,7 +77,7 @@ func (w *workflow) meaning(ctx context.Context, err error) run.End {
 	case errors.As(err, &trap):
 		return failed(&abi.Error{Code: abi.StepFailed, Kind: trap.Failure(), Message: trap.Message, Details: stack(trap)})
 	case errors.Is(err, ErrFuel):
-		limit := time.Duration(w.r.cfg.Fuel) // a unit of fuel is about a nanosecond
+		limit := time.Duration(w.r.cfg.MaxFuel) // a unit of fuel is about a nanosecond
 		return failed(&abi.Error{Code: abi.Limit, Kind: "cpu", Message: fmt.Sprintf("%v: the limit is about %v", err, limit)})
 	case errors.Is(err, ErrCalls):
 		return failed(&abi.Error{Code: abi.Limit, Kind: "calls", Message: err.Error()})

@@ -154,7 +154,7 @@ func (a *activity) Done()  { a.n-- }
 // also while the handler is replaced.
 func TestPulse(t *testing.T) {
 	var busy activity
-	x := callsOf(t, handler.Config{PerHandler: 2, All: 3, Lingering: -1, Activity: &busy})
+	x := callsOf(t, handler.Config{MaxCallsPerHandler: 2, MaxCalls: 3, Lingering: -1, Activity: &busy})
 	want := func(what string, n int) {
 		t.Helper()
 		if busy.n != n {
@@ -322,7 +322,7 @@ func TestPlacesOfAllHandlers(t *testing.T) {
 // TestLingering has attempts wait: the runs of some stay in memory for a second, in case there is a place soon.
 func TestLingering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := callsOf(t, handler.Config{PerHandler: 1, Lingering: 2})
+		x := callsOf(t, handler.Config{MaxCallsPerHandler: 1, Lingering: 2})
 		x.call("slow", 0, 0)
 		ask := func(id int64, want run.Verdict) {
 			t.Helper()

@@ -17,7 +17,7 @@ func (r *Registry) roomLocked(name string, ns store.NamespaceID) *room {
 	}
 	rm := r.rooms[key]
 	if rm == nil {
-		rm = &room{roomKey: key, places: *newPlaces(r.cfg.PerHandler, r.cfg.Shared)}
+		rm = &room{roomKey: key, places: *newPlaces(r.cfg.MaxCallsPerHandler, r.cfg.Shared)}
 		if key.remote {
 			rm.places = *newPlaces(r.cfg.Offered, nil)
 			rm.private = true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/wfhost/wfhost/host/internal/handler"
@@ -286,5 +287,35 @@ func (x *calls) endInOrder(i int) {
 		if c := x.inside[len(x.inside)-1]; len(x.order) > 1 || has[c.key.Namespace] != fewest {
 			x.t.Fatalf("%v begin, of a namespace with %d places, while one with %d waits", x.order, has[c.key.Namespace], fewest)
 		}
+	}
+}
+
+// TestTurnsOfAWorkflowThatDrains: a workflow whose only waiting attempt is served and followed by another has no more turns than the others.
+func TestTurnsOfAWorkflowThatDrains(t *testing.T) {
+	x := callsOf(t, handler.Config{MaxCallsPerHandler: 1, Lingering: -1})
+	x.Handle("h", nothing)
+	id := 0
+	ask := func(workflow string) {
+		id++
+		c := &call{name: "h", id: id}
+		c.key.ID = workflow + strings.Repeat("x", id)
+		x.ask(c, workflow)
+	}
+	ask("a")
+	ask("a") // waits
+	for range 20 {
+		ask("b") // a backlog
+	}
+	var order string
+	for range 10 {
+		x.end(0)
+		k := x.inside[0].key.ID[:1]
+		order += k
+		if k == "a" {
+			ask("a")
+		}
+	}
+	if n := strings.Count(order, "b"); n < 5 {
+		t.Errorf("turns: %s", order)
 	}
 }

@@ -23,19 +23,19 @@ type Config struct {
 	// Activity counts as long as attempts wait for places whose attempts are over, as their handlers have not returned yet;
 	// nil: it is not counted.
 	Activity Activity
-	// PerHandler and All limit the calls in flight: of one handler, so that a slow handler cannot take every place, and of
-	// all handlers. If there are several namespaces, each may use a part of both limits: see spaceShare. Offered limits the
+	// MaxCallsPerHandler and MaxCalls limit the calls in flight: of one handler, so that a slow handler cannot take every place,
+	// and of all handlers. If there are several namespaces, each may use a part of both limits: see spaceShare. Offered limits the
 	// attempts of a remote handler that are in memory and wait for a worker, in each namespace. 0: the default.
-	PerHandler, All, Offered int
+	MaxCallsPerHandler, MaxCalls, Offered int
 	// Lingering is how many attempts that wait keep their runs in memory, for a second; 0: the default, negative: none.
 	Lingering int
 }
 
 // The defaults of Config.
 const (
-	DefaultPerHandler = 64
-	DefaultAll        = 1024
-	DefaultOffered    = 256
+	DefaultMaxCallsPerHandler = 64
+	DefaultMaxCalls           = 1024
+	DefaultOffered            = 256
 )
 
 // Registry holds the handlers by name, and the attempts that wait for a place. An attempt that waits is only a key here: its
@@ -80,10 +80,10 @@ func (p performer) none() bool { return p.local == nil && p.remote == nil }
 
 // NewRegistry returns a Registry without handlers.
 func NewRegistry(cfg Config) *Registry {
-	cfg.PerHandler = cmp.Or(cfg.PerHandler, DefaultPerHandler)
-	cfg.All = cmp.Or(cfg.All, DefaultAll)
+	cfg.MaxCallsPerHandler = cmp.Or(cfg.MaxCallsPerHandler, DefaultMaxCallsPerHandler)
+	cfg.MaxCalls = cmp.Or(cfg.MaxCalls, DefaultMaxCalls)
 	cfg.Offered = cmp.Or(cfg.Offered, DefaultOffered)
-	return &Registry{cfg: cfg, all: newPlaces(cfg.All, cfg.Shared),
+	return &Registry{cfg: cfg, all: newPlaces(cfg.MaxCalls, cfg.Shared),
 		performers: map[string]performer{run.Instances: {remote: instances{}}}, rooms: map[roomKey]*room{},
 		unread:    map[store.NamespaceID]*unread{},
 		late:      map[*places]bool{},

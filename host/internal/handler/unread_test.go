@@ -21,7 +21,7 @@ import (
 func TestLimitsChangeBeforeTheVerdict(t *testing.T) {
 	runs, busy := &noted{}, &activity{}
 	l := &limiterFunc{}
-	r := handler.NewRegistry(handler.Config{Limiter: l, Runs: runs, Lingering: -1, Activity: busy, PerHandler: 1})
+	r := handler.NewRegistry(handler.Config{Limiter: l, Runs: runs, Lingering: -1, Activity: busy, MaxCallsPerHandler: 1})
 	l.enter = func(handler.Entrant) (handler.Slot, run.Verdict) { return emptySlot{}, run.Begins }
 	r.Handle("h", nothing)
 	p, v := r.Ask(run.Ask{Run: store.RunKey{ID: "first"}, Workflow: "w", Handle: 1, Handler: "h"})

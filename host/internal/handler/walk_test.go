@@ -89,7 +89,7 @@ func TestRandomWalk(t *testing.T) {
 			x.limiter = limits.NewHandlerLimiter(limits.HandlerLimiterConfig{Store: memstore.New().Open(), Clock: clock.System(),
 				Logger: slog.New(slog.DiscardHandler), Failed: func(error) {}})
 			defer x.limiter.Close()
-			x.Registry = handler.NewRegistry(handler.Config{Limiter: x.limiter, Runs: x, Activity: x, PerHandler: 3, All: 4, Offered: 2,
+			x.Registry = handler.NewRegistry(handler.Config{Limiter: x.limiter, Runs: x, Activity: x, MaxCallsPerHandler: 3, MaxCalls: 4, Offered: 2,
 				Lingering: []int{-1, 2}[x.rnd.IntN(2)], Background: func(f func(context.Context)) { go f(t.Context()) }})
 			for i := range 60 {
 				if x.move(); i%6 == 5 {

@@ -81,7 +81,7 @@ func TestCosts(t *testing.T) {
 	open := func(of func(*Machine, int) (int64, error)) func(t testing.TB, n int) (*tail, *Machine) {
 		return func(t testing.TB, n int) (*tail, *Machine) {
 			x := newTail(t)
-			m := x.machine(func(c *Config) { c.Children = abi.MaxLiveChildren })
+			m := x.machine(func(c *Config) { c.MaxChildren = abi.MaxLiveChildren })
 			for i := range n {
 				if _, err := of(m, i); err != nil {
 					t.Fatal(err)

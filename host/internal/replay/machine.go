@@ -89,8 +89,8 @@ type Config struct {
 	// Tuned is the seq of the entry that last switched the run to another version, 0 if there is none. Another version may have
 	// made the calls before it, so Strict does not apply to them. New raises Tuned past the entries that a restart copied.
 	Tuned store.Seq
-	// Children is the limit of live children for a run without a parent: see abi.LiveChildren. Live.
-	Children int
+	// MaxChildren is the limit of live children for a run without a parent: see abi.LiveChildren. Live.
+	MaxChildren int
 }
 
 // Machine answers the calls of one activation. It is used by one goroutine at a time.

@@ -87,7 +87,7 @@ func (m *Machine) childRoom() error {
 	if depth >= abi.MaxChildDepth {
 		return abi.Errorf(abi.Limit, "this run stands %d runs below the first one, the limit is %d", depth, abi.MaxChildDepth)
 	}
-	limit, live := abi.LiveChildren(m.cfg.Children, depth), m.open.children
+	limit, live := abi.LiveChildren(m.cfg.MaxChildren, depth), m.open.children
 	if live >= limit {
 		return abi.Errorf(abi.Limit, "the run has %d children that have not ended, the limit for one that stands %d runs below the "+
 			"first one is %d", live, depth, limit)

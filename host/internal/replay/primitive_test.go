@@ -248,7 +248,7 @@ func TestChildRoom(t *testing.T) {
 	limit := 2
 	var parent *journal.Parent
 	machine := func() *Machine {
-		return x.machine(func(c *Config) { c.Children, c.Started.Parent = limit, parent })
+		return x.machine(func(c *Config) { c.MaxChildren, c.Started.Parent = limit, parent })
 	}
 	refused := abi.Limit.Neg()
 	first := func(m *Machine) {

@@ -16,7 +16,7 @@ func TestBodiesLeaveNoContext(t *testing.T) {
 		Commit: func(*shard.Batch) error { return nil }})
 	w.Start(shard.New(nil, shard.Limits{Woken: 1, Commits: 1}))
 	defer w.Close()
-	g := guest.NewRunner(guest.Config{Clock: clock.System(), Instances: 1})
+	g := guest.NewRunner(guest.Config{Clock: clock.System(), MaxInstances: 1})
 	g.Close() // so that Perform returns at once, as one that has ended
 	d := &desk{life: l, writer: w, guests: g, clock: clock.System()}
 	a := &run.Attempt{Try: run.Try{Name: "body", Handle: 1}}

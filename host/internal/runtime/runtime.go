@@ -73,18 +73,16 @@ type Runtime struct {
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	l := newLife(ctx)
 	rt := &Runtime{cfg: cfg, life: l, Watchers: newWatchers()}
-	handlers := handler.NewRegistry(handler.Config{Watch: cfg.Suspects, Limiter: cfg.Limiter, Shared: cfg.Shared, Runs: rt,
-		PerHandler: cfg.CallsPerHandler, All: cfg.Calls, Activity: &l.activity,
-		Background: func(f func(context.Context)) { l.background(func() { f(l.ctx) }) }})
-	rt.handlers = handlers
-	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
-		Modules: cfg.Modules, Quotas: cfg.Quotas, Owes: rt.owes, Keep: cfg.Keep, Children: cfg.Children, Suspects: cfg.Suspects,
-		Journals: cfg.Journals, Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances,
-		ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
-		MemoryBytes: cfg.GuestBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
-		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnEnd: cfg.Events.Activation})
-	rt.Checks = check.New(check.Config{Guests: rt.guests, Store: cfg.Store, Journals: cfg.Journals, Fuel: cfg.Fuel, CPU: cfg.CPU,
-		HostCalls: cfg.HostCalls, OnWait: cfg.Events.Waits, OnVerify: cfg.Events.Replay})
+	h := cfg.Handlers
+	h.Watch, h.Runs, h.Activity = cfg.Watch, rt, &l.activity
+	h.Background = func(f func(context.Context)) { l.background(func() { f(l.ctx) }) }
+	rt.handlers = handler.NewRegistry(h)
+	g := cfg.Guests
+	g.Store, g.Clock, g.Logger, g.Random, g.Quotas, g.Watch = cfg.Store, cfg.Clock, cfg.Logger, cfg.Random, cfg.Quotas, cfg.Watch
+	g.Owes, g.Handled, g.OnWait, g.OnEnd = rt.owes, rt.handlers.Handled, cfg.Events.Waits, cfg.Events.Activation
+	rt.guests = guest.NewRunner(g)
+	rt.Checks = check.New(check.Config{Guests: rt.guests, Store: cfg.Store, Journals: g.Journals, MaxFuel: g.MaxFuel,
+		MaxSegmentCPU: g.MaxSegmentCPU, MaxHostCalls: g.MaxHostCalls, OnWait: cfg.Events.Waits, OnVerify: cfg.Events.Replay})
 	for range min(goruntime.GOMAXPROCS(0), maxShards) {
 		rt.writers = append(rt.writers, shard.NewWriter(shard.WriterConfig{Clock: cfg.Clock, Activity: &l.activity, Commits: maxCommits,
 			Commit: rt.commit}))
@@ -130,7 +128,7 @@ func (rt *Runtime) startWriters() {
 		d := &desk{life: rt.life, writer: w, guests: rt.guests, Registry: rt.handlers, clock: rt.cfg.Clock,
 			ended: rt.cfg.Events.Attempt}
 		p := &port{desk: d, reporter: rt.reporter, life: rt.life, store: rt.cfg.Store, writers: rt.writers,
-			partitions: rt.Partitions, courier: c, writer: w, journals: rt.cfg.Journals,
+			partitions: rt.Partitions, courier: c, writer: w, journals: rt.cfg.Guests.Journals,
 			clocks: &rt.Runs.Clocks}
 		w.Start(shard.New(p, limits))
 	}
@@ -262,7 +260,7 @@ func (rt *Runtime) WaitIdle(ctx context.Context) (nextUnixMs int64, ok bool, err
 			return 0, false, err
 		}
 		nextUnixMs, ok = rt.writers.NextWake()
-		if at, has := rt.cfg.Limiter.Next(); has && (!ok || at < nextUnixMs) {
+		if at, has := rt.cfg.Handlers.Limiter.Next(); has && (!ok || at < nextUnixMs) {
 			nextUnixMs, ok = at, true
 		}
 		if rt.life.activity.Begun() != begun && !unusable() { // work began meanwhile

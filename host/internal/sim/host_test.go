@@ -52,8 +52,8 @@ func (h *host) start() {
 		return
 	}
 	h.up, h.failed, h.active = true, false, false
-	h.handlers = handler.NewRegistry(handler.Config{Shared: func() bool { return false }, Runs: h, PerHandler: w.p.places,
-		All: 2 * w.p.places, Lingering: -1})
+	h.handlers = handler.NewRegistry(handler.Config{Shared: func() bool { return false }, Runs: h, MaxCallsPerHandler: w.p.places,
+		MaxCalls: 2 * w.p.places, Lingering: -1})
 	for i := range handlerNames {
 		if w.calm || w.odds(2, 3) {
 			h.handlers.Handle(handlerNames[i], performed)
