@@ -142,7 +142,7 @@ func (c *Client) noted(ctx context.Context, id, action, note string) (Schedule, 
 	}{note})
 }
 
-// Trigger starts a run of a schedule now, under an overlap policy, or the schedule's own for "". It returns the id of
+// Trigger starts a run of a schedule now. overlap is the policy to apply; "" is the schedule's own. It returns the id of
 // the run, or "" if the start waits for another run to end.
 func (s Schedules) Trigger(ctx context.Context, id, overlap string) (run string, err error) {
 	t, err := send[struct {

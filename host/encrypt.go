@@ -73,7 +73,7 @@ type KeyUse = pebblestore.KeyUse
 
 // KeysInUse counts the records that each key encrypts in a data directory that no host has open, in a backup, or in
 // the newest backup of a place. It needs no key. The first item has no id and counts the records in the clear. A
-// known key that encrypts no record has 0. It reads all of the data, and changes nothing.
+// key that is registered but encrypts no record has a count of 0. It reads all of the data, and changes nothing.
 func KeysInUse(ctx context.Context, path string) (list []KeyUse, err error) {
 	at, err := locate(ctx, path)
 	if err != nil {

@@ -128,7 +128,7 @@ func (s HandlerLimits) List(ctx context.Context) ([]HandlerLimitInfo, error) {
 	return out, translate(err)
 }
 
-// waits holds what starts and attempts may wait for, except the queues of gate.Keeper.
+// waits holds what starts and attempts may wait for, except the queues of limits.WorkflowLimiter.
 type waits struct {
 	handlerLimiter *limits.HandlerLimiter
 	windows        *limits.StartWindows

@@ -42,7 +42,7 @@ type notice struct {
 	failure []byte
 }
 
-// newNotices returns nil if the log drops warnings. Without causes no line quotes a workflow.
+// newNotices returns nil if the log drops warnings. If causes is false, no line quotes the error of a workflow.
 func newNotices(log *slog.Logger, causes bool) *notices {
 	if !log.Enabled(context.Background(), slog.LevelWarn) {
 		return nil

@@ -280,8 +280,8 @@ func (h *Host) remoteNames() []string {
 	return names
 }
 
-// waitsFor returns the reason of a run whose attempt waits: for what, and how many attempts wait before it. was is the reason in
-// its state. It returns was if no attempt waits.
+// waitsFor returns the text that says what a run's attempt waits for, and how many attempts are ahead of it. If no attempt waits,
+// it returns was, the reason in the run's state.
 func (h *Host) waitsFor(key store.RunKey, status Status, was string) string {
 	w, ok := h.rt.Waits(key)
 	switch {

@@ -48,7 +48,7 @@ func WithVersion(number uint32) StartOption { return func(s *start) { s.version 
 // WithStartAt delays the run's first activation until an instant. An instant in the past means now.
 func WithStartAt(t time.Time) StartOption { return func(s *start) { s.at = t } }
 
-// WithStartIn is WithStartAt with the time from now, by the host's clock, rounded up to milliseconds.
+// WithStartIn delays the run's first activation by d, by the host's clock. d is rounded up to milliseconds.
 func WithStartIn(d time.Duration) StartOption { return func(s *start) { s.inMs = abi.Milliseconds(d) } }
 
 // WithStartInText is WithStartIn with duration text, such as "1h30m" or "400000d". It may be longer than 292 years,

@@ -18,7 +18,7 @@ type Stats struct {
 	Attempts  int    // attempts of steps that wait for their handlers, or for workers
 	Commands  int    // commands between runs (signals, starts and ends of children, slots) that were read and not yet processed
 	Commits   uint64 // durable commits of runs, since Open
-	// JournalBytes and GuestBytes are the use of Config's limits of those names.
+	// JournalBytes and GuestBytes say how much of Config.JournalBytes and Config.GuestBytes is in use.
 	JournalBytes, GuestBytes int64
 	// Overdue is the delay of the longest overdue wake of a run, a schedule or a queue. A host that keeps up has 0 or
 	// some milliseconds. Runs that wait because of Quota.WakesPerSecond do not count.

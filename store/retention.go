@@ -26,8 +26,8 @@ type Retention struct {
 	// Keep is how many ended runs of the workflow are kept, whatever their status: the runs that were created last. 0 =
 	// any number.
 	Keep int64
-	// The same for the runs that ended with one status, so that many runs with one status do not push out runs with
-	// another.
+	// KeepCompleted and the next three are like Keep, each for one final status, so that many runs of one status do not push
+	// out those of another.
 	KeepCompleted, KeepFailed, KeepCancelled, KeepTerminated int64
 	// KeepIterations is how many iterations before the current one keep their journals. 0 = DefaultIterations, -1 = all.
 	KeepIterations int64

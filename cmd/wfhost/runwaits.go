@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// maxWaits bounds the messages about missing handlers. Each handler is reported once, and a mistake that affects more of them
-// shows in the first ones.
+// maxWaits bounds the messages about missing handlers. Each handler is reported once, and a mistake that affects many
+// handlers shows in the first messages.
 const maxWaits = 32
 
 // waits collects messages about handlers that runs wait for because this process lacks them.

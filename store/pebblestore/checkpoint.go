@@ -60,7 +60,7 @@ func (s *Store) inCheckpoint(path string) bool {
 	return s.onDisk && strings.HasPrefix(path, filepath.Join(s.dir, checkpoints)+string(filepath.Separator))
 }
 
-// beginRead is begin for calls that a failed store refuses, and a copy allows.
+// beginRead is like begin, for calls that a copy allows and a failed store refuses.
 func (s *Store) beginRead() (end func(), err error) {
 	select {
 	case <-s.failed:

@@ -123,7 +123,7 @@ func (c *commit) land() {
 	}
 }
 
-// lockMarks locks the marks of the groups' partitions below the wakes that the groups set.
+// lockMarks locks the mark of each group's partition, and keeps it below the wakes that the group sets.
 func (c *commit) lockMarks() {
 	c.marks = c.one[:0]
 	for i := range c.groups {

@@ -425,8 +425,8 @@ type logger struct {
 	log *slog.Logger
 }
 
-// background handles errors of flushes and compactions. If a table cannot be read, the log is not affected. After any
-// other error, the goroutine of Pebble that met it is parked: it would retry at once, forever. Its locks are unlocked
+// background handles errors of flushes and compactions. If a table cannot be read, the log is not affected. After any other
+// error, the goroutine of Pebble that met it is parked, because it would otherwise retry at once, forever. Its locks are unlocked
 // first, so that reads continue.
 func (l *logger) background(err error) {
 	if pebble.IsCorruptionError(err) {

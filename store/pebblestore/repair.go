@@ -49,7 +49,7 @@ func (x *partitionCheck) indexes() error {
 	return x.apply(b)
 }
 
-// compare compares one key with what is implied.
+// compare compares one stored key with what the states of the runs imply.
 func (x *partitionCheck) compare(b *pebble.Batch, ns store.NamespaceID, table byte, k, v []byte) error {
 	if table == store.TableWake {
 		w, err := store.ParseWakeIndexKey(k)

@@ -109,7 +109,8 @@ func (t *tallies) lock(b *pebble.Batch, c *shifts) {
 	}
 }
 
-// unlock is called when the batch is applied, or the store has failed. It may be called more than once, and without lock.
+// unlock is called when the batch is applied, or the store has failed. It may be called more than once, also if lock was not
+// called.
 func (t *tallies) unlock(c *shifts) {
 	for i := range c.list[:c.locked] {
 		if i == 0 || c.list[i-1].p != c.list[i].p {

@@ -243,8 +243,8 @@ func (k *envChild) run(e *Env, fn workflowFunc, input []byte, timeoutMs int64) {
 	k.resolve(e, nil, k.failure(status, received(r)))
 }
 
-// playOrEnd runs play, but returns as soon as the child is cut. The function may then still wait outside of calls, for
-// example in time.Sleep. It ends at its next call.
+// playOrEnd runs play, but returns as soon as the child is ended from outside (see cut). The function may then still wait outside
+// of calls, for example in time.Sleep. It ends at its next call.
 func (k *envChild) playOrEnd(fn workflowFunc, input []byte) ([]byte, error) {
 	type played struct {
 		b   []byte

@@ -100,7 +100,7 @@ func (e *Env) SendSignal(name string, payload any) error {
 	return nil
 }
 
-// roomFor returns an error if too many signals, or too many bytes of signals, are pending to accept another signal.
+// roomFor returns an error if so many signals, or bytes of signals, are pending that no other can be accepted.
 func (r *envRun) roomFor(name string, bytes int) error {
 	if r.oldestWait(name) != nil { // it takes the signal at once
 		return nil

@@ -31,7 +31,7 @@ var (
 // called before.
 func noEvent(timeoutNs int64) int64
 
-// pause returns from the export that the host called. It returns to its own caller when the host calls workflow_thaw.
+// pause makes the export that the host called return. The call of pause itself returns when the host calls workflow_thaw.
 func pause()
 
 // thaw continues at the call of pause. It does not return.

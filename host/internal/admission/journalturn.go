@@ -12,8 +12,8 @@ const (
 	// maxGrowing is the limit of a workflow's guests that wait for room. At the limit, no further guest of the workflow begins,
 	// because each waiting guest may have appended a payload of up to a megabyte before it had to wait, and holds it.
 	maxGrowing = 16
-	// fullShare is a divisor of the budget: when the excess reaches that part, no new run of any workflow begins. Otherwise a
-	// tenant with many workflows could begin runs of each of them.
+	// When the excess reaches 1/fullShare of the budget, no new run of any workflow begins. Otherwise a namespace with many
+	// workflows could begin runs of each of them.
 	fullShare = 2
 )
 

@@ -17,7 +17,7 @@ const (
 	// start whose input was compared with a schema. With 9, a caller takes at most a tenth of a processor.
 	times = 9
 	// longest bounds the delay of a refusal, unless the call was expensive, so that a client does not take the server for
-	// dead. More than a thousand callers are refused once a second each.
+	// dead. If more than a thousand callers of a key wait, each is refused once a second.
 	longest = time.Second
 	// longestDear bounds the delay of a refusal whose call was expensive.
 	longestDear = 10 * time.Second

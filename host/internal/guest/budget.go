@@ -76,9 +76,9 @@ const (
 	// measure, because their costs differ by a factor of a thousand. callSlice is shorter than a slice of fuel, because calls
 	// keep what they allocate on the heap and in journals. A run that wakes rarely calls for this long.
 	callSlice = time.Millisecond
-	// lookEvery is the target time of the calls between two reads of the clock, estimated from earlier calls. At each read,
-	// except before aloneFor, the guest yields to other goroutines. The host's other work passes through many goroutines, and
-	// each of them would wait for all guests, since a host call is not interrupted while it computes.
+	// lookEvery is the target time of the calls between two reads of the clock, estimated from earlier calls. At each read, except
+	// during the first aloneFor after a wait, the guest yields to other goroutines. The host's other work passes through many
+	// goroutines, and each of them would wait for all guests, since a host call is not interrupted while it computes.
 	lookEvery = 50 * time.Microsecond
 	// aloneFor is the time of host calls after a wait before the guest yields. A run that wakes, makes a step and sleeps takes
 	// less. A goroutine that yields goes behind all others, which takes up to ten milliseconds on a busy host.

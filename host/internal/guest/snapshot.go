@@ -55,7 +55,7 @@ func (p *passedEntries) text(texts ...string) {
 	}
 }
 
-// newPassed returns the Passed of a guest that begins an iteration and attempt of a run.
+// newPassed returns the passedEntries of a guest that begins an iteration and attempt of a run.
 func newPassed(s *journal.Started) passedEntries {
 	p := passedEntries{digest: digestBasis}
 	p.text(s.RunID, s.Incarnation, s.Module, string(s.Seed))

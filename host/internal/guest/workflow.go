@@ -22,7 +22,7 @@ type workflow struct {
 	lease *run.Lease
 }
 
-// logLine stores a line of workflow code unless it was stored before.
+// logLine stores a log line that the workflow's code wrote, unless it was stored before.
 func (w *workflow) logLine(n uint64, level int32, text string) {
 	w.lease.Log().Write(n, w.Passed(), store.LogLine{UnixMs: w.Time(), Level: int8(level), Text: text})
 }

@@ -169,7 +169,7 @@ type entrant struct {
 	workflow string
 }
 
-// Wakes counts the attempt as activity until it is told more.
+// Wakes counts the attempt as activity until Admit or Queued is called.
 func (e *entrant) Wakes() {
 	e.r.mu.Lock()
 	defer e.r.mu.Unlock()

@@ -93,7 +93,7 @@ func (r *Registry) tidyLocked(rm *room) {
 	}
 }
 
-// moveLocked moves the attempts that wait for a handler to the places of what performs it now.
+// moveLocked is called when a handler is replaced: it moves the attempts that wait for it to the queue of its successor.
 func (r *Registry) moveLocked(name string) (ready []admitted) {
 	var old []*room
 	for key, rm := range r.rooms {

@@ -51,7 +51,7 @@ func (l *lingering) end(w *waiter) {
 	}
 }
 
-// expire tells the runs of attempts that have lingered long enough that they wait.
+// expire ends the lingering of the attempts whose time is up, and tells their runs that they wait.
 func (r *Registry) expire() {
 	r.mu.Lock()
 	l, now := &r.lingering, clock.System().Now()

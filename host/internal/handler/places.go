@@ -17,7 +17,7 @@ const (
 
 // places is a number of places, and the queue of the attempts that wait for one. Namespaces take turns: the next place
 // goes to the namespace with the fewest places, and among equals to the namespace whose last turn is the oldest. The
-// workflows of a namespace take turns too. Within a workflow, the attempt is next that could have begun first. The mutex
+// workflows of a namespace take turns too. Within a workflow, the attempt that could have begun earliest is next. The mutex
 // of the Registry guards it.
 type places struct {
 	limit   int
@@ -152,8 +152,8 @@ func (l *workflowLine) Pop() any {
 // MaxBefore is the maximum of Waiting.Before.
 const MaxBefore = 10_000
 
-// before returns how many attempts of its workflow have their turn before an attempt, at most MaxBefore. It looks only at them
-// and their children in the heap.
+// before counts the attempts of the same workflow whose turn comes before w's, at most MaxBefore. It visits only those and their
+// children in the heap.
 func (w *waiter) before() (n int) {
 	l := w.line
 	for look := []int{0}; len(look) > 0 && n < MaxBefore; {

@@ -43,7 +43,7 @@ type WorkerQueue struct {
 	Handler   string
 }
 
-// Broker has steps performed by other processes: workers take attempts, send heartbeats, and hand in the outcomes. A worker holds
+// Broker lets other processes perform steps: workers take attempts, send heartbeats, and report the outcomes. A worker holds
 // an attempt by a lease. If the lease ends without a heartbeat, the worker may be dead, stopped or cut off; the attempt is then
 // offered again under a new lease, and outcomes under the old one are refused.
 //

@@ -9,7 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// unread holds the attempts of a namespace whose limits have not been read. They ask again when they have been.
+// unread holds the attempts of a namespace whose limits have not been read. The attempts ask again when the limits have been
+// read.
 type unread struct {
 	waiting []*waiter
 	failed  bool // they could not be read

@@ -99,7 +99,7 @@ func (r *Registry) whyLocked(x *waiter, held bool) Why {
 	return WaitsForHandler
 }
 
-// WaitingOf returns how many attempts of a remote handler wait that no worker can take yet.
+// WaitingOf returns how many attempts of a remote handler wait for a place, so that no worker can take them yet.
 func (r *Registry) WaitingOf(name string, ns store.NamespaceID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -371,8 +371,8 @@ func (e *attemptEntry) knows(rules Rules) bool {
 	return true
 }
 
-// adopt moves an attempt that holds a slot to a queue with new limits. If it has no key for a rule and has not begun, it does not
-// count for it.
+// adopt moves an attempt that holds a slot to a queue with new limits. If it lacks a key of the new rules and has not begun, only
+// the rules without a key count it.
 func (g *handlerQueue) adopt(e *attemptEntry) {
 	e.queue, e.counters = g, slices.Clone(g.totals)
 	if e.input != nil && !e.knows(g.rules) {

@@ -6,7 +6,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// MaxPosition bounds the runs that Find counts.
+// MaxPosition bounds the runs that FindPosition counts.
 const MaxPosition = 1000
 
 // Position is the position of a run in its queue.

@@ -192,7 +192,7 @@ func (b *Queue) leave(name, place string) {
 	}
 }
 
-// Admit admits at most limit waiting runs, in order, and returns them. Commit.More says whether there is more to do at once.
+// Admit admits at most limit waiting runs, in order, and returns them. QueueCommit.More says whether there is more to do at once.
 func (b *Queue) Admit(limit int) (grants []Grant) {
 	b.expire()
 	b.reconsider()
@@ -297,7 +297,7 @@ func (b *Queue) grant(name string, l *lane) Grant {
 		Ask: store.CommandID{Incarnation: w.Incarnation, Iteration: w.Iteration, Seq: w.Seq}}
 }
 
-// QueueCommit is the part of a Queue to make durable.
+// QueueCommit holds the changes of a Queue that the caller must make durable.
 type QueueCommit struct {
 	Before store.Cell // see store.QueueSet
 	Cells  []store.Cell

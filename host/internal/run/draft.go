@@ -32,7 +32,7 @@ type iteration struct {
 // Ack removes a command from the inbox in the commit that has its effect.
 func (d *Draft) Ack(seq store.CommandSeq) { d.acks = append(d.acks, seq) }
 
-// Send sends a command to another run, beside the commands that entries send.
+// Send sends a command to another run, in addition to the commands that entries send.
 func (d *Draft) Send(cmd store.Command) { d.outbox = append(d.outbox, cmd) }
 
 // Continued reports whether the commit ends an iteration.

@@ -13,8 +13,8 @@ type Log struct {
 	records uint64 // all stored lines, also of bodies
 }
 
-// Write stores a line of workflow code, the n-th of its iteration, unless it was stored before. replays reports
-// whether the guest is replaying its journal.
+// Write stores a log line that the workflow's code wrote, the n-th of its iteration, unless it was stored or dropped before.
+// replays reports whether the guest is replaying its journal.
 func (l *Log) Write(n uint64, replays bool, line store.LogLine) {
 	if l.Has(n, replays) {
 		return
@@ -23,10 +23,10 @@ func (l *Log) Write(n uint64, replays bool, line store.LogLine) {
 	l.Add(line)
 }
 
-// Drop counts a line of workflow code without storing it. Call it only if Has returned false for the line.
+// Drop counts a log line without storing it. Call it only if Has returned false for the line.
 func (l *Log) Drop(n uint64) { l.lines = n + 1 }
 
-// Has reports whether the n-th line of workflow code was stored or dropped before.
+// Has reports whether the n-th log line of the workflow's code was stored or dropped before.
 func (l *Log) Has(n uint64, replays bool) bool {
 	if l.lines == recount {
 		return replays

@@ -144,7 +144,7 @@ func encoded(e *abi.Error) ([]byte, error) {
 	return data, err
 }
 
-// retry returns the instant of the next try, at least 1; false if there is none.
+// retry returns the instant of the next try, which is never 0; false if there is no next try.
 func (t *Try) retry(s *journal.Step, out StepOutcome, now int64) (int64, bool) {
 	o := s.Options
 	if !out.Err.Retryable || o.Attempts > 0 && int(t.Number-s.Base) >= o.Attempts ||

@@ -68,7 +68,7 @@ func (p *port) Due(of *shard.Partition, after store.WakeKey, until int64, limit 
 	})
 }
 
-// Ahead seeks runs that began to wait while the clock showed more than now. It reads one state per wake, which takes some
+// Ahead seeks runs that began to wait while the clock showed a time after unixMs. It reads one state per wake, which takes some
 // seconds for a million wakes. Unless the clock was set back just now, it searches one partition at a time, to leave the disk
 // to a host that is starting.
 func (p *port) Ahead(of *shard.Partition, unixMs int64, wasSet bool) {

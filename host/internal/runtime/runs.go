@@ -29,7 +29,7 @@ type Runs struct {
 	ids      func(context.Context, store.NamespaceID) (int64, error) // Config.IDs
 
 	takes      takes
-	unreadable sync.Map // why runs of a newer release cannot be read, by key; see reporter.Note
+	unreadable sync.Map // why runs of a newer release cannot be read, by key; see reporter.Report
 }
 
 // call delivers an event to a run and blocks until its effect is durable, or returns an error. If ctx ends first, the event may
@@ -137,7 +137,7 @@ func (r *Runs) Reread(ctx context.Context, key store.RunKey) error {
 // Unreadable returns why this release cannot read a run, empty if it can or has not tried to.
 func (r *Runs) Unreadable(key store.RunKey) string {
 	if cause, found := r.unreadable.Load(key); found {
-		return cause.(string) //nolint:forcetypeassert // of reporter.Note
+		return cause.(string) //nolint:forcetypeassert // of reporter.Report
 	}
 	return ""
 }

@@ -27,9 +27,9 @@ type taking struct {
 	incarnation store.Incarnation
 }
 
-// take calls check, which returns an error if another run has the tokens of hooks, and then goOn, which starts or resumes the
-// run at key that takes them over. It holds takes.mu meanwhile, so no other restart or retry takes tokens in between. Without
-// hooks it calls only goOn.
+// take starts or resumes a run that takes over the tokens of hooks: it calls check, which returns an error if another run has
+// them, and then goOn. It holds takes.mu during both, so no other restart or retry takes tokens in between. Without hooks it
+// calls only goOn.
 func (r *Runs) take(ctx context.Context, key store.RunKey, hooks []journal.Handle, check, goOn func() error) error {
 	if len(hooks) == 0 {
 		return goOn()

@@ -60,7 +60,7 @@ func (d afterCommit) answerWith(state *store.RunState, running bool) {
 }
 
 // keep keeps the effects of a step until its commit is durable. A refusal waits for the commit of earlier steps, because it may
-// depend on them. keep calls an early reply at once.
+// depend on them. If the envelope is Early, keep replies at once.
 func (a *actor) keep(fx *run.Effects, m Envelope) {
 	if m.Free != nil && fx.Err != nil {
 		m.Free()

@@ -29,8 +29,8 @@ import (
 
 // Limits bound what a shard holds in memory and has in flight.
 type Limits struct {
-	// Woken is the maximum of woken runs that have not come to rest. A run counts for at most wakeWindowMs. Further runs that are
-	// due stay keys.
+	// Woken is the maximum of woken runs that have not come to rest. A run counts for at most wakeWindowMs. Further due
+	// runs wait as keys and are not loaded.
 	Woken int
 	// Starts is the maximum of new runs that wait for a place with their state in memory. Further new runs wait as keys.
 	Starts int

@@ -84,7 +84,7 @@ func (w *waker) wake(now int64, p *Partition, key store.RunKey, due int64) {
 	}
 }
 
-// invite loads new runs that wait as keys, as many as starts has room for, so that they request a place.
+// invite loads new runs that wait as keys, as many as mem.starts has room for, so that they ask for a place.
 func (w *waker) invite(now int64) {
 	for of, key, ok := w.mem.starts.Next(); ok; of, key, ok = w.mem.starts.Next() {
 		p := w.mem.parts[key.Partition()]

@@ -6,8 +6,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// loadAheadMs is how far ahead wakes are loaded, in milliseconds: a little more than half a minute. So portions are worth
-// a read, and memory does not grow with the number of far sleepers.
+// loadAheadMs is how far ahead wakes are loaded, in milliseconds: a little more than half a minute. That makes each
+// portion large enough to be worth a read, and memory does not grow with the number of runs that sleep longer.
 const loadAheadMs = 32_768
 
 // tight is how far ahead wakes are loaded while memory holds many timers, in milliseconds.

@@ -40,7 +40,7 @@ type Writer struct {
 }
 
 const (
-	// longYield is the duration from which a yield does not pay: an fsync takes a tenth of it.
+	// longYield is the duration from which a yield is not worth its time: an fsync takes a tenth of that.
 	longYield = time.Millisecond
 	// yieldAfter is the pause after a long yield, in multiples of its duration. It limits long yields to a twentieth
 	// of the time.
