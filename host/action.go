@@ -110,7 +110,7 @@ func (s *scope) Retry(ctx context.Context, id string, version uint32) error {
 	if err != nil {
 		return translate(err)
 	}
-	free := s.h.rt.Versions.Hold()
+	free := s.h.rt.Versions.LockDeletions()
 	v, err := s.h.store.Modules().Version(ctx, key.Namespace, st.Workflow, version)
 	if err != nil {
 		free()

@@ -276,7 +276,7 @@ func (s *space) versionFor(ctx context.Context, ns store.NamespaceID, w *archive
 		listed = []string{w.State.Workflow}
 	}
 	for range uploadAttempts {
-		free = s.h.rt.Versions.Hold()
+		free = s.h.rt.Versions.LockDeletions()
 		var missing []store.VersionSpec
 		for _, name := range listed { // its children may run the other workflows
 			found, err := versionOfModule(ctx, m, ns, name, digest, w.State.Version)

@@ -148,7 +148,7 @@ func unfit(st *store.RunState, opts *MigrateOptions, to *store.Version) (CheckOu
 
 // goOn moves a replayed run to another version. It reads the version again, as it may have been deleted.
 func (s *space) goOn(ctx context.Context, key store.RunKey, r *check.Result, to uint32) error {
-	free := s.h.rt.Versions.Hold()
+	free := s.h.rt.Versions.LockDeletions()
 	v, err := s.h.store.Modules().Version(ctx, key.Namespace, r.State.Workflow, to)
 	if err != nil {
 		free()

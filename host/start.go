@@ -279,7 +279,7 @@ func (s *space) startOnce(ctx context.Context, key store.RunKey, workflow string
 	if o.version == 0 && !n.Existing { // the latest version
 		asked = 0
 	}
-	free := s.h.rt.Versions.Hold()
+	free := s.h.rt.Versions.LockDeletions()
 	now, err := s.h.store.Modules().Version(ctx, key.Namespace, workflow, asked)
 	if err != nil || now.Number != v.Number || now.Module != v.Module {
 		free()

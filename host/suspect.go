@@ -26,7 +26,7 @@ func (h *Host) openWatch(ctx context.Context) (*quarantine.Watch, error) {
 	}
 	h.suspects = watch
 	for i := range convicted {
-		if err := h.setAside(ctx, &convicted[i]); err != nil {
+		if err := h.makeStuck(ctx, &convicted[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -46,9 +46,9 @@ func (h *Host) progress(ctx context.Context, run store.RunKey) (quarantine.Progr
 	return quarantine.Progress{Over: true}, nil
 }
 
-// setAside makes a run stuck, durable on return. It touches no other partition or run, and is called before any run
+// makeStuck makes a run stuck, durable on return. It touches no other partition or run, and is called before any run
 // computes.
-func (h *Host) setAside(ctx context.Context, r *quarantine.Record) error {
+func (h *Host) makeStuck(ctx context.Context, r *quarantine.Record) error {
 	run := store.RunKey{Namespace: r.Namespace, ID: r.ID}
 	p, err := h.store.Acquire(ctx, run.Partition(), owner(), 0)
 	if err != nil {

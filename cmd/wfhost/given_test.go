@@ -101,7 +101,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 	rated := serveCmd{MaxInstances: 1, CompileCPU: leastCompileTime, CompileTime: leastCompileTime, CompileMemory: leastCompileBytes,
 		MaxStreams: 1, MaxConnections: 1, MaxChildren: 1, MaxRuns: 1, JournalBytes: leastJournalBytes, GuestBytes: leastGuestBytes,
-		HandlerCalls: 1, MaxCalls: 1}
+		MaxCallsPerHandler: 1, MaxCalls: 1}
 	for rate, ok := range map[float64]bool{0: true, 1000: true, -1: false, math.Inf(1): false, math.NaN(): false} {
 		rated.Rate = rate
 		if err := rated.checkMemory(); (err == nil) != ok {
@@ -110,12 +110,12 @@ func TestServeRefuses(t *testing.T) {
 	}
 	rated.Rate = 0
 	for _, calls := range [][2]int{{0, 1}, {1, 0}, {-1, 1}} {
-		rated.HandlerCalls, rated.MaxCalls = calls[0], calls[1]
+		rated.MaxCallsPerHandler, rated.MaxCalls = calls[0], calls[1]
 		if rated.checkMemory() == nil {
 			t.Errorf("%d calls of a handler, and %d of all, are accepted", calls[0], calls[1])
 		}
 	}
-	rated.HandlerCalls, rated.MaxCalls = 1, 1
+	rated.MaxCallsPerHandler, rated.MaxCalls = 1, 1
 	for _, bytes := range []int64{-1, 0, leastGuestBytes - 1} {
 		rated.GuestBytes = bytes
 		if rated.checkMemory() == nil {

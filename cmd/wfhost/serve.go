@@ -47,11 +47,12 @@ type serveCmd struct {
 	MaxStreams     int     `help:"Clients that follow output at a time." default:"1000"`
 	MaxConnections int     `help:"Connections at a time." default:"4096"`
 
-	MaxInstances  int           `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
-	MaxRuns       int64         `help:"Live runs of a namespace that has no quota; 0: any number." default:"10000000"`
-	HandlerCalls  int           `name:"max-calls-per-handler" help:"Calls of one handler at a time." default:"64"`
-	MaxCalls      int           `help:"Calls of all handlers at a time." default:"1024"`
-	MaxChildren   int           `help:"Live children of one run; half as many with each level below." default:"1000"`
+	MaxInstances       int   `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
+	MaxRuns            int64 `help:"Live runs of a namespace that has no quota; 0: any number." default:"10000000"`
+	MaxCallsPerHandler int   `help:"Calls of one handler at a time." default:"64"`
+	MaxCalls           int   `help:"Calls of all handlers at a time." default:"1024"`
+	MaxChildren        int   `help:"Live children of one run; half as many with each level below." default:"1000"`
+
 	GuestBytes    int64         `help:"Memory of all guests; at least 128MiB." default:"160MiB" type:"bytes"`
 	PoolBytes     int64         `help:"Memory of idle instances, to be used again; 0 keeps none." default:"32MiB" type:"bytes"`
 	ParkBytes     int64         `help:"Memory of instances that wait for a step; 0 keeps none." default:"128MiB" type:"bytes"`
@@ -106,8 +107,8 @@ func (c *serveCmd) checkMemory() error {
 		return fmt.Errorf("--max-instances must be at least 1, got %d", c.MaxInstances)
 	case c.MaxRuns < 0 || c.MaxRuns > host.MaxQuota:
 		return fmt.Errorf("--max-runs must be from 0 to %d, got %d", int64(host.MaxQuota), c.MaxRuns)
-	case c.HandlerCalls < 1 || c.MaxCalls < 1:
-		return fmt.Errorf("--max-calls-per-handler and --max-calls must be at least 1, got %d and %d", c.HandlerCalls, c.MaxCalls)
+	case c.MaxCallsPerHandler < 1 || c.MaxCalls < 1:
+		return fmt.Errorf("--max-calls-per-handler and --max-calls must be at least 1, got %d and %d", c.MaxCallsPerHandler, c.MaxCalls)
 	case c.MaxChildren < 1:
 		return fmt.Errorf("--max-children must be at least 1, got %d", c.MaxChildren)
 	case c.PoolBytes < 0:
@@ -216,7 +217,7 @@ func (c *serveCmd) Run(g *globals) error {
 	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Clock: g.io.clock, Logger: logger, Secrets: secret, Codec: codec,
 		Events:      host.JoinEvents(m.events(), t.events(), f.door.Events(host.NumPartitions)),
 		DiskReserve: c.reserve(), Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
-		MaxCallsPerHandler: c.HandlerCalls, MaxCalls: c.MaxCalls,
+		MaxCallsPerHandler: c.MaxCallsPerHandler, MaxCalls: c.MaxCalls,
 		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes),
 		JournalBytes: c.JournalBytes, GuestBytes: c.GuestBytes,

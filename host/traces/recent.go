@@ -17,7 +17,7 @@ const recentRuns = 16_384
 // recent remembers the newest activations.
 type recent struct {
 	mu   sync.Mutex
-	runs map[trace.SpanID]*lru.Place[last]
+	runs map[trace.SpanID]*lru.Item[last]
 	list lru.List[last]
 }
 
@@ -28,7 +28,7 @@ type last struct {
 }
 
 func newRecent() recent {
-	return recent{runs: map[trace.SpanID]*lru.Place[last]{}, list: lru.List[last]{Limit: recentRuns}}
+	return recent{runs: map[trace.SpanID]*lru.Item[last]{}, list: lru.List[last]{Limit: recentRuns}}
 }
 
 // set stores the newest activation of the run with a span.

@@ -81,8 +81,8 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 		refuse()
 		return
 	}
-	a.placed = r.room.NewPlace(max(r.modules.Resident(l.State.Module), l.Needs)).Of(uint32(l.State.Run.Namespace), l.State.Workflow,
-		l.State.Run.ID)
+	a.placed = r.admission.NewPlace(max(r.modules.Resident(l.State.Module), l.Needs)).Of(
+		uint32(l.State.Run.Namespace), l.State.Workflow, l.State.Run.ID)
 	begin := func() {
 		r.workers.Go(func() {
 			if a.entrance.Barred(c == Starting) {
@@ -94,7 +94,7 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 			a.run(ctx, r)
 		})
 	}
-	a.entrance = &entrant{Places: r.room, Share: &a.share, Ends: ctx, Draining: r.draining,
+	a.entrance = &entrant{Places: r.admission, Share: &a.share, Ends: ctx, Draining: r.draining,
 		Request: &admission.Request{Place: a.placed, Class: c, Begin: begin, Refuse: func() {
 			refuse()
 			end()

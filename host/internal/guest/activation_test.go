@@ -112,7 +112,7 @@ func newReviewRun(t *testing.T, d store.Digest) (*run.Run, *run.Lease) {
 	t.Helper()
 	key := store.RunKey{Namespace: 1, ID: "r"}
 	r := run.New(key, run.Config{Active: true})
-	fx := r.Step(1000, run.Start{New: run.NewRun{Key: key, Workflow: "w", Version: 1, Module: d, Seed: make([]byte, 32)}})
+	fx := r.Apply(1000, run.Start{New: run.NewRun{Key: key, Workflow: "w", Version: 1, Module: d, Seed: make([]byte, 32)}})
 	if fx.Err != nil || fx.Activate == nil {
 		t.Fatal(fx.Err, fx.Activate)
 	}
@@ -150,7 +150,7 @@ func testNoLogOfAnUnlentRun(t *testing.T) {
 	var start []*run.Attempt
 	act := lease.Guest.(*Activation)
 	stepped := func(ev run.Event) {
-		fx := of.Step(now, ev)
+		fx := of.Apply(now, ev)
 		start = append(start, fx.Start...)
 		for _, o := range fx.Orders {
 			act.Order(o.Order)
@@ -161,7 +161,7 @@ func testNoLogOfAnUnlentRun(t *testing.T) {
 	if len(start) != 1 {
 		t.Fatal("attempts:", len(start))
 	}
-	other := r.room.NewPlace(1)
+	other := r.admission.NewPlace(1)
 	if err := other.Enter(t.Context(), Woken, nil); err != nil { // somebody else computes
 		t.Fatal(err)
 	}

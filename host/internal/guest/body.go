@@ -53,7 +53,7 @@ func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk, taken f
 	if err != nil {
 		return run.StepFailure(abi.KindError, err.Error(), true)
 	}
-	p := r.room.NewPlace(mod.Resident()).Of(uint32(a.Run.Run.Namespace), a.Run.Workflow, a.Run.Run.ID)
+	p := r.admission.NewPlace(mod.Resident()).Of(uint32(a.Run.Run.Namespace), a.Run.Workflow, a.Run.Run.ID)
 	if err := p.EnterBody(ctx); err != nil {
 		return run.StepOutcome{Abandoned: true}
 	}

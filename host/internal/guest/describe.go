@@ -73,7 +73,7 @@ func (r *Runner) Begin(ctx context.Context) (of context.Context, end func(), err
 
 // Place returns a place for an instance of a module that replays a run of a workflow.
 func (r *Runner) Place(m *module.Module, ns store.NamespaceID, workflow string) *admission.Place {
-	return r.room.NewPlace(m.Resident()).Of(uint32(ns), workflow, "")
+	return r.admission.NewPlace(m.Resident()).Of(uint32(ns), workflow, "")
 }
 
 // Module returns a module of the store.

@@ -55,7 +55,7 @@ func (g *reader) config(mode replay.Mode) replay.Config {
 
 // play replays the workflow.
 func (g *reader) play(ctx context.Context) error {
-	g.place = g.r.room.NewPlace(g.mod.Resident()).Of(uint32(g.key.Namespace), g.run.State().Workflow, "")
+	g.place = g.r.admission.NewPlace(g.mod.Resident()).Of(uint32(g.key.Namespace), g.run.State().Workflow, "")
 	if err := g.place.Enter(ctx, admission.Woken, nil); err != nil {
 		return context.Cause(ctx)
 	}

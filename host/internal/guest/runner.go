@@ -75,12 +75,12 @@ type Desk interface {
 
 // Runner makes and runs guests.
 type Runner struct {
-	cfg     Config
-	modules *module.Cache
-	room    *admission.Admission
-	warm    *snapshotCache[*snapshot]
-	workers goroutinePool
-	uploads *admission.Uploads
+	cfg       Config
+	modules   *module.Cache
+	admission *admission.Admission
+	warm      *snapshotCache[*snapshot]
+	workers   goroutinePool
+	uploads   *admission.Uploads
 
 	ctx    context.Context //nolint:containedctx // it ends with Close
 	cancel context.CancelCauseFunc
@@ -97,9 +97,9 @@ func NewRunner(cfg Config) *Runner {
 		cfg.Owes = func(store.NamespaceID) bool { return false }
 	}
 	r := &Runner{cfg: cfg, drained: make(chan struct{}),
-		modules: module.NewCache(cfg.Engine, cfg.Store, clock.System(), cfg.Modules),
-		room:    admission.New(cfg.MaxInstances, cfg.GuestBytes, cfg.ParkBytes).By(cfg.Quotas).Watched(cfg.Watch),
-		uploads: admission.NewUploads(), warm: newSnapshotCache[*snapshot](cfg.WarmBytes)}
+		modules:   module.NewCache(cfg.Engine, cfg.Store, clock.System(), cfg.Modules),
+		admission: admission.New(cfg.MaxInstances, cfg.GuestBytes, cfg.ParkBytes).By(cfg.Quotas).Watched(cfg.Watch),
+		uploads:   admission.NewUploads(), warm: newSnapshotCache[*snapshot](cfg.WarmBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r
 }
@@ -128,7 +128,7 @@ func (r *Runner) Drain() {
 		close(r.drained)
 	}
 	r.mu.Unlock()
-	r.room.RefuseAll()
+	r.admission.RefuseAll()
 	r.cfg.Journals.RefuseAll()
 }
 
@@ -160,7 +160,7 @@ func (r *Runner) quit() <-chan struct{} {
 }
 
 // EvictAll makes all parked guests give up their instances.
-func (r *Runner) EvictAll() { r.room.EvictAll() }
+func (r *Runner) EvictAll() { r.admission.EvictAll() }
 
 // Close stops every guest at its next call, or within a grant of fuel, and returns when all have ended.
 func (r *Runner) Close() {
@@ -169,7 +169,7 @@ func (r *Runner) Close() {
 	r.mu.Unlock()
 	r.cancel(ErrClosed)
 	r.modules.Cancel()
-	r.room.RefuseAll()
+	r.admission.RefuseAll()
 	r.cfg.Journals.RefuseAll()
 	r.wg.Wait()
 	r.warm.Clear()
@@ -179,7 +179,7 @@ func (r *Runner) Close() {
 // Held returns the number of instances that compute or are parked plus the uploads in progress, the number of guests
 // that wait for a place, and the bytes of the instances.
 func (r *Runner) Held() (instances, waiting int, bytes int64) {
-	n, waiting, bytes := r.room.Held()
+	n, waiting, bytes := r.admission.Held()
 	return n + r.uploads.Taken(), waiting + r.cfg.Journals.Waiting(), bytes
 }
 

@@ -7,29 +7,29 @@ import (
 
 // roomKey identifies the places of a handler: of a function those of all namespaces, of a remote handler those of one, since
 // each namespace has workers of its own.
-type roomKey struct {
+type placesKey struct {
 	name   string
 	remote bool
 	ns     store.NamespaceID // 0 unless remote
 }
 
-// room is the places of a handler.
-type room struct {
-	roomKey
+// places is the places of a handler.
+type handlerPlaces struct {
+	placesKey
 	places
 }
 
 // Place is what admits an attempt: it holds one of the places of its handler until Return, or until a worker has taken it.
 type Place struct {
-	r     *Registry
-	room  *room
-	ns    store.NamespaceID
-	since int64 // see run.Ask.SinceMs
-	slot  Slot  // of a handler with limits; nil = none
-	tried bool  // see waiter
-	all   bool  // it is also one of the places of all handlers
-	late  bool  // its attempt is over, and its handler has not returned
-	over  bool  // it was returned
+	r      *Registry
+	places *handlerPlaces
+	ns     store.NamespaceID
+	since  int64 // see run.Ask.SinceMs
+	slot   Slot  // of a handler with limits; nil = none
+	tried  bool  // see waiter
+	all    bool  // it is also one of the places of all handlers
+	late   bool  // its attempt is over, and its handler has not returned
+	over   bool  // it was returned
 }
 
 // admitted is an attempt that has waited and has a place now.
@@ -56,7 +56,7 @@ func (r *Registry) Ask(a run.Ask) (place any, v run.Verdict) {
 	w := r.asks.find(askKey{a.Run, a.Handle})
 	switch {
 	case w == nil:
-	case w.room.name != a.Handler: // of another attempt
+	case w.places.name != a.Handler: // of another attempt
 		r.mu.Unlock()
 		r.Withdraw(a.Run, a.Handle)
 		return r.Ask(a)
@@ -69,7 +69,7 @@ func (r *Registry) Ask(a run.Ask) (place any, v run.Verdict) {
 		r.mu.Unlock()
 		return nil, r.askLater(&a)
 	}
-	w = &waiter{askKey: askKey{a.Run, a.Handle}, room: r.roomLocked(a.Handler, a.Run.Namespace), sinceMs: a.SinceMs}
+	w = &waiter{askKey: askKey{a.Run, a.Handle}, places: r.placesOfLocked(a.Handler, a.Run.Namespace), sinceMs: a.SinceMs}
 	r.asks.add(w)
 	r.mu.Unlock()
 	if limited {
@@ -113,7 +113,7 @@ func (r *Registry) held(w *waiter, workflow string) bool {
 		r.place(w, workflow)
 	}, func() {
 		r.Withdraw(w.run, w.handle)
-		r.cfg.Runs.Admitted(w.run, run.Admitted{Handle: w.handle, Handler: w.room.name}) // to ask again when the host goes on
+		r.cfg.Runs.Admitted(w.run, run.Admitted{Handle: w.handle, Handler: w.places.name}) // to ask again when the host goes on
 	})
 	return true
 }
@@ -121,7 +121,7 @@ func (r *Registry) held(w *waiter, workflow string) bool {
 // verdictLocked returns what a run is told whose attempt waits.
 func (r *Registry) verdictLocked(w *waiter) run.Verdict {
 	switch {
-	case r.performers[w.room.name].none():
+	case r.performers[w.places.name].none():
 		return run.Unhandled
 	case w.lingers, w.soon, w.unread && !w.told:
 		return run.Soon
@@ -143,7 +143,7 @@ func (r *Registry) entered(w *waiter, slot Slot, v run.Verdict) run.Verdict {
 			r.soonLocked(w, true)
 		}
 	}
-	r.tidyLocked(w.room)
+	r.tidyLocked(w.places)
 	return v
 }
 
@@ -186,7 +186,7 @@ func (e *entrant) Admit(s Slot) {
 	if r.asks.find(w.askKey) != w { // it was withdrawn
 		r.mu.Unlock()
 		if s != nil {
-			s.Leave()
+			s.Return()
 		}
 		return
 	}
@@ -223,7 +223,7 @@ func (r *Registry) place(w *waiter, workflow string) {
 			ready = []admitted{{w.askKey, p}}
 		}
 	}
-	waits, key := w.line != nil && !w.lingers, w.askKey
+	waits, key := w.queue != nil && !w.lingers, w.askKey
 	r.mu.Unlock()
 	r.tell(ready)
 	if waits {
@@ -234,8 +234,8 @@ func (r *Registry) place(w *waiter, workflow string) {
 
 // placeLocked gives an attempt a place, or queues it and returns nil.
 func (r *Registry) placeLocked(w *waiter, workflow string) *Place {
-	rm := r.roomLocked(w.room.name, w.run.Namespace)
-	w.room = rm
+	rm := r.placesOfLocked(w.places.name, w.run.Namespace)
+	w.places = rm
 	switch {
 	case r.draining || !rm.enter(w.run.Namespace):
 		rm.wait(w, workflow)
@@ -252,7 +252,7 @@ func (r *Registry) placeLocked(w *waiter, workflow string) *Place {
 // enterAllLocked gives an attempt that has a place of its handler one of all handlers too, or queues it. Attempts of remote
 // handlers need none.
 func (r *Registry) enterAllLocked(w *waiter) bool {
-	if w.room.remote || r.all.enter(w.run.Namespace) {
+	if w.places.remote || r.all.enter(w.run.Namespace) {
 		return true
 	}
 	w.own = true
@@ -261,7 +261,7 @@ func (r *Registry) enterAllLocked(w *waiter) bool {
 }
 
 func (w *waiter) place(r *Registry) *Place {
-	return &Place{r: r, room: w.room, ns: w.run.Namespace, since: w.sinceMs, all: !w.room.remote, slot: w.slot, tried: w.tried}
+	return &Place{r: r, places: w.places, ns: w.run.Namespace, since: w.sinceMs, all: !w.places.remote, slot: w.slot, tried: w.tried}
 }
 
 // Withdraw removes an attempt from the queues. It does nothing if the attempt does not wait.
@@ -275,7 +275,7 @@ func (r *Registry) Withdraw(of store.RunKey, handle int64) {
 	ready := r.withdrawLocked(w)
 	r.mu.Unlock()
 	if w.slot != nil {
-		w.slot.Leave()
+		w.slot.Return()
 	}
 	r.tell(ready)
 	r.pulse()
@@ -345,7 +345,7 @@ func (p *Place) giveBack(slot bool) {
 	}
 	r.mu.Unlock()
 	if leaves != nil {
-		leaves.Leave()
+		leaves.Return()
 	}
 	r.tell(ready)
 	r.pulse()
@@ -387,8 +387,8 @@ func (r *Registry) pulse() {
 
 // lateLocked adds n to the places of a place's handler, and of all handlers, whose attempts are over.
 func (r *Registry) lateLocked(p *Place, n int) {
-	p.room.late += n
-	r.late[&p.room.places] = true
+	p.places.late += n
+	r.late[&p.places.places] = true
 	if p.all {
 		r.all.late += n
 		r.late[r.all] = true
@@ -398,7 +398,7 @@ func (r *Registry) lateLocked(p *Place, n int) {
 // tell tells those who wait of their places.
 func (r *Registry) tell(ready []admitted) {
 	for _, a := range ready {
-		ev := run.Admitted{Handle: a.key.handle, Handler: a.place.room.name, Place: a.place}
+		ev := run.Admitted{Handle: a.key.handle, Handler: a.place.places.name, Place: a.place}
 		// It may have limits since, or they were not asked as it was not registered.
 		if slot := a.place.slot; r.cfg.Limiter != nil && (slot == nil || !slot.Counts()) {
 			limited, known := r.cfg.Limiter.Limited(a.key.run.Namespace, ev.Handler)

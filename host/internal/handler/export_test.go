@@ -5,12 +5,12 @@ package handler
 func (r *Registry) Remembered() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := len(r.all.by) + len(r.rooms) + len(r.late)
+	n := len(r.all.by) + len(r.byHandler) + len(r.late)
 	for _, runs := range r.asks.by {
 		n += len(runs)
 	}
-	for _, room := range r.rooms {
-		n += len(room.by)
+	for _, places := range r.byHandler {
+		n += len(places.by)
 	}
 	return n
 }

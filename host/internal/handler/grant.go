@@ -8,28 +8,28 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// roomLocked returns the room of a handler for a namespace.
-func (r *Registry) roomLocked(name string, ns store.NamespaceID) *room {
+// placesOfLocked returns the places of a handler for a namespace.
+func (r *Registry) placesOfLocked(name string, ns store.NamespaceID) *handlerPlaces {
 	p := r.performers[name]
-	key := roomKey{name: name, remote: p.remote != nil}
+	key := placesKey{name: name, remote: p.remote != nil}
 	if key.remote {
 		key.ns = ns
 	}
-	rm := r.rooms[key]
+	rm := r.byHandler[key]
 	if rm == nil {
-		rm = &room{roomKey: key, places: *newPlaces(r.cfg.MaxCallsPerHandler, r.cfg.Shared)}
+		rm = &handlerPlaces{placesKey: key, places: *newPlaces(r.cfg.MaxCallsPerHandler, r.cfg.Shared)}
 		if key.remote {
 			rm.places = *newPlaces(r.cfg.Offered, nil)
 			rm.private = true
 		}
 		rm.closed = p.none()
-		r.rooms[key] = rm
+		r.byHandler[key] = rm
 	}
 	return rm
 }
 
-// grantLocked gives the places of a room, and of all handlers, to attempts that wait for them.
-func (r *Registry) grantLocked(rm *room) (ready []admitted) {
+// grantLocked gives the places of a handler, and of all handlers, to attempts that wait for them.
+func (r *Registry) grantLocked(rm *handlerPlaces) (ready []admitted) {
 	if r.draining {
 		return nil
 	}
@@ -59,13 +59,13 @@ func (r *Registry) admitLocked(w *waiter) admitted {
 }
 
 func (r *Registry) returnLocked(p *Place) (ready []admitted) {
-	p.room.leave(p.ns)
+	p.places.giveBack(p.ns)
 	if p.all {
-		r.all.leave(p.ns)
+		r.all.giveBack(p.ns)
 		ready = r.grantAllLocked()
 	}
-	ready = append(ready, r.grantLocked(p.room)...)
-	r.tidyLocked(p.room)
+	ready = append(ready, r.grantLocked(p.places)...)
+	r.tidyLocked(p.places)
 	return ready
 }
 
@@ -74,43 +74,43 @@ func (r *Registry) withdrawLocked(w *waiter) (ready []admitted) {
 	r.lingering.end(w)
 	r.soonLocked(w, false)
 	switch {
-	case w.line == nil: // it is held, or waits for a slot
+	case w.queue == nil: // it is held, or waits for a slot
 	case w.own:
 		r.all.withdraw(w)
-		w.room.leave(w.run.Namespace)
-		ready = r.grantLocked(w.room)
+		w.places.giveBack(w.run.Namespace)
+		ready = r.grantLocked(w.places)
 	default:
-		w.room.withdraw(w)
+		w.places.withdraw(w)
 	}
-	r.tidyLocked(w.room)
+	r.tidyLocked(w.places)
 	return ready
 }
 
-// tidyLocked forgets a room that nobody uses.
-func (r *Registry) tidyLocked(rm *room) {
-	if len(rm.by) == 0 && r.rooms[rm.roomKey] == rm {
-		delete(r.rooms, rm.roomKey)
+// tidyLocked forgets the places of a handler that nobody uses.
+func (r *Registry) tidyLocked(rm *handlerPlaces) {
+	if len(rm.by) == 0 && r.byHandler[rm.placesKey] == rm {
+		delete(r.byHandler, rm.placesKey)
 	}
 }
 
 // moveLocked is called when a handler is replaced: it moves the attempts that wait for it to the queue of its successor.
 func (r *Registry) moveLocked(name string) (ready []admitted) {
-	var old []*room
-	for key, rm := range r.rooms {
+	var old []*handlerPlaces
+	for key, rm := range r.byHandler {
 		if key.name == name {
 			old = append(old, rm)
 		}
 	}
-	slices.SortFunc(old, func(a, b *room) int { return cmp.Compare(a.ns, b.ns) })
-	touched := map[*room]bool{}
+	slices.SortFunc(old, func(a, b *handlerPlaces) int { return cmp.Compare(a.ns, b.ns) })
+	touched := map[*handlerPlaces]bool{}
 	for _, rm := range old {
 		rm.closed = rm.remote != (r.performers[name].remote != nil)
 		for _, w := range rm.all() {
-			to := r.roomLocked(name, w.run.Namespace)
+			to := r.placesOfLocked(name, w.run.Namespace)
 			if to != rm {
-				workflow := w.line.workflow
+				workflow := w.queue.workflow
 				rm.withdraw(w)
-				w.room = to
+				w.places = to
 				to.wait(w, workflow)
 			}
 			if !touched[to] {
@@ -159,7 +159,7 @@ func (r *Registry) setDraining(draining bool) {
 	var ready []admitted
 	if !draining {
 		ready = r.grantAllLocked()
-		for _, rm := range slices.SortedFunc(maps.Values(r.rooms), compareRooms) {
+		for _, rm := range slices.SortedFunc(maps.Values(r.byHandler), comparePlaces) {
 			ready = append(ready, r.grantLocked(rm)...)
 		}
 	}
@@ -168,6 +168,6 @@ func (r *Registry) setDraining(draining bool) {
 	r.pulse()
 }
 
-func compareRooms(a, b *room) int {
+func comparePlaces(a, b *handlerPlaces) int {
 	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.ns, b.ns))
 }

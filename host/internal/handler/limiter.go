@@ -48,8 +48,8 @@ type Slot interface {
 	Counts() bool
 	// Begins says that the attempt begins, with an input that must not be changed.
 	Begins(input []byte)
-	// Leave returns the slot. An attempt that waits for it no longer does.
-	Leave()
+	// Return returns the slot. An attempt that waits for it no longer does.
+	Return()
 }
 
 // Activity counts work in progress.

@@ -8,7 +8,7 @@ import (
 )
 
 // If several namespaces share places, one namespace has at most 1/spaceShare of them, however long its calls take, and
-// 1/keptShare is kept for namespaces that have no place. So a namespace finds room
+// 1/keptShare is kept for namespaces that have no place. So a namespace finds a place
 // although two other namespaces use all that they may.
 const (
 	spaceShare = 2
@@ -26,31 +26,31 @@ type places struct {
 	closed  bool        // nobody gets a place
 
 	free    int
-	several bool                          // shared has returned true, or a namespace other than the default one has asked
-	by      map[store.NamespaceID]*tenant // namespaces that have places or wait
-	waiting line                          // the namespaces that wait
-	turns   uint64                        // how many turns there were
-	number  uint64                        // how many attempts have waited
-	waits   int                           // waiting attempts
-	late    int                           // places with Place.late
-	busy    bool                          // see Registry.pulse
+	several bool                                   // shared has returned true, or a namespace other than the default one has asked
+	by      map[store.NamespaceID]*namespacePlaces // namespaces that have places or wait
+	waiting namespaceHeap                          // the namespaces that wait
+	turns   uint64                                 // how many turns there were
+	number  uint64                                 // how many attempts have waited
+	waits   int                                    // waiting attempts
+	late    int                                    // places with Place.late
+	busy    bool                                   // see Registry.pulse
 }
 
-// tenant is a namespace that has places, or waits for one.
-type tenant struct {
+// namespacePlaces is a namespace that has places, or waits for one.
+type namespacePlaces struct {
 	id    store.NamespaceID
 	has   int
-	of    map[string]*workflowLine // workflows that wait
-	lines fairqueue.Turns[*workflowLine]
+	of    map[string]*workflowQueue // workflows that wait
+	lines fairqueue.Turns[*workflowQueue]
 	turn  uint64 // number of its last turn
 	at    int    // index in places.waiting
 	waits int
 }
 
-// workflowLine is the waiting attempts of a workflow: a heap, the next one first.
-type workflowLine struct {
-	tenant   *tenant
-	turn     fairqueue.Turn[*workflowLine]
+// workflowQueue is the waiting attempts of a workflow: a heap, the next one first.
+type workflowQueue struct {
+	in       *namespacePlaces
+	turn     fairqueue.Turn[*workflowQueue]
 	workflow string
 	waiters  []*waiter
 }
@@ -58,9 +58,9 @@ type workflowLine struct {
 // waiter is an attempt that waits for a place.
 type waiter struct {
 	askKey
-	room    *room
+	places  *handlerPlaces
 	of      map[int64]*waiter // see asks
-	line    *workflowLine     // nil while it does not wait in places
+	queue   *workflowQueue    // nil while it does not wait in places
 	at      int               // index in the line
 	sinceMs int64             // see run.Ask
 	number  uint64            // in the order in which they came
@@ -75,7 +75,7 @@ type waiter struct {
 }
 
 func newPlaces(n int, shared func() bool) *places {
-	return &places{limit: n, shared: shared, free: n, by: map[store.NamespaceID]*tenant{}}
+	return &places{limit: n, shared: shared, free: n, by: map[store.NamespaceID]*namespacePlaces{}}
 }
 
 // enter gives an attempt a place, unless others wait before it or there is none.
@@ -89,10 +89,10 @@ func (p *places) enter(ns store.NamespaceID) bool {
 	return true
 }
 
-func (p *places) tenant(ns store.NamespaceID) *tenant {
+func (p *places) tenant(ns store.NamespaceID) *namespacePlaces {
 	t := p.by[ns]
 	if t == nil {
-		t = &tenant{id: ns}
+		t = &namespacePlaces{id: ns}
 		p.by[ns] = t
 	}
 	p.several = p.several || ns != 0
@@ -104,16 +104,16 @@ func (p *places) wait(w *waiter, workflow string) {
 	t := p.tenant(w.run.Namespace)
 	l := t.of[workflow]
 	if l == nil {
-		l = &workflowLine{tenant: t, workflow: workflow}
+		l = &workflowQueue{in: t, workflow: workflow}
 		if t.of == nil {
-			t.of = map[string]*workflowLine{}
+			t.of = map[string]*workflowQueue{}
 		}
 		t.of[l.workflow] = l
 		l.turn.Group = l
 		t.lines.Join(&l.turn)
 	}
 	p.number++
-	w.line, w.number = l, p.number
+	w.queue, w.number = l, p.number
 	heap.Push(l, w)
 	t.waits++
 	p.waits++
@@ -123,25 +123,25 @@ func (p *places) wait(w *waiter, workflow string) {
 	}
 }
 
-func (l *workflowLine) Len() int { return len(l.waiters) }
+func (l *workflowQueue) Len() int { return len(l.waiters) }
 
-func (l *workflowLine) Less(i, j int) bool {
+func (l *workflowQueue) Less(i, j int) bool {
 	a, b := l.waiters[i], l.waiters[j]
 	return a.sinceMs < b.sinceMs || a.sinceMs == b.sinceMs && a.number < b.number
 }
 
-func (l *workflowLine) Swap(i, j int) {
+func (l *workflowQueue) Swap(i, j int) {
 	l.waiters[i], l.waiters[j] = l.waiters[j], l.waiters[i]
 	l.waiters[i].at, l.waiters[j].at = i, j
 }
 
-func (l *workflowLine) Push(w any) {
+func (l *workflowQueue) Push(w any) {
 	x := w.(*waiter) //nolint:forcetypeassert // the heap holds only waiters
 	x.at = len(l.waiters)
 	l.waiters = append(l.waiters, x)
 }
 
-func (l *workflowLine) Pop() any {
+func (l *workflowQueue) Pop() any {
 	last := len(l.waiters) - 1
 	x := l.waiters[last]
 	l.waiters[last] = nil
@@ -155,7 +155,7 @@ const MaxBefore = 10_000
 // before counts the attempts of the same workflow whose turn comes before w's, at most MaxBefore. It visits only those and their
 // children in the heap.
 func (w *waiter) before() (n int) {
-	l := w.line
+	l := w.queue
 	for look := []int{0}; len(look) > 0 && n < MaxBefore; {
 		i := look[len(look)-1]
 		look = look[:len(look)-1]
@@ -167,8 +167,8 @@ func (w *waiter) before() (n int) {
 	return n
 }
 
-// leave returns a place of a namespace.
-func (p *places) leave(ns store.NamespaceID) {
+// giveBack returns a place of a namespace.
+func (p *places) giveBack(ns store.NamespaceID) {
 	t := p.by[ns]
 	t.has--
 	p.free++
@@ -184,7 +184,7 @@ func (p *places) pop() *waiter {
 		return nil
 	}
 	t := p.waiting[0]
-	turn := t.lines.First(func(*workflowLine) bool { return true })
+	turn := t.lines.First(func(*workflowQueue) bool { return true })
 	t.lines.Had(turn)
 	w := turn.Group.waiters[0]
 	p.take(t)
@@ -195,10 +195,10 @@ func (p *places) pop() *waiter {
 
 // withdraw removes an attempt from the queue.
 func (p *places) withdraw(w *waiter) {
-	l := w.line
-	t := l.tenant
+	l := w.queue
+	t := l.in
 	heap.Remove(l, w.at)
-	if w.line = nil; len(l.waiters) == 0 {
+	if w.queue = nil; len(l.waiters) == 0 {
 		delete(t.of, l.workflow)
 		t.lines.Leave(&l.turn)
 	}
@@ -223,7 +223,7 @@ func (p *places) all() (list []*waiter) {
 }
 
 // hasRoom reports whether a namespace may take a place now.
-func (p *places) hasRoom(t *tenant) bool {
+func (p *places) hasRoom(t *namespacePlaces) bool {
 	p.several = p.several || p.shared != nil && p.shared()
 	switch {
 	case p.closed:
@@ -234,43 +234,43 @@ func (p *places) hasRoom(t *tenant) bool {
 	return t.has < p.limit/spaceShare && p.free > p.limit/keptShare
 }
 
-func (p *places) take(t *tenant) {
+func (p *places) take(t *namespacePlaces) {
 	t.has++
 	p.free--
 }
 
-func (p *places) turn(t *tenant) {
+func (p *places) turn(t *namespacePlaces) {
 	p.turns++
 	t.turn = p.turns
 }
 
-func (p *places) forget(t *tenant) {
+func (p *places) forget(t *namespacePlaces) {
 	if t.has == 0 && t.waits == 0 {
 		delete(p.by, t.id)
 	}
 }
 
-// line is a heap of the waiting namespaces, the next one first.
-type line []*tenant
+// namespaceHeap is a heap of the waiting namespaces, the next one first.
+type namespaceHeap []*namespacePlaces
 
-func (l line) Len() int { return len(l) }
+func (l namespaceHeap) Len() int { return len(l) }
 
-func (l line) Less(i, j int) bool {
+func (l namespaceHeap) Less(i, j int) bool {
 	return l[i].has < l[j].has || l[i].has == l[j].has && l[i].turn < l[j].turn
 }
 
-func (l line) Swap(i, j int) {
+func (l namespaceHeap) Swap(i, j int) {
 	l[i], l[j] = l[j], l[i]
 	l[i].at, l[j].at = i, j
 }
 
-func (l *line) Push(t any) {
-	x := t.(*tenant) //nolint:forcetypeassert // the heap holds only tenants
+func (l *namespaceHeap) Push(t any) {
+	x := t.(*namespacePlaces) //nolint:forcetypeassert // the heap holds only namespaces
 	x.at = len(*l)
 	*l = append(*l, x)
 }
 
-func (l *line) Pop() any {
+func (l *namespaceHeap) Pop() any {
 	last := len(*l) - 1
 	x := (*l)[last]
 	(*l)[last] = nil

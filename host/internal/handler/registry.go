@@ -45,8 +45,8 @@ type Registry struct {
 
 	mu         sync.Mutex // guards the fields below; held, nothing is called but Shared, Activity and Background of Config
 	performers map[string]performer
-	all        *places           // of all handlers of this process together
-	rooms      map[roomKey]*room // none is unused
+	all        *places                      // of all handlers of this process together
+	byHandler  map[placesKey]*handlerPlaces // none is unused
 	asks       asks
 	unread     map[store.NamespaceID]*unread
 	late       map[*places]bool // those with places whose attempts are over
@@ -84,7 +84,7 @@ func NewRegistry(cfg Config) *Registry {
 	cfg.MaxCalls = cmp.Or(cfg.MaxCalls, DefaultMaxCalls)
 	cfg.Offered = cmp.Or(cfg.Offered, DefaultOffered)
 	return &Registry{cfg: cfg, all: newPlaces(cfg.MaxCalls, cfg.Shared),
-		performers: map[string]performer{run.Instances: {remote: instances{}}}, rooms: map[roomKey]*room{},
+		performers: map[string]performer{run.Instances: {remote: instances{}}}, byHandler: map[placesKey]*handlerPlaces{},
 		unread:    map[store.NamespaceID]*unread{},
 		late:      map[*places]bool{},
 		lingering: lingering{most: cmp.Or(cfg.Lingering, DefaultLingering)}}

@@ -31,7 +31,7 @@ type emptySlot struct{}
 func (emptySlot) Counts() bool             { return true }
 func (emptySlot) Waits() handler.SlotWaits { return handler.SlotWaits{} }
 func (emptySlot) Begins([]byte)            {}
-func (emptySlot) Leave()                   {}
+func (emptySlot) Return()                  {}
 
 // noted notes what runs are told.
 type noted struct {

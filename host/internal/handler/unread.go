@@ -32,7 +32,8 @@ func (r *Registry) askLater(a *run.Ask) run.Verdict {
 	}
 	w := r.asks.find(askKey{a.Run, a.Handle})
 	if w == nil {
-		w = &waiter{askKey: askKey{a.Run, a.Handle}, room: &room{roomKey: roomKey{name: a.Handler}}, unread: true, told: u.failed}
+		none := &handlerPlaces{placesKey: placesKey{name: a.Handler}}
+		w = &waiter{askKey: askKey{a.Run, a.Handle}, places: none, unread: true, told: u.failed}
 		r.asks.add(w)
 		u.waiting = append(u.waiting, w)
 	}
@@ -61,7 +62,7 @@ func (r *Registry) readLimits(ctx context.Context, ns store.NamespaceID) {
 	}
 	r.mu.Unlock()
 	for _, w := range waiting {
-		r.cfg.Runs.Admitted(w.run, run.Admitted{Handle: w.handle, Handler: w.room.name})
+		r.cfg.Runs.Admitted(w.run, run.Admitted{Handle: w.handle, Handler: w.places.name})
 	}
 }
 

@@ -52,15 +52,15 @@ func (r *Registry) Waits(of store.RunKey) (w Waiting, ok bool) {
 			x = o
 		}
 	}
-	w.Handler, w.Why = x.room.name, r.whyLocked(x, held)
+	w.Handler, w.Why = x.places.name, r.whyLocked(x, held)
 	if w.Why == WaitsForHandler || w.Why == WaitsForAll {
-		p := &x.room.places
+		p := &x.places.places
 		if w.Why == WaitsForAll {
 			p = r.all
 		}
 		w.Calls = p.limit - p.free
 	}
-	if x.line != nil {
+	if x.queue != nil {
 		w.Before = x.before()
 	}
 	slot := x.slot
@@ -72,24 +72,24 @@ func (r *Registry) Waits(of store.RunKey) (w Waiting, ok bool) {
 }
 
 func (r *Registry) whyLocked(x *waiter, held bool) Why {
-	p := &x.room.places
+	p := &x.places.places
 	if x.own {
 		p = r.all
 	}
 	switch {
-	case r.performers[x.room.name].none():
+	case r.performers[x.places.name].none():
 		return WaitsUnhandled
 	case held:
 		return WaitsForTrial
 	case x.unread:
 		return WaitsForLimits
-	case x.line == nil:
+	case x.queue == nil:
 		return WaitsForSlot
 	case r.draining:
 		return WaitsForStop
-	case x.room.name == run.Instances:
+	case x.places.name == run.Instances:
 		return WaitsForInstance
-	case x.room.remote:
+	case x.places.remote:
 		return WaitsForWorker
 	case p.free > 0 && p.several:
 		return WaitsForNamespace
@@ -103,7 +103,7 @@ func (r *Registry) whyLocked(x *waiter, held bool) Why {
 func (r *Registry) WaitingOf(name string, ns store.NamespaceID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if rm := r.rooms[roomKey{name: name, remote: true, ns: ns}]; rm != nil {
+	if rm := r.byHandler[placesKey{name: name, remote: true, ns: ns}]; rm != nil {
 		return rm.waits
 	}
 	return 0

@@ -16,12 +16,12 @@ type attemptLane struct {
 	blocked  *attemptWindow   // the counter that it waits for
 	behind   *list.Element    // its place among the lanes that wait for it
 	runs     list.List        // of *attemptLine, in the order of their turns
-	of       map[store.RunKey]*attemptLine
+	of       map[store.RunKey]*runAttempts
 	waiting  int
 }
 
-// attemptLine is the attempts of one run in order of arrival.
-type attemptLine struct {
+// runAttempts is the attempts of one run in order of arrival.
+type runAttempts struct {
 	run     store.RunKey
 	at      *list.Element // in the lane
 	entries []*attemptEntry
@@ -31,7 +31,7 @@ type attemptLine struct {
 func (l *attemptLane) put(e *attemptEntry, front bool) {
 	x := l.of[e.run]
 	if x == nil {
-		x = &attemptLine{run: e.run}
+		x = &runAttempts{run: e.run}
 		l.of[e.run] = x
 		if front {
 			x.at = l.runs.PushFront(x)
@@ -50,7 +50,7 @@ func (l *attemptLane) put(e *attemptEntry, front bool) {
 
 // next removes and returns the attempt whose turn it is.
 func (l *attemptLane) next() *attemptEntry {
-	x := lineOf(l.runs.Front())
+	x := attemptsOf(l.runs.Front())
 	e := x.entries[0]
 	if x.entries = x.entries[1:]; len(x.entries) > 0 {
 		l.runs.MoveToBack(x.at)
@@ -75,14 +75,16 @@ func (l *attemptLane) remove(e *attemptEntry) {
 	l.waiting--
 }
 
-// lineOf returns what an element of attemptLane.runs holds.
-func lineOf(at *list.Element) *attemptLine { return at.Value.(*attemptLine) } //nolint:forcetypeassert // it holds nothing else
+// attemptsOf returns what an element of attemptLane.runs holds.
+func attemptsOf(at *list.Element) *runAttempts {
+	return at.Value.(*runAttempts) //nolint:forcetypeassert // it holds nothing else
+}
 
 // all returns the waiting attempts in the order of their turns.
 func (l *attemptLane) all() (all []*attemptEntry) {
 	for n := 0; len(all) < l.waiting; n++ {
 		for at := l.runs.Front(); at != nil; at = at.Next() {
-			if x := lineOf(at); n < len(x.entries) {
+			if x := attemptsOf(at); n < len(x.entries) {
 				all = append(all, x.entries[n])
 			}
 		}

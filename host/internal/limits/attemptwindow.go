@@ -85,8 +85,8 @@ func (c *attemptWindow) freeAt() int64 {
 	return at
 }
 
-// take counts an attempt that begins.
-func (c *attemptWindow) take(now int64) {
+// count counts an attempt that begins.
+func (c *attemptWindow) count(now int64) {
 	c.held++
 	if c.rule.WindowMs == 0 {
 		return

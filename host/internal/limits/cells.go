@@ -23,12 +23,12 @@ type cells struct {
 	marks   Marks
 	changed map[string][]byte // nil = deleted
 	order   []string          // keys of changed, sorted
-	ahead   map[string]*window
+	ahead   map[string]*portion
 	err     error // the first error; afterwards everything that was read is invalid
 }
 
-// window is a portion of the stored cells of a prefix, in order.
-type window struct {
+// portion is a portion of the stored cells of a prefix, in order.
+type portion struct {
 	keys []string
 	next []byte // where the next read starts; nil at the end
 	size int    // of the next read
@@ -41,7 +41,7 @@ const (
 )
 
 func newCells(read Reader, marks Marks) *cells {
-	return &cells{read: read, marks: marks, changed: map[string][]byte{}, ahead: map[string]*window{}}
+	return &cells{read: read, marks: marks, changed: map[string][]byte{}, ahead: map[string]*portion{}}
 }
 
 // get returns the value of a cell, nil if there is none.
@@ -97,7 +97,7 @@ func (c *cells) first(prefix, from string) string {
 func (c *cells) firstStored(prefix, from string) string {
 	w := c.ahead[prefix]
 	if w == nil {
-		w = &window{next: []byte(from), size: firstPortion}
+		w = &portion{next: []byte(from), size: firstPortion}
 		c.ahead[prefix] = w
 	}
 	for {

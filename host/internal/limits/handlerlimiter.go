@@ -56,7 +56,7 @@ type HandlerLimiter struct {
 	// mu guards the fields below and all queues. While it is held, clocks are read and timers are set; nothing that blocks is
 	// called.
 	mu       sync.Mutex
-	spaces   map[store.NamespaceID]*attemptSpace
+	spaces   map[store.NamespaceID]*namespaceLimits
 	queues   map[HandlerKey]*handlerQueue
 	due      timers.Set[*handlerQueue]
 	alarm    *clock.Alarm // nil until a handler has limits
@@ -64,8 +64,8 @@ type HandlerLimiter struct {
 	closed   bool
 }
 
-// attemptSpace records whether the limits of a namespace were read.
-type attemptSpace struct {
+// namespaceLimits records whether the limits of a namespace were read.
+type namespaceLimits struct {
 	mu   sync.Mutex // held while they are read
 	read bool       // guarded by mu of the HandlerLimiter
 }
@@ -89,7 +89,7 @@ type attemptEntry struct {
 
 // NewHandlerLimiter returns a HandlerLimiter that has read no limits yet.
 func NewHandlerLimiter(cfg HandlerLimiterConfig) *HandlerLimiter {
-	t := &HandlerLimiter{cfg: cfg, spaces: map[store.NamespaceID]*attemptSpace{}, queues: map[HandlerKey]*handlerQueue{}}
+	t := &HandlerLimiter{cfg: cfg, spaces: map[store.NamespaceID]*namespaceLimits{}, queues: map[HandlerKey]*handlerQueue{}}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t
 }
@@ -120,7 +120,7 @@ func (t *HandlerLimiter) Enter(a run.Ask, e handler.Entrant) (handler.Slot, run.
 		return nil, run.Begins
 	}
 	g.enter(x, false)
-	g.look()
+	g.process()
 	switch x.entering = false; {
 	case x.begun:
 		return x, run.Begins
@@ -131,16 +131,16 @@ func (t *HandlerLimiter) Enter(a run.Ask, e handler.Entrant) (handler.Slot, run.
 	return x, run.Soon
 }
 
-// Leave returns the slot of an attempt, or takes the attempt out of its queue.
-func (e *attemptEntry) Leave() {
+// Return returns the slot of an attempt, or takes the attempt out of its queue.
+func (e *attemptEntry) Return() {
 	e.t.mu.Lock()
 	defer e.t.mu.Unlock()
 	if e.gone = true; e.lane != nil {
 		e.unwait()
 		return
 	}
-	e.queue.leave(e)
-	e.queue.look()
+	e.queue.giveBack(e)
+	e.queue.process()
 }
 
 // Begins keeps the input, for limits that are set while the attempt is in progress.
@@ -207,7 +207,7 @@ func (t *HandlerLimiter) SetDraining(draining bool) {
 	defer t.mu.Unlock()
 	t.draining = draining
 	for _, g := range t.queues {
-		g.look()
+		g.process()
 	}
 }
 
@@ -251,7 +251,7 @@ func (t *HandlerLimiter) listen(ctx context.Context) {
 			}
 		}
 		for g, _, ok := t.due.Pop(t.now()); ok; g, _, ok = t.due.Pop(t.now()) {
-			g.look()
+			g.process()
 		}
 		t.arm()
 		t.mu.Unlock()
@@ -356,7 +356,7 @@ func (t *HandlerLimiter) set(key HandlerKey, rules Rules) {
 		}
 	}()
 	if g != nil {
-		g.look()
+		g.process()
 		g.restAll()
 	}
 }

@@ -24,7 +24,7 @@ func TestWithdrawnWhileCounted(t *testing.T) {
 		s, _ := x.Enter(a, entrant{x, "a"})
 		synctest.Wait()
 		x.gone["a"] = true
-		s.Leave()
+		s.Return()
 		x.refuse = store.ErrConflict
 		x.hold <- struct{}{}
 		synctest.Wait()
@@ -67,7 +67,7 @@ func TestManyWait(t *testing.T) {
 		list = append(list, s)
 	}
 	for _, s := range list[1 : n/2] {
-		s.Leave()
+		s.Return()
 	}
 	if held, waiting := x.Count(charge); held != 1 || waiting != n/2 {
 		t.Errorf("%d hold a slot, %d wait", held, waiting)

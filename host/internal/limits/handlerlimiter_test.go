@@ -128,7 +128,7 @@ func (e entrant) Admit(s handler.Slot) {
 	}
 	e.x.mu.Unlock()
 	if gone && s != nil {
-		s.Leave()
+		s.Return()
 	}
 }
 
@@ -160,7 +160,7 @@ func (x *house) enter(id, name, k string) run.Verdict {
 // leave ends an attempt that has begun.
 func (x *house) leave(name string) {
 	if s := x.slots[name]; s != nil {
-		s.Leave()
+		s.Return()
 	}
 	synctest.Wait()
 }
@@ -172,7 +172,7 @@ func (x *house) withdraw(name string) {
 	s := x.slots[name]
 	x.mu.Unlock()
 	if s != nil {
-		s.Leave()
+		s.Return()
 	}
 	synctest.Wait()
 }

@@ -72,7 +72,7 @@ func (g *handlerQueue) enter(e *attemptEntry, front bool) {
 	name := strings.Join(keys, "\x00")
 	l := g.lanes[name]
 	if l == nil {
-		l = &attemptLane{name: name, of: map[store.RunKey]*attemptLine{}}
+		l = &attemptLane{name: name, of: map[store.RunKey]*runAttempts{}}
 		for _, c := range g.countersOf(keys) {
 			c.lanes++
 			l.counters = append(l.counters, c)
@@ -181,7 +181,7 @@ func (g *handlerQueue) load(ctx context.Context, l *attemptLane) {
 	}
 	l.loading = false
 	g.queue(l, false)
-	g.look()
+	g.process()
 	g.rest(l)
 	g.tidy(l)
 }
@@ -196,8 +196,8 @@ func (g *handlerQueue) refuse(err error) {
 	}
 }
 
-// look starts the attempts that may begin and sets the timer for the next ones.
-func (g *handlerQueue) look() {
+// process starts the attempts that may begin and sets the timer for the next ones.
+func (g *handlerQueue) process() {
 	if g.committing || g.over || g.t.closed || g.t.draining {
 		return
 	}
@@ -218,7 +218,7 @@ func (g *handlerQueue) look() {
 	for more := true; more; {
 		batch, rated := g.pick(now)
 		more = len(batch) == maxBatch && !rated
-		if rated { // the end of the commit calls look again
+		if rated { // the end of the commit calls process again
 			g.committing = true
 			set := g.changes(batch)
 			g.t.background(func(ctx context.Context) { g.commit(ctx, batch, set) })
@@ -256,7 +256,7 @@ func (g *handlerQueue) pick(now int64) (batch []*attemptEntry, rated bool) {
 		g.waiting--
 		e.counters = slices.Concat(g.totals, l.counters)
 		for _, c := range e.counters {
-			c.take(now)
+			c.count(now)
 			rated = rated || c.rule.WindowMs > 0
 		}
 		g.held[e] = true
@@ -271,7 +271,7 @@ func (g *handlerQueue) pick(now int64) (batch []*attemptEntry, rated bool) {
 	return batch, rated
 }
 
-// wait schedules the next look for when a rate lets another attempt begin.
+// wait schedules the next call of process for when a rate lets another attempt begin.
 func (g *handlerQueue) wait(c *attemptWindow) {
 	if c.rule.WindowMs > 0 {
 		g.due.Put(c, c.freeAt())
@@ -299,11 +299,11 @@ func (g *handlerQueue) clockSet(now int64) {
 	for c, _, ok := g.due.Pop(math.MaxInt64); ok; c, _, ok = g.due.Pop(math.MaxInt64) {
 		g.unblock(c)
 	}
-	g.look()
+	g.process()
 }
 
-// leave returns the slot of an attempt.
-func (g *handlerQueue) leave(e *attemptEntry) {
+// giveBack returns the slot of an attempt.
+func (g *handlerQueue) giveBack(e *attemptEntry) {
 	if !g.held[e] {
 		return
 	}
@@ -350,7 +350,7 @@ func (g *handlerQueue) rest(l *attemptLane) {
 		return
 	}
 	for at := l.runs.Front(); at != nil; at = at.Next() {
-		for _, e := range lineOf(at).entries {
+		for _, e := range attemptsOf(at).entries {
 			e.rests()
 		}
 	}
@@ -423,7 +423,7 @@ func (g *handlerQueue) commit(ctx context.Context, batch []*attemptEntry, set st
 	} else {
 		g.undo(batch, err)
 	}
-	g.look()
+	g.process()
 }
 
 // undo queues a batch again whose commit was refused, in most cases because another host changed the counters.
@@ -448,7 +448,7 @@ func (g *handlerQueue) undo(batch []*attemptEntry, err error) {
 		}
 	}
 	for _, e := range slices.Backward(batch) {
-		e.queue.leave(e)
+		e.queue.giveBack(e)
 		if e.gone { // it was withdrawn while the commit was in flight
 			continue
 		}
@@ -456,7 +456,7 @@ func (g *handlerQueue) undo(batch []*attemptEntry, err error) {
 			e.e.Wakes()
 			go e.e.Admit(nil)
 		} else if of.enter(e, true); of != g { // they have changed
-			of.look()
+			of.process()
 		}
 		if e.lane != nil && !e.lane.loading {
 			e.rests()

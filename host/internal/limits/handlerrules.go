@@ -25,7 +25,7 @@ func (t *HandlerLimiter) Load(ctx context.Context, ns store.NamespaceID) error {
 	t.mu.Lock()
 	s := t.spaces[ns]
 	if s == nil {
-		s = &attemptSpace{}
+		s = &namespaceLimits{}
 		t.spaces[ns] = s
 	}
 	t.mu.Unlock()

@@ -25,12 +25,12 @@ type WriteQuotas struct {
 	limited atomic.Bool // a namespace has or had a limit; otherwise no lock is taken
 	mu      sync.Mutex
 	limits  perNamespace
-	rates   map[uint32]bucket // of namespaces with a limit, from their first use on
-	lines   map[uint32]line   // of namespaces with waiting runs
+	rates   map[uint32]bucket    // of namespaces with a limit, from their first use on
+	lines   map[uint32]queueHead // of namespaces with waiting runs
 }
 
-// line is the head of the queue of waiting runs, across shards: the run that was due first.
-type line struct {
+// queueHead is the head of the queue of waiting runs, across shards: the run that was due first.
+type queueHead struct {
 	dueMs int64
 	atMs  int64 // when that run asks again
 }
@@ -140,9 +140,9 @@ func (w *WriteQuotas) mayWake(namespace uint32, nowMs, dueMs int64) bool {
 	turn := w.turnLocked(namespace, nowMs, dueMs)
 	if turn && b.left < 0 {
 		if w.lines == nil {
-			w.lines = map[uint32]line{}
+			w.lines = map[uint32]queueHead{}
 		}
-		w.lines[namespace] = line{dueMs, max(b.whenMs(0), nowMs)}
+		w.lines[namespace] = queueHead{dueMs, max(b.whenMs(0), nowMs)}
 	}
 	return turn && b.left >= 0
 }

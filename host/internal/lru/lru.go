@@ -5,26 +5,26 @@ package lru
 type List[T any] struct {
 	Limit int64 // in bytes
 
-	newest, oldest *Place[T]
+	newest, oldest *Item[T]
 	bytes          int64
 }
 
-// Place is the position of a value in a List.
-type Place[T any] struct {
+// Item is the position of a value in a List.
+type Item[T any] struct {
 	thing        T
 	bytes        int64
-	newer, older *Place[T]
+	newer, older *Item[T]
 }
 
 // Thing returns the value at p.
-func (p *Place[T]) Thing() T { return p.thing }
+func (p *Item[T]) Thing() T { return p.thing }
 
 // Bytes returns the size of all values in the list.
 func (l *List[T]) Bytes() int64 { return l.bytes }
 
 // Add inserts a value as the most recently used one.
-func (l *List[T]) Add(thing T, bytes int64) *Place[T] {
-	p := &Place[T]{thing: thing, bytes: bytes, older: l.newest}
+func (l *List[T]) Add(thing T, bytes int64) *Item[T] {
+	p := &Item[T]{thing: thing, bytes: bytes, older: l.newest}
 	if l.newest != nil {
 		l.newest.newer = p
 	} else {
@@ -36,7 +36,7 @@ func (l *List[T]) Add(thing T, bytes int64) *Place[T] {
 }
 
 // Remove removes a value. p must be in the list.
-func (l *List[T]) Remove(p *Place[T]) {
+func (l *List[T]) Remove(p *Item[T]) {
 	if p.newer != nil {
 		p.newer.older = p.older
 	} else {

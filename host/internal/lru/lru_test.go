@@ -7,7 +7,7 @@ import (
 
 func TestLeastRecentlyUsedGivesWay(t *testing.T) {
 	l := List[string]{Limit: 100}
-	places := map[string]*Place[string]{}
+	places := map[string]*Item[string]{}
 	for _, s := range []string{"a", "b", "c", "d"} {
 		places[s] = l.Add(s, 40)
 	}

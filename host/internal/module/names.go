@@ -42,7 +42,7 @@ func (n Names) bytes() int64 {
 // names are a small part of it. The zero value is ready to use. It is safe for concurrent use.
 type NamesCache struct {
 	mu      sync.Mutex // no other lock is taken while it is held
-	entries map[of]*lru.Place[namesOf]
+	entries map[of]*lru.Item[namesOf]
 	list    lru.List[namesOf]
 }
 
@@ -99,7 +99,7 @@ func (c *NamesCache) keep(k of, n Names) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries == nil {
-		c.entries, c.list.Limit = map[of]*lru.Place[namesOf]{}, CacheBytes
+		c.entries, c.list.Limit = map[of]*lru.Item[namesOf]{}, CacheBytes
 	}
 	if p := c.entries[k]; p != nil { // another caller has added it meanwhile
 		c.list.Remove(p)

@@ -26,7 +26,7 @@ type Versions struct {
 }
 
 // Hold prevents deletions of versions until release is called: from the choice of a version until its run is durable.
-func (v *Versions) Hold() (release func()) {
+func (v *Versions) LockDeletions() (release func()) {
 	v.mu.RLock()
 	return v.mu.RUnlock
 }

@@ -238,7 +238,7 @@ func (o *oldest) looked(st *store.RunState) bool {
 func (c *counts) findLate() error {
 	c.late, c.again = map[list][]store.RunState{}, map[list][]string{}
 	for _, p := range c.owned {
-		if cur := c.cursors[place{c.ns, p, numbers}]; cur == nil || cur.at.UnixMs > c.now {
+		if cur := c.cursors[sweepTable{c.ns, p, numbers}]; cur == nil || cur.at.UnixMs > c.now {
 			delete(c.Sweeper.lists, c.ns)
 		}
 	}
@@ -250,7 +250,7 @@ func (c *counts) findLate() error {
 		cur.lookAgain(c.now)
 	}
 	for _, p := range c.owned {
-		at := place{c.ns, p, numbers}
+		at := sweepTable{c.ns, p, numbers}
 		if len(c.lists) == 0 { // the lists start from the beginning and contain these runs
 			c.cursors[at] = &cursor{at: store.Position{UnixMs: c.now - settleMs}}
 		} else if err := c.lateOf(at, c.cursors[at]); err != nil {
@@ -261,7 +261,7 @@ func (c *counts) findLate() error {
 }
 
 // lateOf finds the late runs of a partition.
-func (c *counts) lateOf(at place, cur *cursor) error {
+func (c *counts) lateOf(at sweepTable, cur *cursor) error {
 	q := store.EndedQuery{Namespace: at.ns, Partition: at.p, After: cur.at, UntilMs: math.MaxInt64 - 1, Limit: portion}
 	for {
 		found, err := c.cfg.Store.Ended(c.ctx, q)

@@ -52,15 +52,15 @@ type Sweeper struct {
 
 	turn    chan struct{}     // holds one element during a sweep; guards the fields below
 	seen    []store.Retention // retentions as of the newest sweep
-	cursors map[place]*cursor
+	cursors map[sweepTable]*cursor
 	lists   map[store.NamespaceID]map[list]*cursor // ordered by creation; valid while there is a cursor for numbers
 }
 
 // numbers, in place of an age, marks the cursors that find late runs for the numbers of kept runs.
 const numbers = -1
 
-// place is a table that is swept for an age. Age 0 is the table of deleted runs.
-type place struct {
+// sweepTable is a table that is swept for an age. Age 0 is the table of deleted runs.
+type sweepTable struct {
 	ns    store.NamespaceID
 	p     store.PartitionID
 	ageMs int64
@@ -78,7 +78,7 @@ type cursor struct {
 
 // New returns a Sweeper.
 func New(cfg Config) *Sweeper {
-	return &Sweeper{cfg: cfg, turn: make(chan struct{}, 1), cursors: map[place]*cursor{},
+	return &Sweeper{cfg: cfg, turn: make(chan struct{}, 1), cursors: map[sweepTable]*cursor{},
 		lists: map[store.NamespaceID]map[list]*cursor{}}
 }
 
@@ -149,12 +149,12 @@ func (w *sweep) namespace(ns store.NamespaceID) error {
 	owned := w.cfg.Owned()
 	for _, p := range owned {
 		for _, age := range r.ages() {
-			err := w.table(place{ns, p, age}, func(st *store.RunState) bool { return r.of(st.Workflow).AgeMs(st.Status) == age })
+			err := w.table(sweepTable{ns, p, age}, func(st *store.RunState) bool { return r.of(st.Workflow).AgeMs(st.Status) == age })
 			if err != nil {
 				return err
 			}
 		}
-		if err := w.table(place{ns, p, 0}, nil); err != nil {
+		if err := w.table(sweepTable{ns, p, 0}, nil); err != nil {
 			return err
 		}
 	}
@@ -162,7 +162,7 @@ func (w *sweep) namespace(ns store.NamespaceID) error {
 }
 
 // table sweeps a table. due selects the ended runs to delete; if it is nil, the remains of all deleted runs are due.
-func (w *sweep) table(at place, due func(*store.RunState) bool) error {
+func (w *sweep) table(at sweepTable, due func(*store.RunState) bool) error {
 	q := store.EndedQuery{Namespace: at.ns, Partition: at.p, Deleted: due == nil, UntilMs: w.now - at.ageMs, Limit: portion}
 	if due == nil {
 		q.UntilMs = w.now - w.rulesFor(at.ns).rest.IDs()
@@ -208,7 +208,7 @@ func (w *sweep) table(at place, due func(*store.RunState) bool) error {
 }
 
 // cursor returns the cursor of a table. For a dry sweep it is a temporary one at the beginning.
-func (w *sweep) cursor(at place) *cursor {
+func (w *sweep) cursor(at sweepTable) *cursor {
 	if w.dry {
 		return &cursor{}
 	}

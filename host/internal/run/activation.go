@@ -8,8 +8,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// happen lends the run to the guest.
-func (e GuestReady) happen(t *turn) error {
+// apply lends the run to the guest.
+func (e GuestReady) apply(t *transition) error {
 	if !t.current(e.Lease) {
 		return nil
 	}
@@ -28,8 +28,8 @@ func (e GuestReady) happen(t *turn) error {
 	return nil
 }
 
-// happen lends the run to the guest again, unless the run ended or got stuck meanwhile.
-func (e GuestYields) happen(t *turn) error {
+// apply lends the run to the guest again, unless the run ended or got stuck meanwhile.
+func (e GuestYields) apply(t *transition) error {
 	switch {
 	case !t.current(e.Lease):
 	case t.rec.Closed():
@@ -40,9 +40,9 @@ func (e GuestYields) happen(t *turn) error {
 	return nil
 }
 
-// happen resumes a waiting guest if a delivery is ready for it. Otherwise the guest keeps its instance while attempts
+// apply resumes a waiting guest if a delivery is ready for it. Otherwise the guest keeps its instance while attempts
 // are in flight, or gives it up.
-func (e GuestWaits) happen(t *turn) error {
+func (e GuestWaits) apply(t *transition) error {
 	if !t.current(e.Lease) {
 		return nil
 	}
@@ -85,8 +85,8 @@ func (e GuestWaits) happen(t *turn) error {
 	return nil
 }
 
-// happen records the end of an activation.
-func (e GuestEnds) happen(t *turn) error {
+// apply records the end of an activation.
+func (e GuestEnds) apply(t *transition) error {
 	t.back(e.Lease)
 	if e.Lease != t.lease {
 		return nil
@@ -116,7 +116,7 @@ func (e GuestEnds) happen(t *turn) error {
 }
 
 // continues ends the iteration and begins the next one, in one commit.
-func (t *turn) continues(c *Continue) error {
+func (t *transition) continues(c *Continue) error {
 	if err := t.append(store.Entry{Kind: store.KindContinued}); err != nil {
 		return err
 	}
@@ -134,16 +134,16 @@ func (t *turn) continues(c *Continue) error {
 	return nil
 }
 
-// happen frees the instance of a parked guest. The guest's attempts stay in flight.
-func (e Evict) happen(t *turn) error {
+// apply frees the instance of a parked guest. The guest's attempts stay in flight.
+func (e Evict) apply(t *transition) error {
 	if (e.Lease == nil || e.Lease == t.lease) && (t.stands == guestParked || t.stands == guestResuming) {
 		t.freeze()
 	}
 	return nil
 }
 
-// happen withdraws the request for a guest.
-func (e Refused) happen(t *turn) error {
+// apply withdraws the request for a guest.
+func (e Refused) apply(t *transition) error {
 	t.withdrawFork(e.Lease) // a body that has not begun, even if the run has another guest by now
 	if e.Lease == t.lease && (t.stands == guestForked || t.stands == guestAsked || t.stands == guestResuming) {
 		t.leave()

@@ -107,7 +107,7 @@ func handlerOf(target string) string {
 }
 
 // admit asks for a place for the next attempt of a step, unless it needs none. It reports whether the attempt may begin.
-func (t *turn) admit(h *journal.Handle) (place any, ok bool) {
+func (t *transition) admit(h *journal.Handle) (place any, ok bool) {
 	if n := NextAttemptOf(h, t.rec.Restored); t.ask == nil || n.Lost || n.Poison || slices.Contains(t.unknown, h.ID) {
 		return nil, true
 	}
@@ -123,22 +123,22 @@ func (t *turn) admit(h *journal.Handle) (place any, ok bool) {
 }
 
 // refuse returns the place. A step that still needs one asks again.
-func (e Admitted) refuse(t *turn) {
+func (e Admitted) refuse(t *transition) {
 	t.asks.forget(e.Handle)
 	if e.Place != nil {
 		t.fx.Return = append(t.fx.Return, e.Place)
 	}
 }
 
-// happen begins the attempt, or returns its place.
-func (e Admitted) happen(t *turn) error {
+// apply begins the attempt, or returns its place.
+func (e Admitted) apply(t *transition) error {
 	if e.Place == nil {
 		e.refuse(t)
 		return nil
 	}
 	h := t.rec.Journal.Handle(e.Handle)
 	switch {
-	case e.Again, t.rec.Held(), !t.active, t.pending, t.stands == guestResuming: // see look
+	case e.Again, t.rec.Held(), !t.active, t.pending, t.stands == guestResuming: // see transition.schedule
 	case h == nil || h.Step == nil || !h.Open() || handlerOf(h.Target) != e.Handler:
 	case t.going[e.Handle] != nil || h.Step.RetryMs > t.now:
 	default:
@@ -153,8 +153,8 @@ func (e Admitted) happen(t *turn) error {
 	return nil
 }
 
-// happen lets a run rest whose attempts wait for their turn.
-func (e Queued) happen(t *turn) error {
+// apply lets a run rest whose attempts wait for their turn.
+func (e Queued) apply(t *transition) error {
 	if t.asks.verdicts[e.Handle] == Soon {
 		t.asks.set(e.Handle, Queues)
 	}

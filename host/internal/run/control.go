@@ -8,14 +8,14 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// happen does nothing: the step handles what is due before and after every event.
-func (Due) happen(*turn) error { return nil }
+// apply does nothing: the step handles what is due before and after every event.
+func (Due) apply(*transition) error { return nil }
 
-func (e Look) happen(t *turn) error { return e.Func(t.Run) }
+func (e Look) apply(t *transition) error { return e.Func(t.Run) }
 
-// happen accepts the signal. A signal with a known idempotency key and the same payload changes nothing, even after
+// apply accepts the signal. A signal with a known idempotency key and the same payload changes nothing, even after
 // the run's end: its sender did not get the first answer, and gets it now.
-func (e Signal) happen(t *turn) error {
+func (e Signal) apply(t *transition) error {
 	again, _ := t.rec.Journal.Known(e.Name, e.Key) // keys of old releases have no name, and do not count after the end
 	if end := t.rec.Journal.Ended(); end != store.KindInvalid && (e.Key == "" || again.Name != e.Name) {
 		return fmt.Errorf("%w: %s", journal.ErrEnded, end)
@@ -34,8 +34,8 @@ func (e Signal) happen(t *turn) error {
 	return nil
 }
 
-// happen tells a workflow that handles cancels, or ends the run.
-func (Cancel) happen(t *turn) error {
+// apply tells a workflow that handles cancels, or ends the run.
+func (Cancel) apply(t *transition) error {
 	if err := t.fireDue(); err != nil { // a paused run's deadline may have told or ended it already
 		return err
 	}
@@ -50,12 +50,12 @@ func (Cancel) happen(t *turn) error {
 	return t.end(store.KindCancelled)
 }
 
-func (Terminate) happen(t *turn) error { return t.end(store.KindTerminated) }
-func (Pause) happen(t *turn) error     { return t.setPaused(store.KindPaused) }
-func (Unpause) happen(t *turn) error   { return t.setPaused(store.KindUnpaused) }
+func (Terminate) apply(t *transition) error { return t.end(store.KindTerminated) }
+func (Pause) apply(t *transition) error     { return t.setPaused(store.KindPaused) }
+func (Unpause) apply(t *transition) error   { return t.setPaused(store.KindUnpaused) }
 
 // end ends the run at a person's request.
-func (t *turn) end(kind store.Kind) error {
+func (t *transition) end(kind store.Kind) error {
 	if t.rec.Ended() {
 		return journal.ErrEnded
 	}
@@ -68,7 +68,7 @@ func (t *turn) end(kind store.Kind) error {
 }
 
 // setPaused appends kind, Paused or Unpaused, unless the run is already in that state.
-func (t *turn) setPaused(kind store.Kind) error {
+func (t *transition) setPaused(kind store.Kind) error {
 	switch {
 	case t.rec.Ended():
 		return journal.ErrEnded
@@ -85,8 +85,8 @@ func (t *turn) setPaused(kind store.Kind) error {
 	return t.append(e)
 }
 
-// happen ends the sleeps as if they had come due.
-func (e Wake) happen(t *turn) error {
+// apply ends the sleeps as if they had come due.
+func (e Wake) apply(t *transition) error {
 	switch {
 	case t.rec.Ended():
 		return journal.ErrEnded
@@ -94,19 +94,19 @@ func (e Wake) happen(t *turn) error {
 		return fmt.Errorf("run %q is stuck: %w", t.rec.Key.ID, ErrIllegal)
 	}
 	n, err := t.rec.Journal.Skip(e.Name, t.now)
-	t.settle()
+	t.finish()
 	t.fx.Answer.Count = n
 	return err
 }
 
-// happen resumes a failed or stuck run from the step that failed. Acknowledged work stays.
-func (e Retry) happen(t *turn) error {
+// apply resumes a failed or stuck run from the step that failed. Acknowledged work stays.
+func (e Retry) apply(t *transition) error {
 	entry, err := t.rec.Retrial(e.Version)
 	return t.change(entry, e.Version, err)
 }
 
-// happen resumes the run unchanged. The journal gets no entry, since nothing happened to the run.
-func (Reread) happen(t *turn) error {
+// apply resumes the run unchanged. The journal gets no entry, since nothing happened to the run.
+func (Reread) apply(t *transition) error {
 	if LeftByVersion(&t.rec.State) && t.rec.Status == store.Stuck {
 		t.rec.GoOn(nil)
 		t.sendAway()
@@ -114,8 +114,8 @@ func (Reread) happen(t *turn) error {
 	return nil
 }
 
-// happen moves a live run to another version. The version that began an attempt finishes it.
-func (e Migrate) happen(t *turn) error {
+// apply moves a live run to another version. The version that began an attempt finishes it.
+func (e Migrate) apply(t *transition) error {
 	if err := t.fireDue(); err != nil { // of a paused or stuck run; a timer's entry would precede this one and was not checked
 		return err
 	}
@@ -125,7 +125,7 @@ func (e Migrate) happen(t *turn) error {
 
 // change appends the entry that resumes the run, under another version unless version is nil. It returns err
 // unchanged if it is set.
-func (t *turn) change(entry store.Entry, version *store.Version, err error) error {
+func (t *transition) change(entry store.Entry, version *store.Version, err error) error {
 	if err != nil {
 		return err
 	}
@@ -139,13 +139,13 @@ func (t *turn) change(entry store.Entry, version *store.Version, err error) erro
 
 // sendAway resets the faults of the host and makes the guest run to its wait again: another version may wait
 // elsewhere.
-func (t *turn) sendAway() {
+func (t *transition) sendAway() {
 	t.faults, t.fx.Answer.Changed = Faults{}, true
 	t.comeAnew()
 }
 
 // comeAnew makes the guest run to its wait again.
-func (t *turn) comeAnew() {
+func (t *transition) comeAnew() {
 	t.rec.Journal.Resume()
 	t.pending = true
 	if t.stands == guestParked {
@@ -155,8 +155,8 @@ func (t *turn) comeAnew() {
 	}
 }
 
-// happen sets the run aside or resumes it. Attempts in flight are repeated when the run resumes.
-func (e Amend) happen(t *turn) error {
+// apply sets the run aside or resumes it. Attempts in flight are repeated when the run resumes.
+func (e Amend) apply(t *transition) error {
 	entry, err := e.Make(&t.rec)
 	if err != nil || entry.Kind == store.KindInvalid {
 		return err
@@ -172,8 +172,8 @@ func (e Amend) happen(t *turn) error {
 	return err
 }
 
-// happen marks the run stuck.
-func (e Unstorable) happen(t *turn) error {
+// apply marks the run stuck.
+func (e Unstorable) apply(t *transition) error {
 	if !t.rec.Ended() {
 		t.leave() // a guest that was just requested would do the same again
 		t.stick(fmt.Sprintf("what it did next cannot be stored: %v", e.Cause))
@@ -181,8 +181,8 @@ func (e Unstorable) happen(t *turn) error {
 	return nil
 }
 
-// happen deletes the run. If a tombstone stays, it keeps the id taken.
-func (e Delete) happen(t *turn) error {
+// apply deletes the run. If a tombstone stays, it keeps the id taken.
+func (e Delete) apply(t *transition) error {
 	if !t.rec.Deletable() || e.If != nil && !e.If(&t.rec.State) {
 		return fmt.Errorf("run %q: %w", t.rec.Key.ID, ErrLive)
 	}

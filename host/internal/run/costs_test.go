@@ -44,7 +44,7 @@ func newWide(t testing.TB, n int, call func(i int) store.Entry) *wide {
 
 func (w *wide) do(ev Event) *Effects {
 	w.now++
-	fx := w.r.Step(w.now, ev)
+	fx := w.r.Apply(w.now, ev)
 	if fx.Err != nil {
 		w.t.Fatalf("%T: %v", ev, fx.Err)
 	}

@@ -25,7 +25,7 @@ var (
 // Event is an event of a run.
 type Event interface {
 	// happen applies the event in a turn of an existing run. Start and StartChild also apply when there is no run.
-	happen(t *turn) error
+	apply(t *transition) error
 }
 
 // Events from outside. The caller answers each of them.

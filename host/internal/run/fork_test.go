@@ -14,7 +14,7 @@ func TestForkRefusedBesideAnotherGuest(t *testing.T) {
 	now := int64(1000)
 	do := func(ev Event) *Effects {
 		now++
-		fx := r.Step(now, ev)
+		fx := r.Apply(now, ev)
 		if fx.Err != nil {
 			t.Fatalf("%T: %v", ev, fx.Err)
 		}

@@ -100,7 +100,7 @@ func (l *Lease) Append(now int64, e store.Entry) (store.Entry, error) {
 		e.Code = journal.WithdrawRunning
 	}
 	e, err := r.rec.Journal.Append(e, r.own.Of(&r.rec, now))
-	r.settle()
+	r.finish()
 	return e, err
 }
 

@@ -38,7 +38,7 @@ func importing(j *journal.Journal) *run.Import {
 // begin steps an import.
 func begin(t *testing.T, r *run.Run, i *run.Import) *run.Effects {
 	t.Helper()
-	return r.Step(5000, run.Start{New: run.NewRun{Key: there, Workflow: "w", Version: 2, Import: i}})
+	return r.Apply(5000, run.Start{New: run.NewRun{Key: there, Workflow: "w", Version: 2, Import: i}})
 }
 
 // fresh returns a run that was imported, with its first commit.
@@ -78,7 +78,7 @@ func TestImport(t *testing.T) {
 	if fx := begin(t, r, i); fx.Err != nil || fx.Answer.Created {
 		t.Error("it comes twice", fx.Err)
 	}
-	r.Step(6000, run.Terminate{})
+	r.Apply(6000, run.Terminate{})
 	for _, cmd := range r.Prepare(6000).Outbox { // they are of its own namespace
 		if cmd.To.Namespace != 3 {
 			t.Errorf("%+v", cmd)
@@ -91,7 +91,7 @@ func TestImport(t *testing.T) {
 			t.Error(fx.Err)
 		}
 	}
-	r.Step(6000, run.Delete{})
+	r.Apply(6000, run.Delete{})
 	if fx := begin(t, r, another); fx.Err != nil && !errors.Is(fx.Err, store.ErrExists) || !fx.Again && fx.Err == nil {
 		t.Error(fx.Err)
 	}
@@ -100,7 +100,7 @@ func TestImport(t *testing.T) {
 		t.Error(fx.Err)
 	}
 	late := run.Start{New: run.NewRun{Key: there, Workflow: "w", Import: another}}
-	if fx := r.Step(6000+store.DefaultIDsMs, late); fx.Err != nil || !fx.Answer.Created {
+	if fx := r.Apply(6000+store.DefaultIDsMs, late); fx.Err != nil || !fx.Answer.Created {
 		t.Error(fx.Err)
 	}
 	if fx := begin(t, run.New(there, run.Config{}), &run.Import{ID: "id"}); fx.Err == nil {
@@ -139,24 +139,24 @@ func TestImportedAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fx := again.Step(9000, run.Due{}); fx.Err != nil || fx.Activate != nil || again.Prepare(9000) != nil {
+		if fx := again.Apply(9000, run.Due{}); fx.Err != nil || fx.Activate != nil || again.Prepare(9000) != nil {
 			t.Errorf("%s: something happens to it", name)
 		}
 		if name != "copy" {
 			continue
 		}
 		for _, ev := range []run.Event{run.Signal{Name: "s"}, run.Pause{}, run.Unpause{}, run.Cancel{}, run.Terminate{}} {
-			if fx := r.Step(9000, ev); !errors.Is(fx.Err, run.ErrAside) {
+			if fx := r.Apply(9000, ev); !errors.Is(fx.Err, run.ErrAside) {
 				t.Errorf("%T: %v", ev, fx.Err)
 			}
 		}
-		if fx := r.Step(9000, run.Amend{Make: run.Move("m")}); fx.Err == nil {
+		if fx := r.Apply(9000, run.Amend{Make: run.Move("m")}); fx.Err == nil {
 			t.Error("a copy is moved")
 		}
 		if fx := begin(t, r, importing(end)); !errors.Is(fx.Err, store.ErrExists) {
 			t.Error("a copy is adopted", fx.Err)
 		}
-		if fx := r.Step(9000, run.Delete{}); fx.Err != nil {
+		if fx := r.Apply(9000, run.Delete{}); fx.Err != nil {
 			t.Error(fx.Err)
 		}
 		if c := r.Prepare(9000); c == nil || !c.Delete || c.State.Deleted {
@@ -168,11 +168,11 @@ func TestImportedAsItWas(t *testing.T) {
 // TestMoved sets runs aside, and takes them back.
 func TestMoved(t *testing.T) {
 	r, _ := fresh(t, importing(came(t, nil)))
-	if fx := r.Step(6000, run.Amend{Make: (*run.Record).TakeBack}); fx.Err != nil || fx.Answer.Changed {
+	if fx := r.Apply(6000, run.Amend{Make: (*run.Record).TakeBack}); fx.Err != nil || fx.Answer.Changed {
 		t.Error("a run that is here is taken back", fx.Err)
 	}
 	for i, want := range []bool{true, false} {
-		if fx := r.Step(6000, run.Amend{Make: run.Move("m")}); fx.Err != nil || fx.Answer.Changed != want {
+		if fx := r.Apply(6000, run.Amend{Make: run.Move("m")}); fx.Err != nil || fx.Answer.Changed != want {
 			t.Error(i, fx.Err)
 		}
 	}
@@ -185,22 +185,22 @@ func TestMoved(t *testing.T) {
 	if fx := begin(t, r, i); !errors.Is(fx.Err, store.ErrExists) || !strings.Contains(fx.Err.Error(), "--moved") {
 		t.Error(fx.Err)
 	}
-	if fx := r.Step(6000, run.Amend{Make: (*run.Record).TakeBack}); fx.Err != nil || !fx.Answer.Changed {
+	if fx := r.Apply(6000, run.Amend{Make: (*run.Record).TakeBack}); fx.Err != nil || !fx.Answer.Changed {
 		t.Error(fx.Err)
 	}
 	if c := r.Prepare(6000); c.State.Aside != store.NotAside || c.State.Status != store.Queued {
 		t.Errorf("%+v", c.State)
 	}
-	if fx := r.Step(6000, run.Terminate{}); fx.Err != nil {
+	if fx := r.Apply(6000, run.Terminate{}); fx.Err != nil {
 		t.Error(fx.Err)
 	}
-	if fx := r.Step(6000, run.Amend{Make: run.Move("m")}); fx.Err != nil || fx.Answer.Changed {
+	if fx := r.Apply(6000, run.Amend{Make: run.Move("m")}); fx.Err != nil || fx.Answer.Changed {
 		t.Error("an ended run is set aside", fx.Err)
 	}
 	for _, call := range []store.Entry{{Kind: store.KindChild, Handle: 1, Name: "c", Target: "w", Data: []byte("kid")},
 		{Kind: store.KindSignalSend, Handle: 1, Name: "s", Target: "q"}, {Kind: store.KindHook, Handle: 1, Name: "h", Target: "t"}} {
 		r, _ := fresh(t, importing(came(t, nil, call)))
-		if fx := r.Step(6000, run.Amend{Make: run.Move("m")}); fx.Err == nil || r.State().Aside != store.NotAside {
+		if fx := r.Apply(6000, run.Amend{Make: run.Move("m")}); fx.Err == nil || r.State().Aside != store.NotAside {
 			t.Errorf("a run is moved while a %s is open", call.Kind)
 		}
 	}

@@ -75,7 +75,7 @@ func (x *crashWorld) ask(a Ask) (any, Verdict) {
 func (x *crashWorld) do(ev Event) *Effects {
 	x.note("%T %+v", ev, ev)
 	x.w.now++
-	fx := x.w.r.Step(x.w.now, ev)
+	fx := x.w.r.Apply(x.w.now, ev)
 	if fx.WithdrawAll {
 		clear(x.waiting)
 	}

@@ -10,7 +10,7 @@ import (
 func TestRest(t *testing.T) {
 	r := New(store.RunKey{ID: "r"}, Config{})
 	for range 2 {
-		if fx := r.Step(1, Due{}); fx == nil || r.t.Run != r || r.t.now != 1 {
+		if fx := r.Apply(1, Due{}); fx == nil || r.t.Run != r || r.t.now != 1 {
 			t.Fatal("a step has no effects")
 		}
 		r.Rest()

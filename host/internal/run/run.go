@@ -31,9 +31,9 @@ import (
 type Run struct {
 	rec    Record // what is durable, or will be with the next commit
 	ask    func(a Ask) (place any, v Verdict)
-	active bool  // guests and attempts may start
-	own    Clock // nil: the run uses the host's clock
-	t      *turn // of the newest step
+	active bool        // guests and attempts may start
+	own    Clock       // nil: the run uses the host's clock
+	t      *transition // of the newest step
 
 	guest
 	attempts
@@ -52,7 +52,7 @@ type Config struct {
 
 // New returns a Run for an id without a record in the store. Only Start and StartChild change it.
 func New(key store.RunKey, cfg Config) *Run {
-	return &Run{rec: Record{Key: key}, ask: cfg.Ask, active: cfg.Active, own: cfg.Clock, t: &turn{},
+	return &Run{rec: Record{Key: key}, ask: cfg.Ask, active: cfg.Active, own: cfg.Clock, t: &transition{},
 		attempts: attempts{going: map[int64]*Attempt{}, asks: asks{none: true}}}
 }
 
@@ -141,8 +141,8 @@ func (r *Run) Fresh() bool { return r.rec.Draft.Create }
 // is prepared; the caller steps Due then.
 func (r *Run) Continued() bool { return r.rec.Draft.Continued() }
 
-// settle drops the attempts and the pending activation if an appended entry has ended the run.
-func (r *Run) settle() {
+// finish drops the attempts and the pending activation if an appended entry has ended the run.
+func (r *Run) finish() {
 	if !r.rec.Exists || !r.rec.Ended() {
 		return
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// happen begins the run, or applies the start's conflict policy to an existing one.
-func (e Start) happen(t *turn) error {
+// apply begins the run, or applies the start's conflict policy to an existing one.
+func (e Start) apply(t *transition) error {
 	n := &e.New
 	if err := t.rec.Refuses(n, t.now); err != nil {
 		return err
@@ -34,9 +34,9 @@ func (e Start) happen(t *turn) error {
 
 // signalAgain sends the signal of a start to the existing run. If that run has ended, the start is refused, unless it
 // repeats the start that created the run.
-func (t *turn) signalAgain(s *Signal) error {
+func (t *transition) signalAgain(s *Signal) error {
 	if !t.rec.Ended() {
-		return s.happen(t)
+		return s.apply(t)
 	}
 	same, _ := t.rec.Journal.CheckSignal(s.Name, s.Key, s.Data) // an error for lack of room no longer matters
 	if entries := t.rec.Journal.All(); !same && t.rec.Iteration == 0 && len(entries) > 1 {
@@ -50,9 +50,9 @@ func (t *turn) signalAgain(s *Signal) error {
 		t.rec.Key.ID, ErrTerminal, t.rec.Journal.Ended(), s.Name)
 }
 
-// happen begins the run as a child.
-func (e StartChild) happen(t *turn) error {
-	err := Start{e.New}.happen(t)
+// apply begins the run as a child.
+func (e StartChild) apply(t *transition) error {
+	err := Start{e.New}.apply(t)
 	if errors.Is(err, store.ErrExists) && t.rec.Exists && StartedBy(t.rec.Journal.Started(), &e.Message) {
 		return ErrStartedBefore
 	}
@@ -62,7 +62,7 @@ func (e StartChild) happen(t *turn) error {
 // succeed makes room for a new run of the same id. It first ends the old run. The end must be durable and sent to the
 // parent and other runs before the records are replaced. So the caller then steps the start again with the Run from
 // Successor, which nothing of the old one can reach.
-func (t *turn) succeed() error {
+func (t *transition) succeed() error {
 	if !t.rec.Ended() {
 		t.rec.Free()
 		if err := t.append(store.Entry{Kind: store.KindTerminated}); err != nil && !t.rec.Ended() {
@@ -74,7 +74,7 @@ func (t *turn) succeed() error {
 }
 
 // begin begins the run. replaces says that another run had its id before.
-func (t *turn) begin(n *NewRun, replaces bool) error {
+func (t *transition) begin(n *NewRun, replaces bool) error {
 	j, err := n.Journal(t.own.OfStart(n, t.now), replaces)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (t *turn) begin(n *NewRun, replaces bool) error {
 		t.rec.State.ID = before.rec.State.ID // the first start determines how the id was chosen
 	}
 	if n.Signal != nil {
-		if err := n.Signal.happen(t); err != nil {
+		if err := n.Signal.apply(t); err != nil {
 			*t.Run = before
 			return err
 		}

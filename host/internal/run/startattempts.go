@@ -10,7 +10,7 @@ import (
 
 // startAttempts prepares the attempts that may begin now, appends their records, and starts them once these are
 // durable. canFork reports whether the instance of the waiting guest can execute a body, which needs no place then.
-func (t *turn) startAttempts(canFork bool) error {
+func (t *transition) startAttempts(canFork bool) error {
 	if t.rec.Held() {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (t *turn) startAttempts(canFork bool) error {
 }
 
 // begins begins the next attempt of a step, or returns its place if there is none to make.
-func (t *turn) begins(h *journal.Handle, place any) error {
+func (t *transition) begins(h *journal.Handle, place any) error {
 	a, err := t.prepare(h)
 	if a == nil || err != nil || t.rec.Held() {
 		if place != nil {
@@ -64,7 +64,7 @@ const mostDue = 64
 // mayBegin returns the open steps whose next attempt may begin now, in call order: none is in flight or waits for a
 // place, and the delay has passed. Most events of a run with thousands of open steps find at most one such step, without a
 // walk over all of them.
-func (t *turn) mayBegin() (ids []int64) {
+func (t *transition) mayBegin() (ids []int64) {
 	j := t.rec.Journal
 	choose := func(list []int64) {
 		for _, id := range list {
@@ -105,7 +105,7 @@ func (s *attempts) idle(handle int64) bool {
 }
 
 // prepare returns the next attempt of a step, or nil if there is none to make.
-func (t *turn) prepare(h *journal.Handle) (*Attempt, error) {
+func (t *transition) prepare(h *journal.Handle) (*Attempt, error) {
 	n := NextAttemptOf(h, t.rec.Restored)
 	if at := slices.Index(t.unknown, h.ID); at >= 0 {
 		t.unknown = slices.Delete(t.unknown, at, at+1)
@@ -136,8 +136,8 @@ func (t *turn) prepare(h *journal.Handle) (*Attempt, error) {
 	return &Attempt{Try: NewTry(of, t.rec.Journal, h, n.Number, t.now)}, nil
 }
 
-// happen records the outcome of an attempt, unless the attempt was given up.
-func (e AttemptEnds) happen(t *turn) error {
+// apply records the outcome of an attempt, unless the attempt was given up.
+func (e AttemptEnds) apply(t *transition) error {
 	a := e.Attempt
 	if !t.Has(a) {
 		return nil
@@ -166,16 +166,16 @@ func (e AttemptEnds) happen(t *turn) error {
 
 // mayHaveBegun notes that an attempt that may have begun was given up: once the run has been loaded again, its next attempt
 // counts as another.
-func (t *turn) mayHaveBegun(a *Attempt) { t.rec.givenUp = max(t.rec.givenUp, int(a.Seq)+1) }
+func (t *transition) mayHaveBegun(a *Attempt) { t.rec.givenUp = max(t.rec.givenUp, int(a.Seq)+1) }
 
-// happen records the outcome of a body that ran in the guest's instance, and resumes the guest there.
-func (e BodyEnds) happen(t *turn) error {
+// apply records the outcome of a body that ran in the guest's instance, and resumes the guest there.
+func (e BodyEnds) apply(t *transition) error {
 	t.back(e.Lease)
 	forked := t.forked(e.Lease)
 	if forked {
 		t.stands = guestParked
 	}
-	if err := (AttemptEnds{e.Attempt, e.Outcome}).happen(t); err != nil {
+	if err := (AttemptEnds{e.Attempt, e.Outcome}).apply(t); err != nil {
 		return err
 	}
 	switch {
@@ -189,8 +189,8 @@ func (e BodyEnds) happen(t *turn) error {
 	return nil
 }
 
-// happen starts the body on a copy of the workflow instead.
-func (e NotForked) happen(t *turn) error {
+// apply starts the body on a copy of the workflow instead.
+func (e NotForked) apply(t *transition) error {
 	if !t.Has(e.Attempt) {
 		return nil
 	}
@@ -202,8 +202,8 @@ func (e NotForked) happen(t *turn) error {
 	return nil
 }
 
-// happen starts the attempts that are still in flight.
-func (e Launch) happen(t *turn) error {
+// apply starts the attempts that are still in flight.
+func (e Launch) apply(t *transition) error {
 	for _, a := range e.Attempts {
 		if t.Has(a) {
 			t.fx.Start = append(t.fx.Start, a)
@@ -212,8 +212,8 @@ func (e Launch) happen(t *turn) error {
 	return nil
 }
 
-// happen stores a line of a body or step function.
-func (e AttemptLogs) happen(t *turn) error {
+// apply stores a line of a body or step function.
+func (e AttemptLogs) apply(t *transition) error {
 	if t.Has(e.Attempt) && !t.rec.Ended() {
 		t.rec.Log.Add(e.Line)
 	}

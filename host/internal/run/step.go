@@ -9,22 +9,22 @@ import (
 )
 
 // Step applies an event to the run at an instant. The returned effects are valid until the next step.
-func (r *Run) Step(now int64, ev Event) *Effects {
+func (r *Run) Apply(now int64, ev Event) *Effects {
 	t := r.t
-	*t = turn{Run: r, now: r.own.Of(&r.rec, now), fx: Effects{Orders: t.orders[:0]}}
+	*t = transition{Run: r, now: r.own.Of(&r.rec, now), fx: Effects{Orders: t.orders[:0]}}
 	r.faults.Look(t.now)
 	t.fx.Err = t.step(ev)
 	if errors.Is(t.fx.Err, journal.ErrEnded) {
 		t.fx.Err = fmt.Errorf("run %q: %w: %v", r.rec.Key.ID, ErrTerminal, r.rec.Journal.Ended())
 	}
 	if e, ok := ev.(Refused); !ok || !e.Later {
-		t.look()
+		t.schedule()
 	}
 	return t.effects()
 }
 
 // Rest releases what the newest step holds: otherwise a sleeping run would keep its guest's activation in memory.
-func (r *Run) Rest() { *r.t = turn{} }
+func (r *Run) Rest() { *r.t = transition{} }
 
 // TakeBack takes the run back from a guest that yields, so that other events can be stepped. It returns nil if there
 // are no effects.
@@ -34,13 +34,13 @@ func (r *Run) TakeBack(l *Lease) *Effects {
 		return nil
 	}
 	t := r.t
-	*t = turn{Run: r}
+	*t = transition{Run: r}
 	t.back(l)
 	return t.effects()
 }
 
 // step applies an event, after what was due before it.
-func (t *turn) step(ev Event) error {
+func (t *transition) step(ev Event) error {
 	if t.rec.Exists && (t.stands == guestNone || t.stands == guestParked) && !t.rec.Closed() && t.rec.Journal.PollMoves(t.now) {
 		t.comeAnew()
 	}
@@ -59,12 +59,12 @@ func (t *turn) step(ev Event) error {
 			return t.missing(ev)
 		}
 	}
-	return ev.happen(t)
+	return ev.apply(t)
 }
 
 // missing handles an event of a run that does not exist. A guest that was requested before the deletion waits for an
 // order.
-func (t *turn) missing(ev Event) error {
+func (t *transition) missing(ev Event) error {
 	switch e := ev.(type) { // the events of a guest or its attempts are no error here
 	case Delete:
 		return t.rec.Forget(e.If)
@@ -86,13 +86,13 @@ func (t *turn) missing(ev Event) error {
 }
 
 // look decides what the run needs after an event: an order for the guest, a new guest, or attempts.
-func (t *turn) look() {
+func (t *transition) schedule() {
 	if !t.rec.Exists || t.stands == guestComputing {
 		return
 	}
 	if !t.rec.Held() {
 		t.rec.AskSlot(t.now)
-		if t.offer() || !t.active {
+		if t.resume() || !t.active {
 			return
 		}
 		if !t.pending && t.stands != guestResuming { // otherwise the guest is not yet where it waits for them
@@ -105,14 +105,14 @@ func (t *turn) look() {
 		t.withdrawAll()
 	}
 	// A guest that waits for an instance gets its order when it has one. A body continues to execute unless the run has ended.
-	idle := t.rec.Held() || !t.offer() && !t.busy() // all attempts have ended, or wait for a retry or a place
+	idle := t.rec.Held() || !t.resume() && !t.busy() // all attempts have ended, or wait for a retry or a place
 	if idle && t.stands == guestParked {
 		t.freeze()
 	}
 }
 
 // offer resumes the guest or requests one, if there is work for it. It reports whether there is.
-func (t *turn) offer() bool {
+func (t *transition) resume() bool {
 	if t.stands == guestForked && t.rec.Journal.Deliverable() { // the instance is left to the body
 		t.leave()
 	}

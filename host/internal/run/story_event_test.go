@@ -144,7 +144,7 @@ func (s *story) migrate() {
 func (s *story) restart() {
 	s.pass()
 	var n run.NewRun
-	fx := s.run.Step(s.now, run.Look{Func: func(r *run.Run) (err error) {
+	fx := s.run.Apply(s.now, run.Look{Func: func(r *run.Run) (err error) {
 		n, err = restarted(r, s.arg("from"))
 		return err
 	}})

@@ -15,7 +15,7 @@ import (
 
 // step lets an event happen, tells what came of it, and commits.
 func (s *story) step(ev run.Event, answered bool) {
-	s.apply(s.run.Step(s.now, ev), ev, answered)
+	s.apply(s.run.Apply(s.now, ev), ev, answered)
 	s.settle()
 }
 
@@ -124,7 +124,7 @@ func (s *story) prepare() bool {
 	if continued {
 		defer func() {
 			s.say("-- the next iteration may begin")
-			s.apply(s.run.Step(s.now, run.Due{}), run.Due{}, false)
+			s.apply(s.run.Apply(s.now, run.Due{}), run.Due{}, false)
 		}()
 	}
 	if c != nil {
@@ -202,7 +202,7 @@ func (s *story) durable(a after) {
 			s.run, s.shown = next, nil
 		}
 	}
-	s.apply(s.run.Step(s.now, a.again), a.again, true)
+	s.apply(s.run.Apply(s.now, a.again), a.again, true)
 }
 
 func (s *story) begin(a *run.Attempt) {

@@ -5,8 +5,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// happen applies a command of another run. The effect, the acknowledgement and the answer are one commit.
-func (e Command) happen(t *turn) error {
+// apply applies a command of another run. The effect, the acknowledgement and the answer are one commit.
+func (e Command) apply(t *transition) error {
 	cmd, m := &e.Command, &e.Message
 	another := cmd.ToIncarnation != (store.Incarnation{}) && cmd.ToIncarnation != t.rec.State.Incarnation // of this id
 	if !another && m.Needed(t.rec.Journal, cmd.Kind) {
@@ -28,7 +28,7 @@ func (e Command) happen(t *turn) error {
 			}
 		}
 	case store.CommandSignal:
-		err := Signal{Name: m.Signal, Data: m.Payload}.happen(t)
+		err := Signal{Name: m.Signal, Data: m.Payload}.apply(t)
 		t.rec.Draft.Send(Reply(cmd, m, err))
 	case store.CommandCancel:
 		return e.cancel(t)
@@ -41,13 +41,13 @@ func (e Command) happen(t *turn) error {
 }
 
 // cancel ends a child whose parent has ended or has withdrawn it.
-func (e *Command) cancel(t *turn) error {
+func (e *Command) cancel(t *transition) error {
 	p := t.rec.Journal.Started().Parent
 	if t.rec.Ended() || p == nil || p.RunID != e.Command.From.ID || store.Incarnation(p.Incarnation) != e.Message.Sender {
 		return nil
 	}
 	if e.Command.Name == abi.OnEndTerminate {
-		return Terminate{}.happen(t)
+		return Terminate{}.apply(t)
 	}
-	return Cancel{}.happen(t)
+	return Cancel{}.apply(t)
 }

@@ -41,7 +41,7 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 		}
 		return nil, nil, err
 	}
-	free = c.versions.Hold()
+	free = c.versions.LockDeletions()
 	v, err := childVersion(ctx, c.store.Modules(), cmd.To.Namespace, &m)
 	if err == nil {
 		start = run.ChildStart(&cmd, &m, &v)

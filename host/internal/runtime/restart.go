@@ -78,7 +78,7 @@ func (r *Runs) Restart(ctx context.Context, x *Restart, to store.RunKey) (st sto
 func (r *Runs) startCopy(ctx context.Context, x *Restart, to store.RunKey) (st store.RunState, err error) {
 	n := x.New
 	n.Key = to
-	free := r.versions.Hold()
+	free := r.versions.LockDeletions()
 	if _, err := r.store.Modules().Version(ctx, to.Namespace, n.Workflow, n.Version); err != nil { // deleted since the plan
 		free()
 		return st, err

@@ -28,7 +28,7 @@ type Runs struct {
 	keepers  Keepers
 	ids      func(context.Context, store.NamespaceID) (int64, error) // Config.IDs
 
-	takes      takes
+	takes      takeovers
 	unreadable sync.Map // why runs of a newer release cannot be read, by key; see reporter.Report
 }
 

@@ -159,7 +159,7 @@ func (k *Keeper) Trigger(ctx context.Context, key store.RunKey, policy Overlap) 
 		if err != nil {
 			return "", err
 		}
-		t := &turn{k, key, s}
+		t := &pass{k, key, s}
 		if err := t.refresh(ctx); err != nil {
 			return "", err
 		}

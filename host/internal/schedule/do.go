@@ -11,17 +11,17 @@ import (
 )
 
 // turn processes one schedule while holding its lock.
-type turn struct {
+type pass struct {
 	k   *Keeper
 	key store.RunKey
 	s   *State
 }
 
 // run returns the key of a run of the schedule.
-func (t *turn) run(id string) store.RunKey { return store.RunKey{Namespace: t.key.Namespace, ID: id} }
+func (t *pass) run(id string) store.RunKey { return store.RunKey{Namespace: t.key.Namespace, ID: id} }
 
 // decide performs the actions that are due, at most maxStarts starts.
-func (t *turn) decide(ctx context.Context) error {
+func (t *pass) decide(ctx context.Context) error {
 	for done := 0; done < maxStarts; { // the timer is due at once for the rest
 		if err := t.refresh(ctx); err != nil {
 			return err
@@ -42,7 +42,7 @@ func (t *turn) decide(ctx context.Context) error {
 
 // refresh removes the ended runs from Running. Their ends are also reported by commands, which may still be under way. A
 // run whose record is damaged cannot continue, so refresh removes it too: otherwise it would block the schedule.
-func (t *turn) refresh(ctx context.Context) error {
+func (t *pass) refresh(ctx context.Context) error {
 	for _, run := range slices.Clone(t.s.Running) {
 		live, err := t.k.host.Live(ctx, t.run(run))
 		if errors.Is(err, store.ErrCorrupt) {
@@ -70,7 +70,7 @@ func (do *Do) instant() Instant {
 }
 
 // do performs an action and reports its outcome to the state.
-func (t *turn) do(ctx context.Context, do Do) error {
+func (t *pass) do(ctx context.Context, do Do) error {
 	in, s := do.instant(), t.s
 	run := RunID(t.key, in)
 	found, err := t.k.host.Find(ctx, t.key, run)
@@ -107,7 +107,7 @@ func (t *turn) do(ctx context.Context, do Do) error {
 // ask performs the action of a trigger. It returns the id of the run, or in refusal why none was started. With err it is
 // unknown whether a run was started. The trigger is durable in Asked before its start, so the schedule knows the run
 // whatever crashes.
-func (t *turn) ask(ctx context.Context, rec *store.Schedule, do Do) (run string, refusal, err error) {
+func (t *pass) ask(ctx context.Context, rec *store.Schedule, do Do) (run string, refusal, err error) {
 	if do.Start == nil && do.Wait == nil {
 		return "", nil, nil // the start waits
 	}
@@ -136,7 +136,7 @@ func (t *turn) ask(ctx context.Context, rec *store.Schedule, do Do) (run string,
 // start cancels or terminates the runs that are in the way and starts the run. It ends no run for a start that could never
 // succeed. It ends the newest run first: that run may wait for the slot of an older one, and would get it as soon as the
 // older one ends.
-func (t *turn) start(ctx context.Context, do Do) (live bool, err error) {
+func (t *pass) start(ctx context.Context, do Do) (live bool, err error) {
 	host := t.k.host
 	if len(do.Cancel)+len(do.Terminate) > 0 {
 		if err := host.Startable(ctx, t.key, &t.s.Definition); err != nil {

@@ -260,6 +260,6 @@ func (k *Keeper) open(ctx context.Context, key store.RunKey) (store.Schedule, *S
 
 // advance performs what is due and commits the progress, also after an error.
 func (k *Keeper) advance(ctx context.Context, rec *store.Schedule, s *State) error {
-	err := (&turn{k, rec.Key, s}).decide(ctx)
+	err := (&pass{k, rec.Key, s}).decide(ctx)
 	return errors.Join(k.commit(ctx, rec, s), err)
 }

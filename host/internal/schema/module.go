@@ -195,7 +195,7 @@ type entry struct {
 	ready chan struct{} // closed when w and err are set
 	w     *Workflow
 	err   error
-	place *lru.Place[of] // nil until ready
+	place *lru.Item[of] // nil until ready
 }
 
 // Of returns the schemas of a workflow of a module, and nil if it has none. If they are not cached, the first caller

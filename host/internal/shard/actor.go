@@ -114,7 +114,7 @@ func (a *actor) TakeBack(now int64, l *run.Lease, ev run.Event) {
 // Step steps the run with an event. The run must have been read and not be lent to a guest.
 func (a *actor) Step(now int64, m Envelope) {
 	a.touched, a.SteppedMs = true, now
-	a.apply(now, a.Run.Step(now, m.Event), m)
+	a.apply(now, a.Run.Apply(now, m.Event), m)
 }
 
 // apply performs the effects of a step that need nothing durable, and keeps the rest until their commit is durable.

@@ -20,7 +20,7 @@ type memory struct {
 	parts map[store.PartitionID]*Partition
 	order []*Partition // of parts, by id
 
-	woken   wakeWindow
+	woken   wokenRuns
 	starts  startBacklog        // new runs that wait for a place
 	kept    lru.List[*resident] // runs at rest that may be needed soon
 	commits commits
@@ -30,7 +30,7 @@ func newMemory(port Port, limits Limits) *memory {
 	return &memory{port: port, limits: limits, parts: map[store.PartitionID]*Partition{},
 		starts: startBacklog{Limit: limits.Starts, Most: limits.StartBytes},
 		kept:   lru.List[*resident]{Limit: limits.KeptBytes}, commits: commits{limit: max(limits.Commits, 1)},
-		woken: wakeWindow{Limit: limits.Woken}}
+		woken: wokenRuns{Limit: limits.Woken}}
 }
 
 // add adds an acquired partition. If the shard has an older Partition with this id, add drops it without answering its callers.

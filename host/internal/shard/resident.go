@@ -25,11 +25,11 @@ type resident struct {
 
 	cmds []inboxCommand // taken by the run, with effects that are not durable yet
 
-	queued bool        // in commits.ready
-	woken  wakeMark    // in memory.woken: the run was woken and has not come to rest
-	start  backlogMark // in memory.starts: the run is new and waits for its first place
+	queued bool         // in commits.ready
+	woken  wokenState   // in memory.woken: the run was woken and has not come to rest
+	start  backlogState // in memory.starts: the run is new and waits for its first place
 
-	place *lru.Place[*resident] // in memory.kept, nil if the resident is not in it
+	place *lru.Item[*resident] // in memory.kept, nil if the resident is not in it
 
 	linger func() // cancels the timer of a start that waits for its first activation; nil if there is none
 

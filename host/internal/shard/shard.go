@@ -5,7 +5,7 @@
 //	events (API, timers, commands, guests, attempts)
 //	   |
 //	   v
-//	Shard.Deliver …  ->  run.Step  ->  effects that need no commit: Port, at once
+//	Shard.Deliver …  ->  Run.Apply ->  effects that need no commit: Port, at once
 //	   |                                effects that need a commit: kept
 //	   v
 //	Shard.Batch      ->  one group commit of all runs that changed; the next one gathers meanwhile

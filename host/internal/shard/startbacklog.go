@@ -15,11 +15,11 @@ type startBacklog struct {
 	Limit int   // runs that have asked, at most
 	Most  int64 // bytes of the journals of runs that have asked, roughly at most
 
-	all    use                          // of all runs
-	of     map[backlogGroup]*use        // by workflow, and by namespace with Workflow empty; zero entries are removed
-	lines  map[backlogGroup]*line       // by workflow; only workflows with waiting keys
-	spaces map[store.NamespaceID]*space // only namespaces with waiting keys
-	turns  fairqueue.Turns[*space]
+	all    use                                     // of all runs
+	of     map[backlogGroup]*use                   // by workflow, and by namespace with Workflow empty; zero entries are removed
+	lines  map[backlogGroup]*waitingKeys           // by workflow; only workflows with waiting keys
+	spaces map[store.NamespaceID]*waitingWorkflows // only namespaces with waiting keys
+	turns  fairqueue.Turns[*waitingWorkflows]
 	waits  map[store.RunKey]bool // the runs that wait as keys
 }
 
@@ -29,7 +29,7 @@ type backlogGroup struct {
 	Workflow  string
 }
 
-// space returns the group of all runs of the namespace.
+// waitingWorkflows returns the group of all runs of the namespace.
 func (g backlogGroup) space() backlogGroup { return backlogGroup{Namespace: g.Namespace} }
 
 // A workflow may use 1/workflowShare of Limit and Most, and a namespace 1/spaceShare.
@@ -58,24 +58,24 @@ func (u *use) below(s *startBacklog, share int, invited bool) bool {
 	return n < max(s.Limit/share, 1) && u.bytes < max(s.Most/int64(share), 1)
 }
 
-// line holds the runs of a workflow that wait as keys.
-type line struct {
+// waitingKeys holds the runs of a workflow that wait as keys.
+type waitingKeys struct {
 	of   backlogGroup
 	keys []store.RunKey
-	in   *space
-	turn fairqueue.Turn[*line] // in its space
+	in   *waitingWorkflows
+	turn fairqueue.Turn[*waitingKeys] // in its namespace
 }
 
-// space orders the lines of a namespace that have keys. Few workflows and namespaces use their whole part at any time, so the
-// search for the next one is short however many there are.
-type space struct {
+// waitingWorkflows orders the workflows of a namespace with waiting runs. Few workflows and namespaces use their whole part at
+// any time, so the search for the next one is short however many there are.
+type waitingWorkflows struct {
 	of    backlogGroup
-	turns fairqueue.Turns[*line]
-	turn  fairqueue.Turn[*space]
+	turns fairqueue.Turns[*waitingKeys]
+	turn  fairqueue.Turn[*waitingWorkflows]
 }
 
-// backlogMark is the state of a run in a startBacklog. The zero backlogMark does not wait.
-type backlogMark struct {
+// backlogState is the state of a run in a startBacklog. The zero backlogMark does not wait.
+type backlogState struct {
 	of      backlogGroup
 	asked   bool  // it waits for its first place with its state in memory
 	bytes   int64 // of its journal when it asked
@@ -84,7 +84,7 @@ type backlogMark struct {
 }
 
 // Asked reports whether the run waits with its state in memory.
-func (m *backlogMark) Asked() bool { return m.asked }
+func (m *backlogState) Asked() bool { return m.asked }
 
 // room reports whether another run of a group may ask.
 func (s *startBacklog) room(of backlogGroup, invited bool) bool {
@@ -114,7 +114,7 @@ func (s *startBacklog) count(of backlogGroup, asked int, bytes int64, invited in
 
 // Ask counts a run that asks for its first place, with the bytes of its journal, unless it has asked before. It returns
 // false if there is no room; the run then waits as a key.
-func (s *startBacklog) Ask(of backlogGroup, key store.RunKey, m *backlogMark, bytes int64) bool {
+func (s *startBacklog) Ask(of backlogGroup, key store.RunKey, m *backlogState, bytes int64) bool {
 	if m.asked {
 		return true
 	}
@@ -134,16 +134,16 @@ func (s *startBacklog) Ask(of backlogGroup, key store.RunKey, m *backlogMark, by
 // push adds a run to the keys of its workflow.
 func (s *startBacklog) push(of backlogGroup, key store.RunKey) {
 	if s.waits == nil {
-		s.waits, s.lines, s.spaces = map[store.RunKey]bool{}, map[backlogGroup]*line{}, map[store.NamespaceID]*space{}
+		s.waits, s.lines, s.spaces = map[store.RunKey]bool{}, map[backlogGroup]*waitingKeys{}, map[store.NamespaceID]*waitingWorkflows{}
 	}
 	s.waits[key] = true
 	l := s.lines[of]
 	if l == nil {
-		l = &line{of: of, in: s.spaces[of.Namespace]}
+		l = &waitingKeys{of: of, in: s.spaces[of.Namespace]}
 		l.turn.Group = l
 		s.lines[of] = l
 		if l.in == nil {
-			l.in = &space{of: of.space()}
+			l.in = &waitingWorkflows{of: of.space()}
 			l.in.turn.Group = l.in
 			s.spaces[of.Namespace] = l.in
 			s.turns.Join(&l.in.turn)
@@ -154,7 +154,7 @@ func (s *startBacklog) push(of backlogGroup, key store.RunKey) {
 }
 
 // Leave counts a run that no longer waits for its first place.
-func (s *startBacklog) Leave(m *backlogMark) {
+func (s *startBacklog) Leave(m *backlogState) {
 	m.read = false
 	if m.asked {
 		m.asked = false
@@ -167,10 +167,10 @@ func (s *startBacklog) Next() (of backlogGroup, key store.RunKey, ok bool) {
 	if !s.all.below(s, 1, true) {
 		return of, key, false
 	}
-	var l *fairqueue.Turn[*line]
-	if s.turns.First(func(in *space) bool {
+	var l *fairqueue.Turn[*waitingKeys]
+	if s.turns.First(func(in *waitingWorkflows) bool {
 		if s.of[in.of].below(s, spaceShare, true) {
-			l = in.turns.First(func(l *line) bool { return s.of[l.of].below(s, workflowShare, true) })
+			l = in.turns.First(func(l *waitingKeys) bool { return s.of[l.of].below(s, workflowShare, true) })
 		}
 		return l != nil
 	}) == nil {
@@ -180,7 +180,7 @@ func (s *startBacklog) Next() (of backlogGroup, key store.RunKey, ok bool) {
 }
 
 // take removes the first key of a line. This is a turn of the line and of its space.
-func (s *startBacklog) take(l *line) store.RunKey {
+func (s *startBacklog) take(l *waitingKeys) store.RunKey {
 	key := l.keys[0]
 	l.keys = l.keys[1:]
 	delete(s.waits, key)
@@ -198,7 +198,7 @@ func (s *startBacklog) take(l *line) store.RunKey {
 }
 
 // Invite counts a run that must be read before it can ask. Until it has been read, it takes room as if it had asked.
-func (s *startBacklog) Invite(of backlogGroup, m *backlogMark) {
+func (s *startBacklog) Invite(of backlogGroup, m *backlogState) {
 	if !m.invited {
 		m.of, m.invited = of, true
 		s.count(of, 0, 0, 1)
@@ -206,7 +206,7 @@ func (s *startBacklog) Invite(of backlogGroup, m *backlogMark) {
 }
 
 // Arrived counts an invited run that has been read. The caller calls Ask for it before it makes any other call.
-func (s *startBacklog) Arrived(m *backlogMark) {
+func (s *startBacklog) Arrived(m *backlogState) {
 	if m.invited {
 		m.invited, m.read = false, true
 		s.count(m.of, 0, 0, -1)

@@ -18,9 +18,9 @@ func queuedKey(ns store.NamespaceID, workflow string, i int) (backlogGroup, stor
 // Whoever starts many runs has no more than a part of what may ask; the others ask at once, or after a turn of each.
 func TestParts(t *testing.T) {
 	s := startBacklog{Limit: 16, Most: 1 << 20}
-	asked := func(ns store.NamespaceID, workflow string, from, n int) (marks []*backlogMark) {
+	asked := func(ns store.NamespaceID, workflow string, from, n int) (marks []*backlogState) {
 		for i := from; i < from+n; i++ {
-			m := &backlogMark{}
+			m := &backlogState{}
 
 			if of, k := queuedKey(ns, workflow, i); s.Ask(of, k, m, 10) {
 				marks = append(marks, m)
@@ -51,7 +51,7 @@ func TestParts(t *testing.T) {
 	var order []string
 	for of, k, ok := s.Next(); ok; of, k, ok = s.Next() {
 		order = append(order, k.ID)
-		s.Invite(of, &backlogMark{})
+		s.Invite(of, &backlogState{})
 	}
 	// The honest workflow has three, and four at most. Those of the flood's namespace take turns.
 	if got := strings.Join(order, " "); got != "flood4 honest4 other4 more0 flood5 other5 more1 flood6 other6" {
@@ -62,12 +62,12 @@ func TestParts(t *testing.T) {
 // What is next is known at once, however many have their part.
 func TestPartsOfBytes(t *testing.T) {
 	s := startBacklog{Limit: 100, Most: 1000}
-	large := &backlogMark{}
+	large := &backlogState{}
 	of, k := queuedKey(1, "large", 0)
 	if !s.Ask(of, k, large, 5000) { // any may be the first
 		t.Fatal("a large one does not fit when there is nothing else")
 	}
-	if of, k := queuedKey(2, "small", 0); s.Ask(of, k, &backlogMark{}, 1) {
+	if of, k := queuedKey(2, "small", 0); s.Ask(of, k, &backlogState{}, 1) {
 		t.Error("one asks though there are too many bytes")
 	}
 	if _, _, ok := s.Next(); ok {
@@ -82,12 +82,12 @@ func TestPartsOfBytes(t *testing.T) {
 // The place of a run that is invited is kept for it while it is read, whoever else asks meanwhile.
 func TestInvited(t *testing.T) {
 	s := startBacklog{Limit: 8, Most: 1 << 20}
-	ask := func(ns store.NamespaceID, workflow string, i int) (*backlogMark, bool) {
-		m := &backlogMark{}
+	ask := func(ns store.NamespaceID, workflow string, i int) (*backlogState, bool) {
+		m := &backlogState{}
 		of, k := queuedKey(ns, workflow, i)
 		return m, s.Ask(of, k, m, 10)
 	}
-	var first *backlogMark
+	var first *backlogState
 	for i := range 2 {
 		for _, of := range []backlogGroup{{1, "a"}, {1, "b"}, {3, "c"}, {3, "d"}} {
 			if m, ok := ask(of.Namespace, of.Workflow, i); !ok {
@@ -105,7 +105,7 @@ func TestInvited(t *testing.T) {
 	if !ok || of.Workflow != "honest" {
 		t.Fatal(of, k, ok)
 	}
-	invited := &backlogMark{}
+	invited := &backlogState{}
 	s.Invite(of, invited)
 	if _, ok := ask(1, "a", 2); ok {
 		t.Error("another one has the place of one that is read")
@@ -123,7 +123,7 @@ func TestModel(t *testing.T) {
 		type run struct {
 			of      backlogGroup
 			key     store.RunKey
-			mark    backlogMark
+			mark    backlogState
 			waiting bool
 		}
 		var all []*run

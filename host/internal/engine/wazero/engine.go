@@ -63,7 +63,7 @@ type machine struct {
 	files       artifact.Folder        // of Config.CacheDir
 	unseen      atomic.Int64           // bytes that may still be written there before the next scan of all files
 	looking     sync.Mutex             // held during a scan
-	turns       artifact.Turns         // for names of artifacts during load and compilation, and names of code during load
+	turns       artifact.NameLocks     // for names of artifacts during load and compilation, and names of code during load
 	mu          sync.Mutex             // guards the fields below
 	fingerprint string                 // of the compiler and this processor; empty until first needed
 	codes       map[string]*sharedCode // by the name of the file; removed with its last module

@@ -4,25 +4,25 @@ import "sync"
 
 // Turns serializes the callers that load or compile an artifact, by its name. It keeps no entry for unused names,
 // because users who may upload can make any number of names. The zero value is ready to use.
-type Turns struct {
+type NameLocks struct {
 	mu sync.Mutex
-	of map[string]*turn
+	of map[string]*nameLock
 }
 
-type turn struct {
+type nameLock struct {
 	sync.Mutex
 	users int // holders and waiters; guarded by Turns.mu
 }
 
 // Take blocks until no other caller holds the name. The caller holds it until it calls end.
-func (t *Turns) Take(name string) (end func()) {
+func (t *NameLocks) Take(name string) (end func()) {
 	t.mu.Lock()
 	own := t.of[name]
 	if own == nil {
 		if t.of == nil {
-			t.of = map[string]*turn{}
+			t.of = map[string]*nameLock{}
 		}
-		own = &turn{}
+		own = &nameLock{}
 		t.of[name] = own
 	}
 	own.users++

@@ -7,9 +7,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// turn is one step of a run: its effects, and its instant, which is read once so that the whole step sees the same
+// transition is one step of a run: its effects, and its instant, which is read once so that the whole step sees the same
 // time.
-type turn struct {
+type transition struct {
 	*Run
 	now    int64
 	fx     Effects
@@ -17,53 +17,53 @@ type turn struct {
 }
 
 // effects returns the effects of the step, with the notices for attempts.
-func (t *turn) effects() *Effects {
+func (t *transition) effects() *Effects {
 	t.untold(&t.fx)
 	return &t.fx
 }
 
 // append appends an entry that does not come from the guest.
-func (t *turn) append(e store.Entry) error {
+func (t *transition) append(e store.Entry) error {
 	before := t.rec.Journal.Len()
 	_, err := t.rec.Journal.Append(e, t.now)
 	if before < abi.SuggestContinueEntries && t.rec.Journal.Len() >= abi.SuggestContinueEntries {
 		t.fx.LongJournal = t.rec.Journal.Len()
 	}
-	t.settle()
+	t.finish()
 	return err
 }
 
 // fireDue appends the timers that are due. The deadline of the run may end it.
-func (t *turn) fireDue() error {
+func (t *transition) fireDue() error {
 	err := t.rec.Journal.FireDue(t.now)
 	if t.rec.Ended() {
 		t.rec.Free() // its deadline ended it, although it was stuck
 	}
-	t.settle()
+	t.finish()
 	return err
 }
 
 // late reports whether the run's deadline has passed. The deadline also applies to a run that is paused or stuck.
-func (t *turn) late() bool {
+func (t *transition) late() bool {
 	at, ok := t.rec.Journal.Deadline()
 	return ok && at <= t.now
 }
 
 // stick marks the run stuck.
-func (t *turn) stick(reason string) {
+func (t *transition) stick(reason string) {
 	t.rec.Stick(reason)
 	t.fx.Stuck = reason
 }
 
 // tell gives a guest an order.
-func (t *turn) tell(l *Lease, o Order) {
+func (t *transition) tell(l *Lease, o Order) {
 	l.lent, l.length = o == OrderGo || o == OrderDump, t.rec.Journal.Len()
 	t.fx.Orders = append(t.fx.Orders, Told{l, o})
 }
 
 // current reports whether a lease belongs to the run's guest. It takes the run back, and tells any other guest to
 // free its instance.
-func (t *turn) current(l *Lease) bool {
+func (t *transition) current(l *Lease) bool {
 	t.back(l)
 	if l == t.lease {
 		return true
@@ -73,7 +73,7 @@ func (t *turn) current(l *Lease) bool {
 }
 
 // back takes the run back from a guest.
-func (t *turn) back(l *Lease) {
+func (t *transition) back(l *Lease) {
 	if !l.lent {
 		return
 	}
@@ -84,7 +84,7 @@ func (t *turn) back(l *Lease) {
 }
 
 // goOn lends the run to its guest. If later is set, it frees the instance instead, for a later guest to continue.
-func (t *turn) goOn(later bool) {
+func (t *transition) goOn(later bool) {
 	if later {
 		t.freeze()
 		return
@@ -95,14 +95,14 @@ func (t *turn) goOn(later bool) {
 }
 
 // suspend frees the instance of the guest.
-func (t *turn) suspend() {
+func (t *transition) suspend() {
 	t.tell(t.lease, OrderSuspend)
 	t.leave()
 }
 
 // freeze frees the instance of a guest that has no work until the next event, and saves it for a resume without a
 // replay.
-func (t *turn) freeze() {
+func (t *transition) freeze() {
 	if t.rec.Held() {
 		t.suspend()
 		return
@@ -117,7 +117,7 @@ func (t *turn) freeze() {
 
 // fault ends the activation and schedules its repetition after a delay. The entries that the guest appended stay, and
 // the repetition replays them.
-func (t *turn) fault(err error) {
+func (t *transition) fault(err error) {
 	t.fx.Fault = err
 	if !t.faults.Add(t.now) {
 		t.stick(fmt.Sprintf("the host failed %d times: %v", t.faults.Count, err))

@@ -10,8 +10,8 @@ import (
 // TestSet compares the set with one that is counted.
 func TestWakeWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := wakeWindow{Limit: rapid.IntRange(1, 4).Draw(t, "limit")}
-		marks := make([]wakeMark, 6)
+		s := wokenRuns{Limit: rapid.IntRange(1, 4).Draw(t, "limit")}
+		marks := make([]wokenState, 6)
 		in, since := make([]bool, len(marks)), make([]int64, len(marks))
 		now := int64(1000)
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
@@ -55,8 +55,8 @@ func TestWakeWindow(t *testing.T) {
 
 // A clock that is set back holds nobody up.
 func TestWakeWindowClockSetBack(t *testing.T) {
-	s := wakeWindow{Limit: 1}
-	var m wakeMark
+	s := wokenRuns{Limit: 1}
+	var m wokenState
 	s.Add(5000, &m)
 	if !s.Full(5000) || s.Full(4999) || !m.In() || m.Fresh() {
 		t.Error("a run that is woken in the future keeps others from being woken")

@@ -8,10 +8,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// takes holds the tokens that restarted and retried runs are taking over, until the store has their claims. The claims are
+// takeovers holds the tokens that restarted and retried runs are taking over, until the store has their claims. The claims are
 // carried out after the commit that starts or resumes the run. Of two concurrent restarts, the second finds the first one's
 // tokens here.
-type takes struct {
+type takeovers struct {
 	mu sync.Mutex // held while a run takes over tokens, including the check before and the commit
 	by sync.Map   // takenToken to taking
 }

@@ -7,7 +7,7 @@ import (
 
 // One has a name at a time, others go on meanwhile, and nothing is left in the end.
 func TestTurns(t *testing.T) {
-	var turns Turns
+	var turns NameLocks
 	endOther := turns.Take("other")
 	var all sync.WaitGroup
 	n := 0

@@ -4,9 +4,9 @@ package shard
 // slow, does not hold up the next ones: after wakeWindowMs it counts as if it had come to rest.
 const wakeWindowMs = 20
 
-// wakeWindow holds the runs that were woken and have not come to rest, and limits how many more may be woken. A run is
+// wokenRuns holds the runs that were woken and have not come to rest, and limits how many more may be woken. A run is
 // fresh until wakeWindowMs after it was woken, and counts against Limit while it is fresh. The zero wakeWindow is empty.
-type wakeWindow struct {
+type wokenRuns struct {
 	Limit int // fresh runs, at most
 
 	count int        // all runs in the window
@@ -15,26 +15,26 @@ type wakeWindow struct {
 }
 
 type wokenRun struct {
-	mark *wakeMark
+	mark *wokenState
 	ms   int64
 }
 
-// wakeMark is the state of a run in a wakeWindow. The zero wakeMark is not in the window.
-type wakeMark struct {
+// wokenState is the state of a run in a wakeWindow. The zero wakeMark is not in the window.
+type wokenState struct {
 	in, fresh bool
 	ms        int64 // when the run was woken
 }
 
 // In reports whether the run is in the window, and Fresh whether it counts against the limit.
-func (m *wakeMark) In() bool    { return m.in }
-func (m *wakeMark) Fresh() bool { return m.fresh }
+func (m *wokenState) In() bool    { return m.in }
+func (m *wokenState) Fresh() bool { return m.fresh }
 
 // Len returns the number of runs in the set, and Fresh how many of them count against the limit.
-func (s *wakeWindow) Len() int   { return s.count }
-func (s *wakeWindow) Fresh() int { return s.fresh }
+func (s *wokenRuns) Len() int   { return s.count }
+func (s *wokenRuns) Fresh() int { return s.fresh }
 
 // Add adds a run that is woken at nowMs. It does nothing if the run is in the set.
-func (s *wakeWindow) Add(nowMs int64, m *wakeMark) {
+func (s *wokenRuns) Add(nowMs int64, m *wokenState) {
 	if m.in {
 		return
 	}
@@ -46,7 +46,7 @@ func (s *wakeWindow) Add(nowMs int64, m *wakeMark) {
 }
 
 // Remove removes a run that comes to rest. It does nothing if the run is not in the set.
-func (s *wakeWindow) Remove(m *wakeMark) {
+func (s *wokenRuns) Remove(m *wokenState) {
 	if m.in {
 		m.in = false
 		s.count--
@@ -54,7 +54,7 @@ func (s *wakeWindow) Remove(m *wakeMark) {
 	s.stale(m)
 }
 
-func (s *wakeWindow) stale(m *wakeMark) {
+func (s *wokenRuns) stale(m *wokenState) {
 	if m.fresh {
 		m.fresh = false
 		s.fresh--
@@ -63,7 +63,7 @@ func (s *wakeWindow) stale(m *wakeMark) {
 
 // expire removes from the front of since the runs that are fresh no longer. A run whose instant is after nowMs is
 // removed too: the clock was set back.
-func (s *wakeWindow) expire(nowMs int64) {
+func (s *wokenRuns) expire(nowMs int64) {
 	for len(s.since) > 0 {
 		f := s.since[0]
 		current := f.mark.fresh && f.mark.ms == f.ms
@@ -79,7 +79,7 @@ func (s *wakeWindow) expire(nowMs int64) {
 }
 
 // Full reports whether the limit is reached, so that no other run may be woken.
-func (s *wakeWindow) Full(nowMs int64) bool {
+func (s *wokenRuns) Full(nowMs int64) bool {
 	if s.fresh >= s.Limit {
 		s.expire(nowMs)
 	}
@@ -87,7 +87,7 @@ func (s *wakeWindow) Full(nowMs int64) bool {
 }
 
 // Next returns the instant at which another run may be woken even if no run comes to rest, and false if one may be woken now.
-func (s *wakeWindow) Next() (ms int64, full bool) {
+func (s *wokenRuns) Next() (ms int64, full bool) {
 	if s.fresh < s.Limit {
 		return 0, false
 	}
