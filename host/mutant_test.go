@@ -244,7 +244,7 @@ func (m *mutants) run(name string, wasm []byte, invalid bool) (string, error) {
 	if !r.Status.Terminal() {
 		gone, cancel := context.WithTimeout(ctx, mutantRun)
 		defer cancel()
-		if err := m.h.Terminate(gone, r.ID); err != nil {
+		if err := m.h.Terminate(gone, r.ID); err != nil && !errors.Is(err, host.ErrTerminal) { // it may have ended meanwhile
 			return "", fmt.Errorf("its run, which is %s, cannot be terminated: %w", r.Status, err)
 		}
 	}
