@@ -91,7 +91,7 @@ func (c *completeCmd) Run(g *globals, k *kong.Kong) error {
 	return nil
 }
 
-// completions returns the candidates for the word last, which follows words. The caller drops those that do not begin with last.
+// completions returns the candidates for the word last, which follows words. Some may not begin with last: the caller drops them.
 func (g *globals) completions(node *kong.Node, words []string, last string) []string {
 	var awaits *kong.Flag // the flag whose value comes next
 	args := 0             // arguments of the command so far
