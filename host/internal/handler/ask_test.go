@@ -342,13 +342,13 @@ func TestLingering(t *testing.T) {
 		ask(4, run.Soon)
 		<-time.After(time.Second / 2)
 		synctest.Wait()
-		if !slices.Equal(x.queued, []int64{2}) {
-			t.Errorf("%v linger no more", x.queued)
+		if got := x.lingered(); !slices.Equal(got, []int64{2}) {
+			t.Errorf("%v linger no more", got)
 		}
 		<-time.After(time.Second / 2)
 		synctest.Wait()
-		if !slices.Equal(x.queued, []int64{2, 4}) {
-			t.Errorf("%v linger no more", x.queued)
+		if got := x.lingered(); !slices.Equal(got, []int64{2, 4}) {
+			t.Errorf("%v linger no more", got)
 		}
 		x.close()
 	})

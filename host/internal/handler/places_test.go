@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/wfhost/wfhost/host/internal/handler"
@@ -20,7 +21,9 @@ type calls struct {
 	waiting []*call
 	inside  []*call
 	order   []string // those that have begun, and have waited before
-	queued  []int64
+
+	mu     sync.Mutex
+	queued []int64 // by the timers, each on a goroutine of its own
 }
 
 type call struct {
@@ -74,7 +77,17 @@ func (x *calls) Admitted(key store.RunKey, ev run.Admitted) {
 }
 
 // Queued notes that a call waits that was to be told soon.
-func (x *calls) Queued(_ store.RunKey, handle int64) { x.queued = append(x.queued, handle) }
+func (x *calls) Queued(_ store.RunKey, handle int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.queued = append(x.queued, handle)
+}
+
+func (x *calls) lingered() []int64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.queued)
+}
 
 // fill makes calls until one does not begin, which is given up, and returns how many have.
 func (x *calls) fill(name string, ns store.NamespaceID) (n int) {
