@@ -69,7 +69,8 @@ func (r *Registry) Ask(a run.Ask) (place any, v run.Verdict) {
 		r.mu.Unlock()
 		return nil, r.askLater(&a)
 	}
-	w = &waiter{askKey: askKey{a.Run, a.Handle}, places: r.placesOfLocked(a.Handler, a.Run.Namespace), sinceMs: a.SinceMs}
+	w = &waiter{askKey: askKey{a.Run, a.Handle}, places: r.placesOfLocked(a.Handler, a.Run.Namespace),
+		turnOrder: turnOrder{sinceMs: a.SinceMs}}
 	r.asks.add(w)
 	r.mu.Unlock()
 	if limited {
@@ -295,10 +296,14 @@ func (r *Registry) WithdrawRun(of store.RunKey) {
 func (r *Registry) WithdrawPartition(id store.PartitionID) {
 	r.mu.Lock()
 	list := r.asks.ofPartition(id)
+	for places := range r.asks.dropPartition(id) {
+		r.tidyLocked(places)
+	}
 	r.mu.Unlock()
 	for _, w := range list {
 		r.Withdraw(w.run, w.handle)
 	}
+	r.pulse()
 }
 
 // Begins says that the attempt begins, with an input that must not be changed. A nil Place is none.

@@ -15,11 +15,27 @@ type askKey struct {
 
 // asks holds the attempts that wait, by partition and run: one of each run, which knows the others.
 type asks struct {
-	by  [store.Partitions]map[store.RunKey]*waiter
-	all int // attempts
+	by     [store.Partitions]map[store.RunKey]*waiter // those that are not packed
+	packed packedIndex
+	all    int // attempts
 }
 
-func (a *asks) of(key store.RunKey) *waiter { return a.by[key.Partition()][key] }
+// of returns an attempt of a run, which is not packed any more; nil if none waits.
+func (a *asks) of(key store.RunKey) *waiter {
+	if w := a.by[key.Partition()][key]; w != nil {
+		return w
+	}
+	return a.unpack(key)
+}
+
+// peek returns an attempt of a run, which must not be changed; nil if none waits. An attempt that is packed stays packed.
+func (a *asks) peek(key store.RunKey) *waiter {
+	w := a.by[key.Partition()][key]
+	if w == nil {
+		_, w = a.packed.find(key)
+	}
+	return w
+}
 
 func (a *asks) find(key askKey) *waiter {
 	first := a.of(key.run)
@@ -36,19 +52,24 @@ func (a *asks) find(key askKey) *waiter {
 
 func (a *asks) add(w *waiter) {
 	a.all++
-	p := &a.by[w.run.Partition()]
-	if *p == nil {
-		*p = map[store.RunKey]*waiter{}
-	}
-	first := (*p)[w.run]
+	first := a.of(w.run)
 	switch {
 	case first == nil:
-		(*p)[w.run] = w
+		a.put(w)
 		return
 	case first.of == nil:
 		first.of = map[int64]*waiter{first.handle: first}
 	}
 	first.of[w.handle] = w
+}
+
+// put adds the first attempt of a run.
+func (a *asks) put(w *waiter) {
+	p := &a.by[w.run.Partition()]
+	if *p == nil {
+		*p = map[store.RunKey]*waiter{}
+	}
+	(*p)[w.run] = w
 }
 
 func (a *asks) remove(w *waiter) {
@@ -76,7 +97,7 @@ func (a *asks) remove(w *waiter) {
 // ofRun returns the attempts of a run that wait.
 func (a *asks) ofRun(key store.RunKey) []*waiter { return a.of(key).all() }
 
-// ofPartition returns the attempts that wait for the runs of a partition.
+// ofPartition returns the attempts that wait for the runs of a partition and are not packed.
 func (a *asks) ofPartition(id store.PartitionID) (list []*waiter) {
 	for _, first := range a.by[id] {
 		list = append(list, first.all()...)

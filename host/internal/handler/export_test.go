@@ -9,8 +9,24 @@ func (r *Registry) Remembered() int {
 	for _, runs := range r.asks.by {
 		n += len(runs)
 	}
+	for _, runs := range r.asks.packed.by {
+		n += len(runs)
+	}
 	for _, places := range r.byHandler {
 		n += len(places.by)
+	}
+	return n
+}
+
+// PackFrom has attempts packed if n attempts of a workflow wait, except for the next ones.
+func (r *Registry) PackFrom(n, except int) { r.asks.packed.from, r.asks.packed.kept = n, except }
+
+// Packed returns how many attempts are packed.
+func (r *Registry) Packed() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, runs := range r.asks.packed.by {
+		n += len(runs)
 	}
 	return n
 }

@@ -22,7 +22,7 @@ func (r *Registry) placesOfLocked(name string, ns store.NamespaceID) *handlerPla
 			rm.places = *newPlaces(r.cfg.Offered, nil)
 			rm.private = true
 		}
-		rm.closed = p.none()
+		rm.closed, rm.asks = p.none(), &r.asks
 		r.byHandler[key] = rm
 	}
 	return rm
@@ -105,17 +105,26 @@ func (r *Registry) moveLocked(name string) (ready []admitted) {
 	touched := map[*handlerPlaces]bool{}
 	for _, rm := range old {
 		rm.closed = rm.remote != (r.performers[name].remote != nil)
-		for _, w := range rm.all() {
-			to := r.placesOfLocked(name, w.run.Namespace)
-			if to != rm {
+		touch := func(ns store.NamespaceID) (to *handlerPlaces) {
+			if to = r.placesOfLocked(name, ns); !touched[to] {
+				touched[to] = true
+				old = append(old, to)
+			}
+			to.number = max(to.number, rm.number) // whoever comes next comes after those that are moved
+			return to
+		}
+		list, packs := rm.all()
+		for _, w := range list {
+			if to := touch(w.run.Namespace); to != rm {
 				workflow := w.queue.workflow
 				rm.withdraw(w)
 				w.places = to
-				to.wait(w, workflow)
+				to.push(w, workflow)
 			}
-			if !touched[to] {
-				touched[to] = true
-				old = append(old, to)
+		}
+		for _, p := range packs {
+			if to := touch(p.queue.in.id); to != rm {
+				p.move(to)
 			}
 		}
 	}

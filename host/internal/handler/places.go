@@ -34,6 +34,7 @@ type places struct {
 	waits   int                                    // waiting attempts
 	late    int                                    // places with Place.late
 	busy    bool                                   // see Registry.pulse
+	asks    *asks                                  // packs those that wait; nil = they are not packed
 }
 
 // namespacePlaces is a namespace that has places, or waits for one.
@@ -47,23 +48,24 @@ type namespacePlaces struct {
 	waits int
 }
 
-// workflowQueue is the waiting attempts of a workflow: a heap, the next one first.
+// workflowQueue is the waiting attempts of a workflow: a heap, the next one first, and those that are packed.
 type workflowQueue struct {
 	in       *namespacePlaces
 	turn     fairqueue.Turn[*workflowQueue]
 	workflow string
 	waiters  []*waiter
+	packed   packedHeap
+	packFrom int // they are packed from so many waiters on; 0: see packedIndex.from
 }
 
 // waiter is an attempt that waits for a place.
 type waiter struct {
 	askKey
+	turnOrder
 	places  *handlerPlaces
 	of      map[int64]*waiter // see asks
 	queue   *workflowQueue    // nil while it does not wait in places
 	at      int               // index in the line
-	sinceMs int64             // see run.Ask
-	number  uint64            // in the order in which they came
 	lingers bool              // see lingering
 	soon    bool              // see Registry.entered
 	told    bool              // it was told that it waits
@@ -101,7 +103,25 @@ func (p *places) tenant(ns store.NamespaceID) *namespacePlaces {
 
 // wait adds an attempt to the queue.
 func (p *places) wait(w *waiter, workflow string) {
-	t := p.tenant(w.run.Namespace)
+	p.number++
+	w.number = p.number
+	p.push(w, workflow)
+}
+
+// push adds an attempt that has a number to the queue.
+func (p *places) push(w *waiter, workflow string) {
+	l := p.queueOf(w.run.Namespace, workflow)
+	if p.asks != nil {
+		p.asks.pack(l)
+	}
+	w.queue = l
+	heap.Push(l, w)
+	p.came(l, 1)
+}
+
+// queueOf returns the queue of a workflow. If it is empty, the caller adds to it.
+func (p *places) queueOf(ns store.NamespaceID, workflow string) *workflowQueue {
+	t := p.tenant(ns)
 	l := t.of[workflow]
 	if l == nil {
 		l = &workflowQueue{in: t, workflow: workflow}
@@ -112,22 +132,40 @@ func (p *places) wait(w *waiter, workflow string) {
 		l.turn.Group = l
 		t.lines.Join(&l.turn)
 	}
-	p.number++
-	w.queue, w.number = l, p.number
-	heap.Push(l, w)
-	t.waits++
-	p.waits++
-	if t.waits == 1 {
+	return l
+}
+
+// came counts n attempts that were added to a queue.
+func (p *places) came(l *workflowQueue, n int) {
+	t := l.in
+	p.waits += n
+	if t.waits += n; t.waits == n {
 		p.turn(t)
 		heap.Push(&p.waiting, t)
 	}
 }
 
+// left counts n attempts that were removed from a queue.
+func (p *places) left(l *workflowQueue, n int) {
+	t := l.in
+	if len(l.waiters)+len(l.packed) == 0 {
+		delete(t.of, l.workflow)
+		t.lines.Leave(&l.turn)
+	}
+	t.waits -= n
+	p.waits -= n
+	if t.waits > 0 {
+		heap.Fix(&p.waiting, t.at)
+		return
+	}
+	heap.Remove(&p.waiting, t.at)
+	p.forget(t)
+}
+
 func (l *workflowQueue) Len() int { return len(l.waiters) }
 
 func (l *workflowQueue) Less(i, j int) bool {
-	a, b := l.waiters[i], l.waiters[j]
-	return a.sinceMs < b.sinceMs || a.sinceMs == b.sinceMs && a.number < b.number
+	return l.waiters[i].turnOrder.before(l.waiters[j].turnOrder)
 }
 
 func (l *workflowQueue) Swap(i, j int) {
@@ -152,19 +190,21 @@ func (l *workflowQueue) Pop() any {
 // MaxBefore is the maximum of Waiting.Before.
 const MaxBefore = 10_000
 
-// before counts the attempts of the same workflow whose turn comes before w's, at most MaxBefore. It visits only those and their
-// children in the heap.
-func (w *waiter) before() (n int) {
-	l := w.queue
+// before counts the attempts whose turn comes before one of the queue, at most MaxBefore. Of those that are not packed it visits
+// only these and their children in the heap.
+func (l *workflowQueue) before(o turnOrder) (n int) {
+	for _, p := range l.packed {
+		n += p.before(o)
+	}
 	for look := []int{0}; len(look) > 0 && n < MaxBefore; {
 		i := look[len(look)-1]
 		look = look[:len(look)-1]
-		if i < len(l.waiters) && l.Less(i, w.at) {
+		if i < len(l.waiters) && l.waiters[i].turnOrder.before(o) {
 			n++
 			look = append(look, 2*i+1, 2*i+2)
 		}
 	}
-	return n
+	return min(n, MaxBefore)
 }
 
 // giveBack returns a place of a namespace.
@@ -186,7 +226,11 @@ func (p *places) pop() *waiter {
 	t := p.waiting[0]
 	turn := t.lines.First(func(*workflowQueue) bool { return true })
 	t.lines.Had(turn)
-	w := turn.Group.waiters[0]
+	l := turn.Group
+	if p.asks != nil {
+		p.asks.unpackNext(l)
+	}
+	w := l.waiters[0]
 	p.take(t)
 	p.turn(t)
 	p.withdraw(w)
@@ -196,30 +240,19 @@ func (p *places) pop() *waiter {
 // withdraw removes an attempt from the queue.
 func (p *places) withdraw(w *waiter) {
 	l := w.queue
-	t := l.in
 	heap.Remove(l, w.at)
-	if w.queue = nil; len(l.waiters) == 0 {
-		delete(t.of, l.workflow)
-		t.lines.Leave(&l.turn)
-	}
-	t.waits--
-	p.waits--
-	if t.waits > 0 {
-		heap.Fix(&p.waiting, t.at)
-		return
-	}
-	heap.Remove(&p.waiting, t.at)
-	p.forget(t)
+	w.queue = nil
+	p.left(l, 1)
 }
 
 // all returns the waiting attempts.
-func (p *places) all() (list []*waiter) {
+func (p *places) all() (list []*waiter, packs []*packed) {
 	for _, t := range p.waiting {
 		for l := range t.lines.All {
-			list = append(list, l.waiters...)
+			list, packs = append(list, l.waiters...), append(packs, l.packed...)
 		}
 	}
-	return list
+	return list, packs
 }
 
 // hasRoom reports whether a namespace may take a place now.

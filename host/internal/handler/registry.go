@@ -85,6 +85,7 @@ func NewRegistry(cfg Config) *Registry {
 	cfg.Offered = cmp.Or(cfg.Offered, DefaultOffered)
 	return &Registry{cfg: cfg, all: newPlaces(cfg.MaxCalls, cfg.Shared),
 		performers: map[string]performer{run.Instances: {remote: instances{}}}, byHandler: map[placesKey]*handlerPlaces{},
+		asks:      asks{packed: newPackedIndex()},
 		unread:    map[store.NamespaceID]*unread{},
 		late:      map[*places]bool{},
 		lingering: lingering{most: cmp.Or(cfg.Lingering, DefaultLingering)}}

@@ -9,7 +9,7 @@ import (
 func (r *Registry) Asks(of store.RunKey) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.asks.of(of) != nil
+	return r.asks.peek(of) != nil
 }
 
 // Waiting describes what an attempt waits for.
@@ -42,7 +42,7 @@ const (
 func (r *Registry) Waits(of store.RunKey) (w Waiting, ok bool) {
 	held := r.cfg.Watch.Subject(uint32(of.Namespace), of.ID).Held()
 	r.mu.Lock()
-	x := r.asks.of(of)
+	x := r.asks.peek(of)
 	if x == nil {
 		r.mu.Unlock()
 		return w, false
@@ -61,7 +61,7 @@ func (r *Registry) Waits(of store.RunKey) (w Waiting, ok bool) {
 		w.Calls = p.limit - p.free
 	}
 	if x.queue != nil {
-		w.Before = x.before()
+		w.Before = x.queue.before(x.turnOrder)
 	}
 	slot := x.slot
 	r.mu.Unlock()

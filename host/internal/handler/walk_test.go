@@ -91,6 +91,9 @@ func TestRandomWalk(t *testing.T) {
 			defer x.limiter.Close()
 			x.Registry = handler.NewRegistry(handler.Config{Limiter: x.limiter, Runs: x, Activity: x, MaxCallsPerHandler: 3, MaxCalls: 4, Offered: 2,
 				Lingering: []int{-1, 2}[x.rnd.IntN(2)], Background: func(f func(context.Context)) { go f(t.Context()) }})
+			if seed%2 == 1 {
+				x.PackFrom(2, 1)
+			}
 			for i := range 60 {
 				if x.move(); i%6 == 5 {
 					x.settle()

@@ -1,0 +1,290 @@
+package handler
+
+import (
+	"cmp"
+	"container/heap"
+	"encoding/binary"
+	"hash/maphash"
+	"slices"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// If many attempts of a workflow wait for the places of a handler, those whose turn comes last are packed: each takes some 50
+// bytes instead of 250, and the garbage collector does not look into it. An attempt is unpacked when its turn comes near, or
+// when its run asks again.
+const (
+	packKept = 64  // a workflow's next attempts, which are not packed
+	packFrom = 256 // a workflow's attempts are packed when so many are not
+)
+
+// packed is attempts of a workflow that wait for the places of a handler, in the order of their turns.
+type packed struct {
+	places      *handlerPlaces
+	queue       *workflowQueue
+	at          int // index in workflowQueue.packed
+	first, last turnOrder
+	n           int
+	// data holds for each attempt, as varints: sinceMs less that of the attempt before, number, handle, the length of the run's ID;
+	// and then the ID.
+	data []byte
+}
+
+// turnOrder orders the waiting attempts of a workflow: the lower instant, and then the lower number, is next.
+type turnOrder struct {
+	sinceMs int64  // see run.Ask
+	number  uint64 // in the order in which they came
+}
+
+func (o turnOrder) compare(p turnOrder) int {
+	return cmp.Or(cmp.Compare(o.sinceMs, p.sinceMs), cmp.Compare(o.number, p.number))
+}
+
+func (o turnOrder) before(p turnOrder) bool { return o.compare(p) < 0 }
+
+// packedIndex finds the packed attempts by a hash of their runs' keys.
+type packedIndex struct {
+	kept, from int // packKept and packFrom
+	seed       maphash.Seed
+	by         [store.Partitions]map[uint64]*packed // no two runs in it have the same hash
+}
+
+func newPackedIndex() packedIndex {
+	return packedIndex{kept: packKept, from: packFrom, seed: maphash.MakeSeed()}
+}
+
+func (x *packedIndex) hash(key store.RunKey) uint64 { return maphash.Comparable(x.seed, key) }
+
+// find returns what has the packed attempt of a run, and the attempt; nil if none of its attempts is packed.
+func (x *packedIndex) find(key store.RunKey) (*packed, *waiter) {
+	p := x.by[key.Partition()][x.hash(key)]
+	if p == nil || p.queue.in.id != key.Namespace {
+		return nil, nil
+	}
+	for e := range p.all {
+		if string(e.id) == key.ID {
+			return p, p.waiter(e)
+		}
+	}
+	return nil, nil // another run has its hash
+}
+
+// packs reports whether an attempt can be packed: it is the only one of its run, nobody else refers to it, it has nothing that is
+// not packed, and its hash is free.
+func (a *asks) packs(w *waiter) bool {
+	p, x := w.run.Partition(), &a.packed
+	if w.of != nil || w.slot != nil || w.lingers || w.soon || w.told || w.passed || w.tried || w.unread || w.own {
+		return false
+	}
+	return a.by[p][w.run] == w && x.by[p][x.hash(w.run)] == nil
+}
+
+// pack packs the attempts of a workflow but the next ones, if it has many.
+func (a *asks) pack(l *workflowQueue) {
+	x := &a.packed
+	if len(l.waiters) < max(x.from, l.packFrom) {
+		return
+	}
+	slices.SortFunc(l.waiters, func(v, w *waiter) int { return v.turnOrder.compare(w.turnOrder) })
+	all, kept := l.waiters, l.waiters[:x.kept]
+	p := &packed{queue: l, places: all[0].places}
+	for _, w := range all[x.kept:] {
+		if !a.packs(w) {
+			kept = append(kept, w)
+			continue
+		}
+		p.add(packedAttempt{w.turnOrder, w.handle, []byte(w.run.ID)})
+		delete(a.by[w.run.Partition()], w.run)
+		x.put(w.run, p)
+	}
+	clear(all[len(kept):])
+	l.waiters = kept
+	for i, w := range kept { // a sorted slice is a heap
+		w.at = i
+	}
+	l.packFrom = 2 * len(kept)
+	if p.n > 0 {
+		p.data = slices.Clone(p.data)
+		heap.Push(&l.packed, p)
+	}
+}
+
+func (x *packedIndex) put(key store.RunKey, p *packed) {
+	by := &x.by[key.Partition()]
+	if *by == nil {
+		*by = map[uint64]*packed{}
+	}
+	(*by)[x.hash(key)] = p
+}
+
+// unpack unpacks the attempt of a run, and returns it; nil if it has none that is packed.
+func (a *asks) unpack(key store.RunKey) *waiter {
+	p, w := a.packed.find(key)
+	if p == nil {
+		return nil
+	}
+	a.drop(p, func(e packedAttempt) bool { return string(e.id) == key.ID })
+	a.unpacked(w)
+	return w
+}
+
+// unpackNext unpacks attempts until none that is packed has its turn before those that are not.
+func (a *asks) unpackNext(l *workflowQueue) {
+	for len(l.packed) > 0 && (len(l.waiters) == 0 || l.packed[0].first.before(l.waiters[0].turnOrder)) {
+		p := l.packed[0]
+		var list []*waiter
+		a.drop(p, func(e packedAttempt) bool {
+			list = append(list, p.waiter(e))
+			return true
+		})
+		for _, w := range list {
+			a.unpacked(w)
+		}
+	}
+}
+
+func (a *asks) unpacked(w *waiter) {
+	a.put(w)
+	heap.Push(w.queue, w)
+}
+
+// drop removes the attempts for which del returns true, and returns how many there were.
+func (a *asks) drop(p *packed, del func(packedAttempt) bool) (n int) {
+	kept := packed{data: make([]byte, 0, len(p.data))}
+	for e := range p.all {
+		if del(e) {
+			key := store.RunKey{Namespace: p.queue.in.id, ID: string(e.id)}
+			delete(a.packed.by[key.Partition()], a.packed.hash(key))
+			n++
+		} else {
+			kept.add(e)
+		}
+	}
+	p.data, p.n, p.first, p.last = kept.data, kept.n, kept.first, kept.last
+	if p.n == 0 {
+		heap.Remove(&p.queue.packed, p.at)
+	} else {
+		heap.Fix(&p.queue.packed, p.at)
+	}
+	return n
+}
+
+// dropPartition removes the packed attempts of a partition's runs, and returns the places that they have waited for.
+func (a *asks) dropPartition(id store.PartitionID) (of map[*handlerPlaces]bool) {
+	of = map[*handlerPlaces]bool{}
+	for len(a.packed.by[id]) > 0 {
+		for _, p := range a.packed.by[id] { // any of them
+			n := a.drop(p, func(e packedAttempt) bool {
+				return store.RunKey{Namespace: p.queue.in.id, ID: string(e.id)}.Partition() == id
+			})
+			a.all -= n
+			p.places.left(p.queue, n)
+			of[p.places] = true
+			break
+		}
+	}
+	return of
+}
+
+// move has the packed attempts of a workflow wait for other places.
+func (p *packed) move(to *handlerPlaces) {
+	from, l := p.places, p.queue
+	heap.Remove(&l.packed, p.at)
+	from.left(l, p.n)
+	p.places, p.queue = to, to.queueOf(l.in.id, l.workflow)
+	heap.Push(&p.queue.packed, p)
+	to.came(p.queue, p.n)
+}
+
+// packedAttempt is an attempt as it is packed.
+type packedAttempt struct {
+	turnOrder
+	handle int64
+	id     []byte // of the run
+}
+
+// add adds an attempt whose turn comes after the others'.
+func (p *packed) add(e packedAttempt) {
+	if p.n == 0 {
+		p.first = e.turnOrder
+	}
+	p.data = binary.AppendVarint(p.data, e.sinceMs-p.last.sinceMs)
+	p.data = binary.AppendUvarint(p.data, e.number)
+	p.data = binary.AppendVarint(p.data, e.handle)
+	p.data = binary.AppendUvarint(p.data, uint64(len(e.id)))
+	p.data = append(p.data, e.id...)
+	p.last = e.turnOrder
+	p.n++
+}
+
+// all yields the attempts.
+func (p *packed) all(yield func(packedAttempt) bool) {
+	data := p.data
+	signed := func() int64 {
+		v, n := binary.Varint(data)
+		data = data[n:]
+		return v
+	}
+	unsigned := func() uint64 {
+		v, n := binary.Uvarint(data)
+		data = data[n:]
+		return v
+	}
+	e := packedAttempt{}
+	for len(data) > 0 {
+		e.sinceMs += signed()
+		e.number, e.handle = unsigned(), signed()
+		size := unsigned()
+		if e.id, data = data[:size], data[size:]; !yield(e) {
+			return
+		}
+	}
+}
+
+// waiter returns an attempt as one that is not packed.
+func (p *packed) waiter(e packedAttempt) *waiter {
+	key := store.RunKey{Namespace: p.queue.in.id, ID: string(e.id)}
+	return &waiter{askKey: askKey{key, e.handle}, turnOrder: e.turnOrder, places: p.places, queue: p.queue}
+}
+
+// before counts the attempts whose turn comes before one of the same workflow.
+func (p *packed) before(o turnOrder) (n int) {
+	switch {
+	case !p.first.before(o):
+		return 0
+	case p.last.before(o):
+		return p.n
+	}
+	for e := range p.all {
+		if !e.turnOrder.before(o) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// packedHeap is a heap of the packed attempts of a workflow, the next ones first.
+type packedHeap []*packed
+
+func (h packedHeap) Len() int           { return len(h) }
+func (h packedHeap) Less(i, j int) bool { return h[i].first.before(h[j].first) }
+
+func (h packedHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].at, h[j].at = i, j
+}
+
+func (h *packedHeap) Push(p any) {
+	x := p.(*packed) //nolint:forcetypeassert // the heap holds only packed attempts
+	x.at = len(*h)
+	*h = append(*h, x)
+}
+
+func (h *packedHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return x
+}
