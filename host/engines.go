@@ -56,8 +56,11 @@ func (h *Host) newEngine(ctx context.Context, cache string) (engine.Engine, erro
 		return nil, err
 	}
 	interpreter := h.cfg.Interpreter && h.cfg.engine == "" || h.cfg.engine == EngineInterpreter
-	return wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: interpreter, Reset: reset, PoolBytes: h.cfg.PoolBytes,
-		Build: build, CacheBytes: h.cfg.CacheBytes})
+	made := func(ctx context.Context) (engine.Engine, error) {
+		return wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: interpreter, Reset: reset, PoolBytes: h.cfg.PoolBytes,
+			Build: build, CacheBytes: h.cfg.CacheBytes})
+	}
+	return engine.Open(ctx, h.cfg.Dir, fmt.Sprint(cache, interpreter, reset, h.cfg.PoolBytes, h.cfg.Compiler, h.cfg.CompileLimits), made)
 }
 
 // verifier replays the runs of a store on one or more engines.

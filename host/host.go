@@ -104,14 +104,18 @@ type Config struct {
 	// journal; negative means no bound.
 	JournalBytes int64
 	// ModuleIdle is how long after its last use a module leaves memory, with its code and its image, by the machine's
-	// clock. The next run that needs it loads it from Dir/cache in some 50 ms, or compiles it again if there is no
-	// Dir. Default 30 s; negative keeps all modules, within ModuleBytes.
+	// clock. The next run that needs it loads it from CacheDir in some 50 ms, or compiles it again if there is
+	// none. Default 30 s; negative keeps all modules, within ModuleBytes.
 	ModuleIdle time.Duration
 	// ModuleBytes roughly bounds the modules in memory; a Go module takes some 20 MiB. The least recently used
 	// modules leave first. A module stays while an instance of it computes or is kept for a step. Default 256 MiB;
 	// negative keeps only modules in use.
 	ModuleBytes int64
-	// CacheBytes roughly bounds the files of compiled modules in Dir/cache; a Go module takes some 15 MiB. Before a
+	// CacheDir is the folder of compiled modules. Hosts may share it, also those of other processes. It is made with mode
+	// 0700, and must belong to the user of this process, who executes its content. Default Dir/cache; without Dir,
+	// compiled modules are kept in memory only.
+	CacheDir string
+	// CacheBytes roughly bounds the files of compiled modules in CacheDir; a Go module takes some 15 MiB. Before a
 	// module is compiled, the least recently loaded files are removed, a sixteenth of the bound at a time. Removed
 	// modules are compiled again when they are next needed. Default 4 GiB, at least 256 MiB; negative means no bound.
 	CacheBytes int64
@@ -229,9 +233,9 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		h.skip = clock.NewFake(h.cfg.Clock.Now())
 		h.cfg.Clock = h.skip
 	}
-	cache := ""
+	cache := h.cfg.CacheDir
 	if h.cfg.Dir != "" {
-		cache = filepath.Join(h.cfg.Dir, "cache")
+		cache = cmp.Or(cache, filepath.Join(h.cfg.Dir, "cache"))
 		if err := datadir.CheckData(h.cfg.Dir, h.cfg.Logger); err != nil {
 			return h, err
 		}

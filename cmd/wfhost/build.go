@@ -108,6 +108,25 @@ func module(ctx context.Context, path string) (wasm []byte, name string, err err
 	return wasm, name, err
 }
 
+// compiledModules returns the user's folder of compiled modules, which commands without a server share, so that only the first
+// one compiles a module. It returns "" if that folder cannot be written, or if the data is encrypted: then nothing of it, its code
+// included, is left outside of it.
+func compiledModules(codec host.Codec) string {
+	base, err := os.UserCacheDir()
+	if err != nil || codec != nil {
+		return ""
+	}
+	dir := filepath.Join(base, "wfhost", "modules")
+	if os.MkdirAll(dir, 0o700) != nil {
+		return ""
+	}
+	f, err := os.CreateTemp(dir, "wfhost-") // as on a read-only disk
+	if err != nil || f.Close() != nil || os.Remove(f.Name()) != nil {
+		return ""
+	}
+	return dir
+}
+
 // sdkImport recognizes a workflow that registers itself with the SDK. Other programs run by their main function.
 var sdkImport = regexp.MustCompile(`"github.com/wfhost/wfhost/(guest-sdk/go/workflow|definition/interpret)"|` +
 	`//go:wasmexport\s+(workflow_run|run)\b`)

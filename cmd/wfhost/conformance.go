@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -21,12 +20,7 @@ func (c *conformCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "wfhost-conformance-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // a leftover in a temporary folder
-	report, err := conformance.Check(g.ctx, wasm, conformance.Options{Only: c.Story, Dir: dir})
+	report, err := conformance.Check(g.ctx, wasm, conformance.Options{Only: c.Story, CacheDir: compiledModules(nil)})
 	if err != nil {
 		return err
 	}

@@ -70,8 +70,11 @@ func (c *runCmd) Run(g *globals) (err error) {
 	if err != nil {
 		return err
 	}
-	w := newWaits()
-	h, err := host.Open(g.ctx, host.Config{Dir: dir, Clock: g.io.clock, Drain: drainOf(c.Drain),
+	w, cache := newWaits(), ""
+	if c.Data == "" {
+		cache = compiledModules(codec)
+	}
+	h, err := host.Open(g.ctx, host.Config{Dir: dir, CacheDir: cache, Clock: g.io.clock, Drain: drainOf(c.Drain),
 		SkipSleeps: c.SkipSleep && c.Data == "", Compiler: host.SelfCompiler(), Secrets: secret, Codec: codec,
 		Events: host.Events{RunCommitted: w.tell}})
 	if err != nil {

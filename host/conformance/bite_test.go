@@ -12,7 +12,7 @@ import (
 
 // TestCheckBites runs stories that are told wrongly.
 func TestCheckBites(t *testing.T) {
-	report, err := conformance.Check(t.Context(), hosttest.Build(t, "testdata/wrong"), conformance.Options{Dir: t.TempDir()})
+	report, err := conformance.Check(t.Context(), hosttest.Build(t, "testdata/wrong"), conformance.Options{CacheDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestCheckBitesC(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	report, err := conformance.Check(t.Context(), compile(t, filepath.Join(dir, "stories")), conformance.Options{Dir: t.TempDir()})
+	report, err := conformance.Check(t.Context(), compile(t, filepath.Join(dir, "stories")), conformance.Options{CacheDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

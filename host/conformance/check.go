@@ -13,8 +13,8 @@ import (
 type Options struct {
 	// Only has the names of the stories to run; nil runs all stories that the module has.
 	Only []string
-	// Dir is a folder for compiled modules; empty compiles the module in memory in each call.
-	Dir string
+	// CacheDir is a folder for compiled modules, as host.Config.CacheDir; empty compiles the module in memory in each call.
+	CacheDir string
 }
 
 // Outcome is the result of one story.
@@ -59,7 +59,7 @@ func Check(ctx context.Context, wasm []byte, o Options) (*Report, error) {
 	outcomes := map[string]*Outcome{}
 	report := &Report{}
 	for _, way := range ways {
-		t, err := open(ctx, wasm, way.replayed, &memories{}, o.Dir)
+		t, err := open(ctx, wasm, way.replayed, &memories{}, o.CacheDir)
 		if err != nil {
 			return nil, err
 		}

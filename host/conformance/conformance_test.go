@@ -26,7 +26,7 @@ const (
 // check runs all stories of a module, each in a subtest. It has none of some.
 func check(t *testing.T, wasm []byte, without ...string) {
 	t.Helper()
-	report, err := conformance.Check(t.Context(), wasm, conformance.Options{Dir: t.TempDir()})
+	report, err := conformance.Check(t.Context(), wasm, conformance.Options{CacheDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func check(t *testing.T, wasm []byte, without ...string) {
 func TestGo(t *testing.T) {
 	wasm := hosttest.Build(t, "../../guest-sdk/go/stories")
 	if *rewrite {
-		report, err := conformance.Check(t.Context(), wasm, conformance.Options{Dir: t.TempDir()})
+		report, err := conformance.Check(t.Context(), wasm, conformance.Options{CacheDir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

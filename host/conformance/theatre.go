@@ -36,7 +36,7 @@ func open(ctx context.Context, wasm []byte, replayed bool, m *memories, dir stri
 	t = &theatre{clock: clock.NewFake(epoch), memories: m, done: make(chan error, 1)}
 	data := memstore.New()
 	data.NowMs = func() int64 { return t.clock.Now().UnixMilli() }
-	cfg := host.Config{Store: data.Open(), Dir: dir, Clock: t.clock, StartLinger: restTime, Drain: -1,
+	cfg := host.Config{Store: data.Open(), CacheDir: dir, Clock: t.clock, StartLinger: restTime, Drain: -1,
 		Events: host.Events{GuestWaits: t.memories.see}}
 	if replayed {
 		cfg.Linger, cfg.WarmBytes, cfg.ParkBytes, cfg.PoolBytes = -1, -1, -1, -1

@@ -22,6 +22,7 @@ import (
 
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/memstore"
 )
@@ -77,6 +78,7 @@ func New(t testing.TB, opts ...Option) *Host {
 	h.Data.NowMs = func() int64 { return h.Clock.Now().UnixMilli() }
 	h.crash.open = func() store.Store { return h.Data.Open() }
 	h.cfg.Dir = cacheDir(t)
+	engine.Share(h.cfg.Dir)
 	h.cfg.StartLinger = time.Minute // the number of commits does not depend on the speed of the machine
 	h.cfg.SweepEvery = -1           // tests sweep explicitly, or set it
 	h.cfg.Drain = -1                // tests that wait for attempts set it

@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -25,8 +26,8 @@ import (
 //go:embed templates/*.html static/*
 var files embed.FS
 
-// views has the templates of all pages, each within the frame.
-var views = func() map[string]*template.Template {
+// views returns the templates of all pages, each within the frame. Commands that serve no page do not wait for them.
+var views = sync.OnceValue(func() map[string]*template.Template {
 	frame := template.New("frame").Funcs(template.FuncMap{"join": strings.Join})
 	template.Must(frame.ParseFS(files, "templates/frame.html"))
 	all := map[string]*template.Template{}
@@ -36,7 +37,7 @@ var views = func() map[string]*template.Template {
 		all[name] = template.Must(template.Must(frame.Clone()).ParseFS(files, file))
 	}
 	return all
-}()
+})
 
 // asset is a static file.
 type asset struct {
@@ -93,7 +94,7 @@ type screen struct {
 // page.
 func (v *visit) write(status int, view, title string, data any) error {
 	var b bytes.Buffer
-	if err := views[view].ExecuteTemplate(&b, "frame.html", &screen{v, view, title, data}); err != nil {
+	if err := views()[view].ExecuteTemplate(&b, "frame.html", &screen{v, view, title, data}); err != nil {
 		status = http.StatusInternalServerError
 		b.Reset()
 		b.WriteString("the page could not be made\n")
