@@ -160,18 +160,25 @@ func TestPollForEver(t *testing.T) {
 	}
 }
 
-// TestEndlessAttempts tries a step for ever, in a journal that is nearly full: within an activation, and by
-// timers. The record that is one too many is that of a beginning, or of a failure.
+// TestEndlessAttempts tries steps for ever, in a journal that is nearly full: within an activation, and by timers. The record that is
+// one too many is that of a beginning, or of a failure.
 func TestEndlessAttempts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
 	}
+	const steps = 64 // many at a time, since each time may read the whole journal
+	last := map[store.Kind]bool{}
 	for i, linger := range []time.Duration{0, 0, -1, -1} {
-		calls := int64(abi.MaxEntries - abi.MaxEntries/abi.DeliveryReserveShare - 10 + i%2)
+		calls := int64(abi.MaxEntries - abi.MaxEntries/abi.DeliveryReserveShare - 10 - steps - i%2*steps*3/2)
 		var tries atomic.Int64
-		m := wasmgen.New(1).While().Get(0).I64(calls).NotLess().Break().Text("t").Text("").Call(abi.FnEmit).Drop().Count(0, 1).
-			EndWhile().Text("s").Text("host/never").Text("").Text(`{"attempts":0,"delay":"1s","max_delay":"1s"}`).I32(0).I32(0).
-			Call(abi.FnStepDo).Drop().I32(0)
+		m := wasmgen.New(1).While().Get(0).I64(calls).NotLess().Break().Text("t").Text("").Call(abi.FnEmit).Drop().Count(0, 1).EndWhile()
+		for n := range steps {
+			m.Text(fmt.Sprint("s", n)).Text("host/never").Text("").Text(`{"attempts":0,"delay":"1s","max_delay":"1s"}`)
+			if n < steps-1 {
+				m.Call(abi.FnStepStart).Drop()
+			}
+		}
+		m.I32(0).I32(0).Call(abi.FnStepDo).Drop().I32(0)
 		h := handmade(t, m, hosttest.WithConfig(func(c *host.Config) { c.Linger = linger }),
 			hosttest.WithHandlers(func(h *host.Host) {
 				host.HandleStep(h, "never", func(context.Context, any) (any, error) {
@@ -182,12 +189,21 @@ func TestEndlessAttempts(t *testing.T) {
 		if e := failure(t, h, "r"); e.Code != abi.Limit || e.Kind != abi.KindJournal {
 			t.Errorf("%+v", e)
 		}
-		if r, err := h.Get(ctx, "r"); r.Entries != abi.MaxEntries+1 || tries.Load() < 2000 || err != nil {
+		r, err := h.Get(ctx, "r")
+		if r.Entries != abi.MaxEntries+1 || tries.Load() < 2000 || err != nil {
 			t.Error(r.Entries, tries.Load(), err)
+		}
+		for e, err := range h.Journal(ctx, "r", store.Seq(r.Entries-2)) {
+			do(t, err)
+			last[e.Kind] = true
+			break
 		}
 		if s := h.Stats(); s.Instances != 0 {
 			t.Errorf("something goes on: %+v", s)
 		}
+	}
+	if len(last) < 2 {
+		t.Errorf("the last records are all of one kind: %v", last)
 	}
 }
 
