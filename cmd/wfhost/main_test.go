@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 // server starts `wfhost serve` as a process of its own. It is killed at the end.
 func startServer(t testing.TB, exe, data, listen string, flags ...string) (stop func(kill bool)) {
 	t.Helper()
+	shareCompiled(t, data)
 	cmd := exec.Command(exe, append([]string{"serve", "--data", data, "--listen", listen, "--drain", "2s"}, flags...)...)
 	cmd.Env = append(os.Environ(), "TESTSCRIPT_COMMAND=")
 	out, err := cmd.StdoutPipe()
@@ -57,6 +58,18 @@ func startServer(t testing.TB, exe, data, listen string, flags ...string) (stop 
 			_ = cmd.Process.Signal(os.Interrupt)
 		}
 		_ = cmd.Wait() // it was told to end
+	}
+}
+
+// shareCompiled has a server keep compiled modules where commands without a server do: each module is compiled once.
+func shareCompiled(t testing.TB, data string) {
+	t.Helper()
+	cache := filepath.Join(data, "cache")
+	if _, err := os.Lstat(cache); err == nil || compiledModules(nil) == "" {
+		return
+	}
+	if err := errors.Join(os.MkdirAll(data, 0o700), os.Symlink(compiledModules(nil), cache)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -129,15 +142,11 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiled := filepath.Join(modules, "cache") // shared by the servers, which then compile each module once
-	if err := os.Mkdir(compiled, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			address, data := freeAddress(t), filepath.Join(e.WorkDir, "server")
-			if err := errors.Join(os.Mkdir(data, 0o700), os.Symlink(compiled, filepath.Join(data, "cache"))); err != nil {
+			if err := os.Mkdir(data, 0o700); err != nil {
 				return err
 			}
 			stop := startServer(t, exe, data, address)

@@ -60,6 +60,7 @@ type serveCmd struct {
 	JournalBytes  int64         `help:"Memory of journals of runs that go on; more of them wait." default:"96MiB" type:"bytes"`
 	ModuleIdle    time.Duration `help:"How long after its last use a module leaves memory; 0: never." default:"30s"`
 	ModuleBytes   int64         `help:"Memory of modules that are not in use." default:"256MiB" type:"bytes"`
+	CacheDir      string        `help:"Folder of compiled modules, which servers may share; default: cache in --data." placeholder:"DIR" type:"path"`
 	CacheBytes    int64         `help:"Disk for compiled modules; the longest unused go first; 0: any." default:"4GiB" type:"bytes"`
 	CompileCPU    time.Duration `name:"compile-cpu" help:"CPU time that compiling a module may take." default:"1m"`
 	CompileTime   time.Duration `help:"Time that it may take." default:"2m"`
@@ -221,7 +222,7 @@ func (c *serveCmd) Run(g *globals) error {
 		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes),
 		JournalBytes: c.JournalBytes, GuestBytes: c.GuestBytes,
-		ModuleIdle: orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), CacheBytes: orNone(c.CacheBytes),
+		ModuleIdle: orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), CacheDir: c.CacheDir, CacheBytes: orNone(c.CacheBytes),
 		Compiler:      compiler,
 		CompileLimits: host.CompileLimits{CPU: c.CompileCPU, Wall: c.CompileTime, Memory: c.CompileMemory}})
 	if err != nil {
