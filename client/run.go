@@ -66,8 +66,8 @@ type Run struct {
 	// Aside says why the run does not execute here: "copy" or "moved". It is empty for all other runs.
 	Aside    string    `json:"aside,omitempty"`
 	Imported time.Time `json:"imported,omitzero"`
-	// Place is the position in the queue for a slot. Only Get returns it.
-	Place *Place `json:"place,omitempty"`
+	// QueuePosition is the position in the queue for a slot. Only Get returns it.
+	QueuePosition *QueuePosition `json:"place,omitempty"`
 	// Throttled is until when starts with the same key return this run. Only such a start returns it.
 	Throttled time.Time `json:"throttled,omitzero"`
 	// Error is the message of a failed run. Lists shorten it to 300 characters.
@@ -78,12 +78,12 @@ type Run struct {
 	TraceID string     `json:"trace_id,omitempty"` // of W3C Trace Context; only Get has it
 }
 
-// Place is the position of a run in the queue for a slot.
-type Place struct {
-	Place   int    `json:"place"`   // among the runs with the same keys, from 1
-	Same    int64  `json:"same"`    // waiting runs with the same keys
-	Waiting int64  `json:"waiting"` // waiting runs of the workflow
-	Limit   string `json:"limit,omitempty"`
+// QueuePosition is the position of a run in the queue for a slot.
+type QueuePosition struct {
+	Position int    `json:"place"`   // among the runs with the same keys, from 1
+	Same     int64  `json:"same"`    // waiting runs with the same keys
+	Waiting  int64  `json:"waiting"` // waiting runs of the workflow
+	Limit    string `json:"limit,omitempty"`
 }
 
 // Page is one page of a list.

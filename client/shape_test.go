@@ -14,7 +14,7 @@ import (
 // The types are those of the API, field by field.
 func TestShapes(t *testing.T) {
 	for _, c := range []struct{ client, api any }{
-		{client.Run{}, host.Run{}}, {client.Place{}, host.Place{}}, {client.Page[int]{}, httpapi.List[int]{}},
+		{client.Run{}, host.Run{}}, {client.QueuePosition{}, host.QueuePosition{}}, {client.Page[int]{}, httpapi.List[int]{}},
 		{client.Counts{}, httpapi.Counts{}}, {client.Timer{}, host.Timer{}}, {client.Entry{}, httpapi.Entry{}},
 		{client.Log{}, httpapi.Log{}}, {client.Chunk{}, httpapi.Chunk{}}, {client.Version{}, host.Version{}},
 		{client.Schemas{}, host.Schemas{}}, {client.RunCheck{}, host.RunCheck{}}, {client.CheckSummary{}, host.CheckSummary{}},

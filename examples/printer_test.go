@@ -38,8 +38,8 @@ func TestPrinter(t *testing.T) {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	r, err := h.Get(ctx, "menu")
-	if err != nil || r.Place == nil || r.Place.Place != 1 || r.Place.Same != 3 {
-		t.Fatalf("%+v, %v", r.Place, err)
+	if err != nil || r.QueuePosition == nil || r.QueuePosition.Position != 1 || r.QueuePosition.Same != 3 {
+		t.Fatalf("%+v, %v", r.QueuePosition, err)
 	}
 	h.Advance(time.Minute)
 	r, err = h.Get(ctx, "menu")

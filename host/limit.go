@@ -18,8 +18,8 @@ const (
 	MaxLimitRules = limits.MaxRules
 	// MaxPriority is the greatest priority of a run, and -MaxPriority the least.
 	MaxPriority = limits.MaxPriority
-	// MaxPlace is how many waiting runs are counted at most to find the place of a run.
-	MaxPlace = limits.MaxPosition
+	// MaxQueuePosition is how many waiting runs are counted at most to find the position of a run.
+	MaxQueuePosition = limits.MaxPosition
 )
 
 // WorkflowLimit limits the runs of a workflow: how many are in progress at a time, and how many begin within a window.
@@ -42,11 +42,11 @@ type WorkflowLimitInfo struct {
 	Waiting int64 `json:"waiting"` // runs that wait for a slot
 }
 
-// Place says where a waiting run stands in the queue for a slot.
-type Place struct {
-	// Place is its position among the runs with the same keys, from 1; MaxPlace + 1 means that at least MaxPlace runs
-	// are ahead.
-	Place int `json:"place"`
+// QueuePosition says where a waiting run stands in the queue for a slot.
+type QueuePosition struct {
+	// Position is its position among the runs with the same keys, from 1; MaxQueuePosition + 1 means that at least
+	// MaxQueuePosition runs are ahead.
+	Position int `json:"place"`
 	// Same is the number of waiting runs with the same keys, and Waiting that of all waiting runs of the workflow.
 	Same    int64 `json:"same"`
 	Waiting int64 `json:"waiting"`
@@ -197,14 +197,14 @@ func (s WorkflowLimits) List(ctx context.Context) ([]WorkflowLimitInfo, error) {
 	return out, nil
 }
 
-// place sets r.Place if the run waits for a slot.
-func (s *space) place(ctx context.Context, st *store.RunState, r *Run) error {
+// setQueuePosition sets r.QueuePosition if the run waits for a slot.
+func (s *space) setQueuePosition(ctx context.Context, st *store.RunState, r *Run) error {
 	if st.Slot != store.SlotAsked || st.Status.Terminal() {
 		return nil
 	}
-	p, ok, err := s.h.workflowLimiter.Place(ctx, st)
+	p, ok, err := s.h.workflowLimiter.Position(ctx, st)
 	if ok {
-		r.Place = &Place{Place: p.Place, Same: p.Same, Waiting: p.Waiting, Limit: p.Rule}
+		r.QueuePosition = &QueuePosition{Position: p.Position, Same: p.Same, Waiting: p.Waiting, Limit: p.Rule}
 	}
 	return err
 }
@@ -252,9 +252,9 @@ func (k *keepers) Limit(ctx context.Context, n *run.NewRun) error {
 	return k.workflowLimiter.Limit(ctx, n)
 }
 
-// Take takes a command for a queue.
-func (k *keepers) Take(ctx context.Context, owned store.Partition, cmd store.Command) error {
-	return k.workflowLimiter.Take(ctx, owned, cmd)
+// Process takes a command for a queue.
+func (k *keepers) Process(ctx context.Context, owned store.Partition, cmd store.Command) error {
+	return k.workflowLimiter.Process(ctx, owned, cmd)
 }
 
 // limiterHost is the host as the limit queues see it.

@@ -83,8 +83,8 @@ func TestConcurrency(t *testing.T) {
 	h.stand("0 1", "2 3 4")
 	r, err := h.Get(ctx, "3")
 	do(t, err)
-	if want := (host.Place{Place: 2, Same: 3, Waiting: 3, Limit: "2"}); r.Place == nil || *r.Place != want || r.Reason != "a slot" {
-		t.Errorf("%+v, %q", r.Place, r.Reason)
+	if want := (host.QueuePosition{Position: 2, Same: 3, Waiting: 3, Limit: "2"}); r.QueuePosition == nil || *r.QueuePosition != want || r.Reason != "a slot" {
+		t.Errorf("%+v, %q", r.QueuePosition, r.Reason)
 	}
 	h.Crash()
 	h.stand("0 1", "2 3 4")
@@ -112,9 +112,9 @@ func TestLimitKeys(t *testing.T) {
 	h.stand("0 2 3", "1 4 5")
 	r, err := h.Get(ctx, "5")
 	do(t, err)
-	if want := (host.Place{Place: 2, Same: 2, Waiting: 3, Limit: "1 per input.customer"}); r.Place == nil || *r.Place != want ||
+	if want := (host.QueuePosition{Position: 2, Same: 2, Waiting: 3, Limit: "1 per input.customer"}); r.QueuePosition == nil || *r.QueuePosition != want ||
 		r.Reason != `a slot with input.customer = "a"` {
-		t.Errorf("%+v, %q", r.Place, r.Reason)
+		t.Errorf("%+v, %q", r.QueuePosition, r.Reason)
 	}
 	do(t, h.Cancelled("1"))
 	h.stand("0 2 3", "4 5")

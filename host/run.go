@@ -70,8 +70,8 @@ type Run struct {
 	Aside string `json:"aside,omitempty"`
 	// Imported is when the run was imported from another installation; zero if it was started here.
 	Imported time.Time `json:"imported,omitzero"`
-	// Place is the position of a waiting run in the queue for a slot. Only Get sets it.
-	Place *Place `json:"place,omitempty"`
+	// QueuePosition is the position of a waiting run in the queue for a slot. Only Get sets it.
+	QueuePosition *QueuePosition `json:"place,omitempty"`
 	// Throttled is until when further starts with the same key return this run instead of a new one: see StartWindow.
 	// Only such a start sets it.
 	Throttled time.Time `json:"throttled,omitzero"`
@@ -162,7 +162,7 @@ func (s *space) get(ctx context.Context, id string) (Run, error) {
 	}
 	if err == nil {
 		r.TraceID = r.Trace().TraceID()
-		err = s.place(ctx, &st, &r)
+		err = s.setQueuePosition(ctx, &st, &r)
 	}
 	if err == nil && r.Status == Failed && r.Entries > 0 {
 		var message string

@@ -101,10 +101,10 @@ func (c *limitsDeleteCmd) Run(g *globals) error {
 }
 
 // placeLine describes the position of a run in the queue for a slot.
-func placeLine(p *host.Place) string {
-	place := strconv.Itoa(p.Place)
-	if p.Place > host.MaxPlace {
-		place = "over " + strconv.Itoa(host.MaxPlace)
+func placeLine(p *host.QueuePosition) string {
+	place := strconv.Itoa(p.Position)
+	if p.Position > host.MaxQueuePosition {
+		place = "over " + strconv.Itoa(host.MaxQueuePosition)
 	}
 	text := fmt.Sprintf("place     %s of %d with the same key, %d of the workflow wait", place, p.Same, p.Waiting)
 	if p.Limit != "" {

@@ -138,8 +138,8 @@ func (g *globals) showRun(r host.Run) error {
 
 // more returns the lines that only some runs have.
 func more(r host.Run) (text string) {
-	if r.Place != nil {
-		text += placeLine(r.Place)
+	if r.QueuePosition != nil {
+		text += placeLine(r.QueuePosition)
 	}
 	if r.Error != "" {
 		text += printable(fmt.Sprintf("error     %s\n", strings.ReplaceAll(r.Error, "\n", "\n          ")))

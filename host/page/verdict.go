@@ -132,10 +132,10 @@ func (v *verdict) live(r *host.Run, t *timeline, now time.Time) {
 		if r.Aside != "" {
 			v.Headline = fmt.Sprintf("Set aside (%s): nothing happens to it here.", r.Aside)
 		}
-	case r.Place != nil:
-		v.Headline = fmt.Sprintf("Waits for a slot: place %d of %d.", r.Place.Place, r.Place.Same)
-		if r.Place.Limit != "" {
-			v.Facts = append(v.Facts, "The limit that holds it back: "+r.Place.Limit+".")
+	case r.QueuePosition != nil:
+		v.Headline = fmt.Sprintf("Waits for a slot: place %d of %d.", r.QueuePosition.Position, r.QueuePosition.Same)
+		if r.QueuePosition.Limit != "" {
+			v.Facts = append(v.Facts, "The limit that holds it back: "+r.QueuePosition.Limit+".")
 		}
 	case r.Started.IsZero() && r.Wake.After(now):
 		v.Headline = "Has not begun: its start is delayed."

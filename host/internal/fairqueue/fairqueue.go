@@ -10,15 +10,15 @@ import "container/heap"
 
 // Queue holds the pending items of groups that take turns. Within a group it is first in, first out. The zero Queue is empty.
 type Queue[G comparable, T any] struct {
-	groups map[G]*line[G, T] // all groups since the last reset, which keeps up to keptGroups of them
-	order  order[G, T]       // the groups with pending items
-	now    uint64            // the virtual time of the group that was popped last
-	number uint64            // the last line.number that Push assigned
+	groups map[G]*groupItems[G, T] // all groups since the last reset, which keeps up to keptGroups of them
+	order  order[G, T]             // the groups with pending items
+	now    uint64                  // the virtual time of the group that was popped last
+	number uint64                  // the last groupItems.number that Push assigned
 	size   int
 }
 
-// line holds the pending items of a group.
-type line[G comparable, T any] struct {
+// groupItems holds the pending items of a group.
+type groupItems[G comparable, T any] struct {
 	group  G
 	all    []T // pending items start at head
 	head   int
@@ -33,7 +33,7 @@ const (
 	keptRoom   = 256
 )
 
-func (l *line[G, T]) len() int { return len(l.all) - l.head }
+func (l *groupItems[G, T]) len() int { return len(l.all) - l.head }
 
 // Len returns the number of pending items.
 func (q *Queue[G, T]) Len() int { return q.size }
@@ -43,9 +43,9 @@ func (q *Queue[G, T]) Push(group G, what T) {
 	l := q.groups[group]
 	if l == nil {
 		if q.groups == nil {
-			q.groups = map[G]*line[G, T]{}
+			q.groups = map[G]*groupItems[G, T]{}
 		}
-		l = &line[G, T]{group: group}
+		l = &groupItems[G, T]{group: group}
 		q.groups[group] = l
 	}
 	if l.head > keptRoom && l.head > len(l.all)/2 { // most of the slice is popped items
@@ -137,7 +137,7 @@ func (q *Queue[G, T]) DeleteFunc(del func(T) bool) {
 }
 
 // order is a heap of the groups with pending items, by virtual time.
-type order[G comparable, T any] []*line[G, T]
+type order[G comparable, T any] []*groupItems[G, T]
 
 func (o order[G, T]) Len() int { return len(o) }
 
@@ -151,7 +151,7 @@ func (o order[G, T]) Swap(i, j int) {
 }
 
 func (o *order[G, T]) Push(l any) {
-	x := l.(*line[G, T]) //nolint:forcetypeassert // the heap holds only lines
+	x := l.(*groupItems[G, T]) //nolint:forcetypeassert // the heap holds only groupItems
 	x.at = len(*o)
 	*o = append(*o, x)
 }

@@ -12,10 +12,10 @@ type attemptLane struct {
 	name     string
 	counters []*attemptWindow // of the rules with a key
 	loading  bool             // its counters are being read
-	ring     *list.Element    // its place in the ring of its queue, nil if it is not there
+	ring     *list.Element    // its element in the ring of its queue, nil if it is not there
 	blocked  *attemptWindow   // the counter that it waits for
-	behind   *list.Element    // its place among the lanes that wait for it
-	runs     list.List        // of *attemptLine, in the order of their turns
+	behind   *list.Element    // its element in blocked.blocked
+	runs     list.List        // of *runAttempts, in the order of their turns
 	of       map[store.RunKey]*runAttempts
 	waiting  int
 }
@@ -27,7 +27,7 @@ type runAttempts struct {
 	entries []*attemptEntry
 }
 
-// put adds an attempt at the end or at the front of its run's line.
+// put adds an attempt at the end or at the front of its run's attempts.
 func (l *attemptLane) put(e *attemptEntry, front bool) {
 	x := l.of[e.run]
 	if x == nil {

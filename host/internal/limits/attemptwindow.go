@@ -10,13 +10,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// grains is the minimum number of parts of a window. Attempts that begin within one part share a mark, which counts until
-// the last of them leaves the window. So a counter has about grains marks at most, whatever its rate, and an attempt waits
-// at most one part longer than with exact instants.
-const grains = 128
+// grainsPerWindow is how many grains a window has at least. Attempts that begin within 1/grainsPerWindow of a window share a
+// grain, which counts until the last of them leaves the window. So the size of a counter does not depend on its rate, and an
+// attempt waits at most 1/grainsPerWindow of the window longer than with exact instants.
+const grainsPerWindow = 128
 
-// attemptMark counts attempts that began between first and last, in Unix milliseconds.
-type attemptMark struct {
+// grain counts the attempts that began from first to last, in Unix milliseconds.
+type grain struct {
 	first, last int64
 	n           int
 }
@@ -24,33 +24,33 @@ type attemptMark struct {
 // attemptWindow counts the attempts of one rule, or of one key of a rule.
 type attemptWindow struct {
 	rule    Rule
-	name    string        // of its cell
-	held    int           // attempts that hold a slot
-	marks   []attemptMark // attempts that began within the window, oldest first
-	loaded  bool          // marks were read from the store; always true without a window
-	lanes   int           // number of lanes that use the counter
-	blocked list.List     // of *attemptLane: those that wait for the counter, first come first
+	name    string    // of its cell
+	held    int       // attempts that hold a slot
+	grains  []grain   // attempts that began within the window, oldest first
+	loaded  bool      // grains were read from the store; always true without a window
+	lanes   int       // number of lanes that use the counter
+	blocked list.List // of *attemptLane: those that wait for the counter, first come first
 }
 
 func newAttemptWindow(r Rule, key string) *attemptWindow {
 	sum := sha256.Sum256([]byte(ruleName(&r) + "\x00" + key))
-	return &attemptWindow{rule: r, name: markPart + string(sum[:16]), loaded: r.WindowMs == 0}
+	return &attemptWindow{rule: r, name: ratePart + string(sum[:16]), loaded: r.WindowMs == 0}
 }
 
 // ruleName identifies what a rule counts, whatever its maximum.
 func ruleName(r *Rule) string { return strconv.FormatInt(r.WindowMs, 10) + " " + r.Per }
 
-// trim drops the marks that have left the window. A mark in the future counts as now: the clock was set back.
+// trim drops the grains that have left the window. A grain in the future counts as now: the clock was set back.
 func (c *attemptWindow) trim(now int64) {
 	old := 0
-	for i := range c.marks {
-		m := &c.marks[i]
+	for i := range c.grains {
+		m := &c.grains[i]
 		m.first, m.last = min(m.first, now), min(m.last, now)
 		if m.last <= now-c.rule.WindowMs {
 			old = i + 1
 		}
 	}
-	c.marks = c.marks[old:]
+	c.grains = c.grains[old:]
 }
 
 // full reports whether no further attempt may begin now. It returns false for a counter that has not been read.
@@ -65,9 +65,9 @@ func (c *attemptWindow) full(now int64) bool {
 	return c.begun() >= c.rule.Max
 }
 
-// begun returns the number of attempts in the marks.
+// begun returns the number of attempts within the window.
 func (c *attemptWindow) begun() (n int) {
-	for _, m := range c.marks {
+	for _, m := range c.grains {
 		n += m.n
 	}
 	return n
@@ -76,7 +76,7 @@ func (c *attemptWindow) begun() (n int) {
 // freeAt returns when a full rate lets another attempt begin.
 func (c *attemptWindow) freeAt() int64 {
 	n, at := c.begun(), int64(0)
-	for _, m := range c.marks {
+	for _, m := range c.grains {
 		if n < c.rule.Max {
 			break
 		}
@@ -92,23 +92,23 @@ func (c *attemptWindow) count(now int64) {
 		return
 	}
 	c.trim(now)
-	if n := len(c.marks); n > 0 && now-c.marks[n-1].first < c.rule.WindowMs/grains {
-		c.marks[n-1].last = now
-		c.marks[n-1].n++
+	if n := len(c.grains); n > 0 && now-c.grains[n-1].first < c.rule.WindowMs/grainsPerWindow {
+		c.grains[n-1].last = now
+		c.grains[n-1].n++
 		return
 	}
-	c.marks = append(c.marks, attemptMark{now, now, 1})
+	c.grains = append(c.grains, grain{now, now, 1})
 }
 
-// cell returns the counter as stored: the instant at which its last mark expires, and the marks.
+// cell returns the counter as stored: the instant at which its last grain expires, and the grains.
 func (c *attemptWindow) cell() store.Cell {
 	end := int64(0)
-	if n := len(c.marks); n > 0 {
-		end = c.marks[n-1].last + c.rule.WindowMs
+	if n := len(c.grains); n > 0 {
+		end = c.grains[n-1].last + c.rule.WindowMs
 	}
 	b := binary.BigEndian.AppendUint64(nil, uint64(end))
 	before := int64(0)
-	for _, m := range c.marks {
+	for _, m := range c.grains {
 		b = binary.AppendVarint(b, m.first-before)
 		b = binary.AppendVarint(b, m.last-m.first)
 		b = binary.AppendUvarint(b, uint64(m.n))
@@ -118,7 +118,7 @@ func (c *attemptWindow) cell() store.Cell {
 }
 
 // parseAttemptCell reads what cell wrote.
-func parseAttemptCell(b []byte) (endMs int64, marks []attemptMark, err error) {
+func parseAttemptCell(b []byte) (endMs int64, grains []grain, err error) {
 	wrong := fmt.Errorf("%w: the instants of a handler's attempts", store.ErrCorrupt)
 	if len(b) < 8 {
 		return 0, nil, wrong
@@ -139,9 +139,9 @@ func parseAttemptCell(b []byte) (endMs int64, marks []attemptMark, err error) {
 			return 0, nil, wrong
 		}
 		b = b[i+j+k:]
-		m := attemptMark{at + first, at + first + length, int(n)}
+		m := grain{at + first, at + first + length, int(n)}
 		at = m.last
-		marks = append(marks, m)
+		grains = append(grains, m)
 	}
-	return endMs, marks, nil
+	return endMs, grains, nil
 }

@@ -42,7 +42,7 @@ type HandlerKey struct {
 // Slots are kept in memory, for the attempts of this host only: after a crash the attempts are made again and ask again.
 // For rates, the start of an attempt is durable before the attempt begins, and counts for all hosts that share a store:
 //
-//	Enter -> waiting -> counted -> durable -> Admit -> Leave
+//	Enter -> waiting -> counted -> durable -> Admit -> Return
 //	            ^                     |
 //	            +---------------------+ another host was quicker
 //
@@ -55,13 +55,13 @@ type HandlerLimiter struct {
 
 	// mu guards the fields below and all queues. While it is held, clocks are read and timers are set; nothing that blocks is
 	// called.
-	mu       sync.Mutex
-	spaces   map[store.NamespaceID]*namespaceLimits
-	queues   map[HandlerKey]*handlerQueue
-	due      timers.Set[*handlerQueue]
-	alarm    *clock.Alarm // nil until a handler has limits
-	draining bool
-	closed   bool
+	mu         sync.Mutex
+	namespaces map[store.NamespaceID]*namespaceLimits
+	queues     map[HandlerKey]*handlerQueue
+	due        timers.Set[*handlerQueue]
+	alarm      *clock.Alarm // nil until a handler has limits
+	draining   bool
+	closed     bool
 }
 
 // namespaceLimits records whether the limits of a namespace were read.
@@ -89,7 +89,7 @@ type attemptEntry struct {
 
 // NewHandlerLimiter returns a HandlerLimiter that has read no limits yet.
 func NewHandlerLimiter(cfg HandlerLimiterConfig) *HandlerLimiter {
-	t := &HandlerLimiter{cfg: cfg, spaces: map[store.NamespaceID]*namespaceLimits{}, queues: map[HandlerKey]*handlerQueue{}}
+	t := &HandlerLimiter{cfg: cfg, namespaces: map[store.NamespaceID]*namespaceLimits{}, queues: map[HandlerKey]*handlerQueue{}}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t
 }
@@ -98,7 +98,7 @@ func NewHandlerLimiter(cfg HandlerLimiterConfig) *HandlerLimiter {
 func (t *HandlerLimiter) Limited(ns store.NamespaceID, name string) (limited, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.spaces[ns]
+	s := t.namespaces[ns]
 	return t.queues[HandlerKey{ns, name}] != nil, s != nil && s.read
 }
 
@@ -239,7 +239,7 @@ func (t *HandlerLimiter) listen(ctx context.Context) {
 		moved := false
 		select {
 		case <-t.alarm.C():
-		case <-t.alarm.Moved(): // after the clock was set back, marks in the future count as now
+		case <-t.alarm.Moved(): // after the clock was set back, grains in the future count as now
 			moved = true
 		case <-ctx.Done():
 			return

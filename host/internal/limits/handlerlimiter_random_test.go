@@ -221,7 +221,7 @@ func (w *turnstileWorld) durable(now time.Time) {
 				w.t.Fatal(err)
 			}
 			if len(list) == 1 {
-				_, c.marks, err = parseAttemptCell(list[0].Value)
+				_, c.grains, err = parseAttemptCell(list[0].Value)
 				if err != nil {
 					w.t.Fatal(err)
 				}

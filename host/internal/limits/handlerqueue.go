@@ -16,7 +16,7 @@ import (
 // Cells of the queue of a handler: its revision, which every change increments, and the counters of rates.
 const (
 	revisionCell = "q"
-	markPart     = "m"
+	ratePart   = "m"
 
 	revisionBytes = 8
 )
@@ -170,9 +170,9 @@ func (g *handlerQueue) load(ctx context.Context, l *attemptLane) {
 		if err != nil || c.loaded {
 			continue
 		}
-		c.marks = nil
+		c.grains = nil
 		if b != nil {
-			_, c.marks, err = parseAttemptCell(b)
+			_, c.grains, err = parseAttemptCell(b)
 		}
 		c.loaded = err == nil
 	}
@@ -336,7 +336,7 @@ func (g *handlerQueue) tidy(l *attemptLane) {
 	}
 }
 
-// forget drops an unused counter with a key. Its marks are in the store.
+// forget drops an unused counter with a key. Its grains are in the store.
 func (g *handlerQueue) forget(c *attemptWindow) {
 	if c.rule.Per != "" && c.lanes == 0 && c.held == 0 {
 		g.due.Remove(c)
@@ -396,7 +396,7 @@ func (g *handlerQueue) changes(batch []*attemptEntry) (set store.QueueSet) {
 	return set
 }
 
-// commit makes the marks of a batch durable and then starts its attempts.
+// commit makes the grains of a batch durable and then starts its attempts.
 func (g *handlerQueue) commit(ctx context.Context, batch []*attemptEntry, set store.QueueSet) {
 	next := g.sweepInto(ctx, &set)
 	err := g.t.cfg.Store.SetCells(ctx, set)
@@ -439,7 +439,7 @@ func (g *handlerQueue) undo(batch []*attemptEntry, err error) {
 	for _, c := range g.keyed {
 		c.loaded = c.rule.WindowMs == 0
 	}
-	for _, e := range batch { // uncommitted marks must not block lanes
+	for _, e := range batch { // uncommitted grains must not block lanes
 		for _, c := range e.counters {
 			if e.queue == g && !c.loaded {
 				g.due.Remove(c)
@@ -468,13 +468,13 @@ func (g *handlerQueue) undo(batch []*attemptEntry, err error) {
 func (g *handlerQueue) sweepInto(ctx context.Context, set *store.QueueSet) (next []byte) {
 	from := g.sweep
 	if from == nil {
-		from = []byte(markPart)
+		from = []byte(ratePart)
 	}
 	limit := handlerSweepCells * len(set.Cells)
-	q := store.CellQuery{Queue: g.queueKey(), From: from, To: []byte{markPart[0] + 1}, Limit: limit}
+	q := store.CellQuery{Queue: g.queueKey(), From: from, To: []byte{ratePart[0] + 1}, Limit: limit}
 	list, err := g.t.cfg.Store.Cells(ctx, q)
 	if err != nil || len(list) < limit {
-		next = []byte(markPart)
+		next = []byte(ratePart)
 	} else {
 		next = append(slices.Clone(list[len(list)-1].Key), 0)
 	}

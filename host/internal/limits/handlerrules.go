@@ -23,10 +23,10 @@ func handlerDirectory(ns store.NamespaceID) store.RunKey {
 // Load reads the limits of a namespace's handlers, unless they were read before.
 func (t *HandlerLimiter) Load(ctx context.Context, ns store.NamespaceID) error {
 	t.mu.Lock()
-	s := t.spaces[ns]
+	s := t.namespaces[ns]
 	if s == nil {
 		s = &namespaceLimits{}
-		t.spaces[ns] = s
+		t.namespaces[ns] = s
 	}
 	t.mu.Unlock()
 	s.mu.Lock()
@@ -71,7 +71,7 @@ func (t *HandlerLimiter) Set(ctx context.Context, key HandlerKey, rules Rules) e
 		return err
 	}
 	t.mu.Lock()
-	s := t.spaces[key.Namespace]
+	s := t.namespaces[key.Namespace]
 	t.mu.Unlock()
 	s.mu.Lock() // keeps memory and store in step
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func CheckHandlerLimits(name string, cells []store.Cell) (problems []string) {
 		switch {
 		case name == QueuePrefix:
 			_, err = DecodeRules(c.Value)
-		case c.Key[0] == markPart[0]:
+		case c.Key[0] == ratePart[0]:
 			_, _, err = parseAttemptCell(c.Value)
 		case string(c.Key) != revisionCell || len(c.Value) != revisionBytes:
 			err = errors.New("it is none of this release")

@@ -41,7 +41,7 @@ func (b *Queue) counter(name, rule string) *counter {
 }
 
 // line puts a lane at the end of the order of turns.
-func (b *Queue) line(name string, l *lane) {
+func (b *Queue) enqueue(name string, l *lane) {
 	l.Seq = b.q.Next
 	b.q.Next++
 	b.ready(name, l)
@@ -177,7 +177,7 @@ func (b *Queue) release(id string, c *counter) {
 	if r := b.rules.find(c.Rule); r != nil {
 		n = min(n, r.room(c, b.now))
 	}
-	for ; n > 0 && b.mayLook(); n-- {
+	for ; n > 0 && b.mayUnblock(); n-- {
 		if !b.unblockOne(id, c) {
 			return
 		}
@@ -214,7 +214,7 @@ func (b *Queue) expire() {
 		if key == "" || expiryOf(key) > b.now {
 			return
 		}
-		if !b.mayLook() {
+		if !b.mayUnblock() {
 			break
 		}
 		id := key[len(partExpiry)+8:]
@@ -245,7 +245,7 @@ func (b *Queue) expire() {
 
 // reconsider unblocks blocked lanes after a change of the rules, as far as the budget allows.
 func (b *Queue) reconsider() {
-	for ; b.q.Free != nil && b.mayLook(); b.budget-- {
+	for ; b.q.Free != nil && b.mayUnblock(); b.budget-- {
 		key := b.c.first(partBlocked, string(b.q.Free))
 		if key == "" {
 			b.q.Free = nil

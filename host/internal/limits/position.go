@@ -9,43 +9,43 @@ import (
 // MaxPosition bounds the runs that FindPosition counts.
 const MaxPosition = 1000
 
-// Position is the position of a run in its queue.
-type Position struct {
-	Place   int    // among the runs with the same keys, from 1; MaxPosition + 1 = behind at least MaxPosition runs
-	Same    int64  // waiting runs with the same keys
-	Waiting int64  // waiting runs of the workflow
-	Rule    string // the rule that blocks the run, as text; empty if no rule does
+// QueuePosition is the position of a run in its queue.
+type QueuePosition struct {
+	Position int    // among the runs with the same keys, from 1; MaxPosition + 1 = behind at least MaxPosition runs
+	Same     int64  // waiting runs with the same keys
+	Waiting  int64  // waiting runs of the workflow
+	Rule     string // the rule that blocks the run, as text; empty if no rule does
 }
 
-// FindPosition returns the place of a run, false if it does not wait.
-func FindPosition(read Reader, rules Rules, now int64, run string, of store.Incarnation) (p Position, ok bool, err error) {
+// FindPosition returns the position of a run in its queue, false if it does not wait.
+func FindPosition(read Reader, rules Rules, now int64, run string, of store.Incarnation) (p QueuePosition, ok bool, err error) {
 	b, err := OpenQueue(read, nil, rules, now)
 	if err != nil {
 		return p, false, err
 	}
-	v := b.c.get(partPlace + run)
-	if len(v) <= nameBytes+len(of) || incarnationOf(partPlace, v) != of {
+	v := b.c.get(partPosition + run)
+	if len(v) <= nameBytes+len(of) || incarnationOf(partPosition, v) != of {
 		return p, false, b.c.err
 	}
 	name := string(v[:nameBytes])
-	place := partWaiter + string(v[:len(v)-len(of)])
+	position := partWaiter + string(v[:len(v)-len(of)])
 	l := b.lane(name)
 	if l == nil {
 		return p, false, b.c.err
 	}
-	before, err := read([]byte(partWaiter+name+string(l.Head)), []byte(place), MaxPosition)
+	before, err := read([]byte(partWaiter+name+string(l.Head)), []byte(position), MaxPosition)
 	if err != nil {
 		return p, false, err
 	}
-	p = Position{Place: len(before) + 1, Same: l.Waiting, Waiting: b.q.Waiting}
-	if r := b.holds(l); r != nil {
+	p = QueuePosition{Position: len(before) + 1, Same: l.Waiting, Waiting: b.q.Waiting}
+	if r := b.blockingRule(l); r != nil {
 		p.Rule = r.String()
 	}
 	return p, true, b.c.err
 }
 
-// holds returns a rule that blocks a lane, nil if there is none.
-func (b *Queue) holds(l *lane) *Rule {
+// blockingRule returns a rule that blocks a lane, nil if there is none.
+func (b *Queue) blockingRule(l *lane) *Rule {
 	for i := range b.rules {
 		r := &b.rules[i]
 		if r.Per == "" && r.WindowMs == 0 {
@@ -100,7 +100,7 @@ func CheckQueue(list []store.Cell) (problems []string) {
 	}
 	add(b.q.Waiting != n[partWaiter[0]], "it does not say how many runs wait")
 	add(b.q.Held != n[partHolder[0]], "it does not say how many runs hold a slot")
-	add(n[partWaiter[0]] != n[partPlace[0]], "not each run that waits has a place")
+	add(n[partWaiter[0]] != n[partPosition[0]], "not each run that waits has a position")
 	add(n[partReady[0]] != n[partTurn[0]] ||
 		n[partReady[0]]+n[partBlocked[0]] != n[partLane[0]], "a lane is neither ready nor blocked")
 	held := map[string]int64{}
@@ -109,9 +109,9 @@ func CheckQueue(list []store.Cell) (problems []string) {
 		switch key[:1] {
 		case partWaiter:
 			add(decodeInto("a run", c.Value, new(waiter)) != nil, "a record cannot be read")
-		case partPlace:
+		case partPosition:
 			_, ok := at[partWaiter+string(c.Value[:max(len(c.Value)-len(store.Incarnation{}), 0)])]
-			add(!ok, "the place of a run is not there")
+			add(!ok, "the position of a run is not there")
 		case partHolder:
 			add(len(c.Value) < nameBytes || len(c.Value)%nameBytes != 0, "a record cannot be read")
 			for rest := c.Value[min(len(store.Incarnation{}), len(c.Value)):]; len(rest) >= nameBytes; rest = rest[nameBytes:] {

@@ -76,7 +76,7 @@ func (b *Queue) fail(err error) {
 
 // Ask queues a run for a slot. It does nothing if the run already waits or holds a slot.
 func (b *Queue) Ask(run string, ask store.CommandID, x *journal.Limit) {
-	for _, part := range []string{partPlace, partHolder} {
+	for _, part := range []string{partPosition, partHolder} {
 		if v := b.c.get(part + run); v != nil && incarnationOf(part, v) == ask.Incarnation {
 			return
 		}
@@ -84,7 +84,7 @@ func (b *Queue) Ask(run string, ask store.CommandID, x *journal.Limit) {
 	name := laneOf(x.Keys)
 	l := b.lane(name)
 	head := priorityText(x.Priority) + seqBytes(b.q.Next)
-	if kept := b.c.get(partKept + run); kept != nil { // the run had a place before it was paused
+	if kept := b.c.get(partKept + run); kept != nil { // the run had a position before it was paused
 		if n := len(kept) - len(ask.Incarnation); n > nameBytes && incarnationOf(partKept, kept) == ask.Incarnation &&
 			string(kept[:nameBytes]) == name {
 			head = string(kept[nameBytes:n])
@@ -97,7 +97,7 @@ func (b *Queue) Ask(run string, ask store.CommandID, x *journal.Limit) {
 			l.Keys[path] = []byte(nameOf(text))
 		}
 		b.lanes[name] = l
-		b.line(name, l)
+		b.enqueue(name, l)
 	} else if string(l.Head) > head {
 		ready := l.Blocked == nil
 		if ready {
@@ -112,13 +112,13 @@ func (b *Queue) Ask(run string, ask store.CommandID, x *journal.Limit) {
 	l.Waiting++
 	b.q.Waiting++
 	b.c.set(partWaiter+name+head, encode(waiter{run, ask.Incarnation, ask.Iteration, ask.Seq}))
-	b.c.set(partPlace+run, append([]byte(name+head), ask.Incarnation[:]...))
+	b.c.set(partPosition+run, append([]byte(name+head), ask.Incarnation[:]...))
 }
 
 // incarnationOf returns the incarnation in a cell of a run.
 func incarnationOf(part string, v []byte) (i store.Incarnation) {
 	from := 0
-	if part == partPlace || part == partKept {
+	if part == partPosition || part == partKept {
 		from = len(v) - len(i)
 	}
 	if from >= 0 && len(v) >= from+len(i) {
@@ -127,20 +127,20 @@ func incarnationOf(part string, v []byte) (i store.Incarnation) {
 	return i
 }
 
-// Return returns the slot of a run, or its place in the queue. With keep, a waiting run is being paused: other runs pass it,
-// and it gets its place back when it asks again. A run that was just admitted has no place to keep and asks behind the
+// Return returns the slot of a run, or its position in the queue. With keep, a waiting run is being paused: other runs pass it,
+// and it gets its position back when it asks again. A run that was just admitted has no position to keep and asks behind the
 // others.
 func (b *Queue) Return(run string, of store.Incarnation, keep bool) {
 	if v := b.c.get(partKept + run); !keep && v != nil && incarnationOf(partKept, v) == of {
 		b.c.set(partKept+run, nil)
 	}
-	if v := b.c.get(partPlace + run); len(v) > nameBytes && incarnationOf(partPlace, v) == of {
+	if v := b.c.get(partPosition + run); len(v) > nameBytes && incarnationOf(partPosition, v) == of {
 		if keep {
 			b.c.set(partKept+run, v)
 		}
-		b.c.set(partPlace+run, nil)
-		place := string(v[:len(v)-len(of)])
-		b.leave(place[:nameBytes], place[nameBytes:])
+		b.c.set(partPosition+run, nil)
+		position := string(v[:len(v)-len(of)])
+		b.leave(position[:nameBytes], position[nameBytes:])
 	}
 	if v := b.c.get(partHolder + run); v != nil && incarnationOf(partHolder, v) == of {
 		b.c.set(partHolder+run, nil)
@@ -156,13 +156,13 @@ func (b *Queue) Return(run string, of store.Incarnation, keep bool) {
 }
 
 // leave removes a run from its lane.
-func (b *Queue) leave(name, place string) {
+func (b *Queue) leave(name, position string) {
 	l := b.lane(name)
 	if l == nil {
 		b.fail(fmt.Errorf("%w: a run of a queue waits in no lane", store.ErrCorrupt))
 		return
 	}
-	b.c.set(partWaiter+name+place, nil)
+	b.c.set(partWaiter+name+position, nil)
 	b.q.Waiting--
 	l.Waiting--
 	if l.Waiting <= 0 {
@@ -174,10 +174,10 @@ func (b *Queue) leave(name, place string) {
 		b.pass(l, "")
 		return
 	}
-	if string(l.Head) != place {
+	if string(l.Head) != position {
 		return
 	}
-	next := b.c.first(partWaiter+name, partWaiter+name+place)
+	next := b.c.first(partWaiter+name, partWaiter+name+position)
 	if next == "" {
 		b.fail(fmt.Errorf("%w: a lane of a queue says that %d runs wait, and there is none", store.ErrCorrupt, l.Waiting))
 		return
@@ -227,8 +227,8 @@ func (b *Queue) Admit(limit int) (grants []Grant) {
 // crowded reports whether the Queue has changed as much as one commit should contain.
 func (b *Queue) crowded() bool { return len(b.c.order)+len(b.lanes)+len(b.counters) > b.most }
 
-// mayLook reports whether another lane may be unblocked.
-func (b *Queue) mayLook() bool { return b.budget > 0 && !b.crowded() }
+// mayUnblock reports whether another lane may be unblocked.
+func (b *Queue) mayUnblock() bool { return b.budget > 0 && !b.crowded() }
 
 // next returns the lane of the next run, empty if there is none.
 func (b *Queue) next() string {
@@ -254,9 +254,9 @@ func (b *Queue) next() string {
 
 // grant admits the first run of a lane.
 func (b *Queue) grant(name string, l *lane) Grant {
-	place := string(l.Head)
+	position := string(l.Head)
 	var w waiter
-	v := b.c.get(partWaiter + name + place)
+	v := b.c.get(partWaiter + name + position)
 	if v == nil {
 		b.fail(fmt.Errorf("%w: the first run of a lane of a queue is not there", store.ErrCorrupt))
 		return Grant{}
@@ -284,14 +284,14 @@ func (b *Queue) grant(name string, l *lane) Grant {
 		}
 	}
 	b.c.set(partHolder+w.Run, holder)
-	b.c.set(partPlace+w.Run, nil)
+	b.c.set(partPosition+w.Run, nil)
 	b.q.Held++
 	b.q.Given++
-	b.leave(name, place)
+	b.leave(name, position)
 	l = b.lane(name)
 	if l != nil { // the other lanes get their turn first
 		b.unready(name, l)
-		b.line(name, l)
+		b.enqueue(name, l)
 	}
 	return Grant{Run: w.Run, Incarnation: w.Incarnation,
 		Ask: store.CommandID{Incarnation: w.Incarnation, Iteration: w.Iteration, Seq: w.Seq}}

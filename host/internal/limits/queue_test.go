@@ -191,7 +191,7 @@ func TestPassOfCancelled(t *testing.T) {
 	w.end("a")
 	w.is("urgent") // one of c and d would be the next
 	first, second := "c", "d"
-	if w.cells[partPlace+"d"] != nil && w.lane("d").Blocked == nil {
+	if w.cells[partPosition+"d"] != nil && w.lane("d").Blocked == nil {
 		first, second = "d", "c"
 	}
 	w.end(first)
@@ -201,7 +201,7 @@ func TestPassOfCancelled(t *testing.T) {
 
 // lane returns the lane of a run that waits.
 func (w *world) lane(run string) *lane {
-	return w.open().lane(string(w.cells[partPlace+run][:nameBytes]))
+	return w.open().lane(string(w.cells[partPosition+run][:nameBytes]))
 }
 
 // Runs that are looked at when a key has room, and wait for another key all the same, leave the room to the others.
@@ -337,7 +337,7 @@ func TestPlace(t *testing.T) {
 	}
 	w.ask("urgent", 3, customer(0))
 	w.ask("other", 0, customer(1))
-	for run, want := range map[string]Position{"urgent": {1, 3, 3, "1 per input.customer"}, "2": {3, 3, 3, "1 per input.customer"}} {
+	for run, want := range map[string]QueuePosition{"urgent": {1, 3, 3, "1 per input.customer"}, "2": {3, 3, 3, "1 per input.customer"}} {
 		got, ok, err := FindPosition(w.read, w.rules, w.now, run, incarnation(run))
 		if err != nil || !ok || got != want {
 			t.Errorf("run %s: %+v %v %v, want %+v", run, got, ok, err, want)
@@ -356,7 +356,7 @@ func TestPlace(t *testing.T) {
 // Damage is an error, and nothing is committed.
 func TestDamage(t *testing.T) {
 	errDisk := errors.New("a sector cannot be read")
-	for _, part := range []string{partQueue, partLane, partCounter, partWaiter, partPlace, partHolder} {
+	for _, part := range []string{partQueue, partLane, partCounter, partWaiter, partPosition, partHolder} {
 		for _, how := range []string{"gone", "text"} {
 			w := newWorld(t, rule(t, "1 per input.customer"))
 			for i := range 3 {

@@ -26,7 +26,7 @@ type WriteQuotas struct {
 	mu      sync.Mutex
 	limits  perNamespace
 	rates   map[uint32]bucket    // of namespaces with a limit, from their first use on
-	lines   map[uint32]queueHead // of namespaces with waiting runs
+	heads   map[uint32]queueHead // of namespaces with waiting runs
 }
 
 // queueHead is the head of the queue of waiting runs, across shards: the run that was due first.
@@ -40,7 +40,7 @@ const graceMs = 5
 
 // turnLocked reports whether a run that was due at dueMs is at the head, or the head is late. The caller holds mu.
 func (w *WriteQuotas) turnLocked(namespace uint32, nowMs, dueMs int64) bool {
-	l, ok := w.lines[namespace]
+	l, ok := w.heads[namespace]
 	return !ok || dueMs <= l.dueMs || nowMs >= l.atMs+graceMs
 }
 
@@ -57,7 +57,7 @@ func (w *WriteQuotas) set(x *store.Quota) {
 	w.limits.set(x, x.Written)
 	w.limited.Store(w.limited.Load() || x.Written > 0)
 	delete(w.rates, uint32(x.Namespace))
-	delete(w.lines, uint32(x.Namespace))
+	delete(w.heads, uint32(x.Namespace))
 }
 
 // rateLocked returns the balance of a namespace, false if it has no limit. The caller holds mu.
@@ -133,16 +133,16 @@ func (w *WriteQuotas) mayWake(namespace uint32, nowMs, dueMs int64) bool {
 		return true
 	}
 	w.keepLocked(namespace, b)
-	if l, ok := w.lines[namespace]; ok {
+	if l, ok := w.heads[namespace]; ok {
 		l.atMs = min(l.atMs, max(b.whenMs(0), nowMs)) // lowered only after the clock was set back
-		w.lines[namespace] = l
+		w.heads[namespace] = l
 	}
 	turn := w.turnLocked(namespace, nowMs, dueMs)
 	if turn && b.left < 0 {
-		if w.lines == nil {
-			w.lines = map[uint32]queueHead{}
+		if w.heads == nil {
+			w.heads = map[uint32]queueHead{}
 		}
-		w.lines[namespace] = queueHead{dueMs, max(b.whenMs(0), nowMs)}
+		w.heads[namespace] = queueHead{dueMs, max(b.whenMs(0), nowMs)}
 	}
 	return turn && b.left >= 0
 }
@@ -155,7 +155,7 @@ func (w *WriteQuotas) woken(namespace uint32, nowMs int64) {
 	w.Wrote(namespace, wakeBytes, nowMs)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.lines, namespace)
+	delete(w.heads, namespace)
 }
 
 // nextMs returns when mayWake next reports true for a run that was due at dueMs, unless the clock is set back.
@@ -169,7 +169,7 @@ func (w *WriteQuotas) nextMs(namespace uint32, dueMs int64) int64 {
 	if !ok {
 		return 0
 	}
-	if l, ok := w.lines[namespace]; ok && dueMs > l.dueMs {
+	if l, ok := w.heads[namespace]; ok && dueMs > l.dueMs {
 		return b.whenMs(0) + graceMs
 	}
 	return b.whenMs(0)

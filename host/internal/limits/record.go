@@ -15,8 +15,8 @@ import (
 //
 //	q                                        the queue: counts
 //	w lane, priority u8, seq u64be           a waiting run
-//	i run id                                 the place of a waiting run: the rest of its key, incarnation
-//	k run id                                 the place that a paused run gets when it asks again, as in i
+//	i run id                                 the position of a waiting run: the rest of its key, incarnation
+//	k run id                                 the position that a paused run gets when it asks again, as in i
 //	h run id                                 a run that holds a slot: incarnation, names of its counters
 //	l lane                                   a lane: the waiting runs with the same keys
 //	r priority u8, seq u64be, lane           a ready lane, ordered by the priority of its first run
@@ -27,17 +27,17 @@ import (
 //
 // Lanes and counters are named by 16 bytes of a SHA-256. A priority p is stored as 127-p, so the greatest comes first.
 const (
-	partQueue   = "q"
-	partWaiter  = "w"
-	partPlace   = "i"
-	partKept    = "k"
-	partHolder  = "h"
-	partLane    = "l"
-	partReady   = "r"
-	partTurn    = "f"
-	partBlocked = "b"
-	partCounter = "c"
-	partExpiry  = "x"
+	partQueue    = "q"
+	partWaiter   = "w"
+	partPosition = "i"
+	partKept     = "k"
+	partHolder   = "h"
+	partLane     = "l"
+	partReady    = "r"
+	partTurn     = "f"
+	partBlocked  = "b"
+	partCounter  = "c"
+	partExpiry   = "x"
 )
 
 // nameBytes is the length of the name of a lane or counter.

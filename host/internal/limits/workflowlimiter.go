@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxCommands bounds the commands that one commit of a queue takes. They share an fsync.
+	// maxCommands bounds the commands that one commit of a queue processes. They share an fsync.
 	maxCommands = 256
 	// maxGrants bounds the runs that one commit of a queue admits.
 	maxGrants = 256
@@ -58,10 +58,10 @@ type WorkflowLimiter struct {
 
 // workflowQueue is the in-memory part of a queue. It is reset when this host acquires the queue's partition again.
 type workflowQueue struct {
-	mu    sync.Mutex // guards the queue while it is changed, including the commit
-	owned store.Partition
-	taken store.CommandSeq // commands up to this one were taken
-	marks Marks
+	mu        sync.Mutex // guards the queue while it is changed, including the commit
+	owned     store.Partition
+	processed store.CommandSeq // commands up to this one were processed
+	marks     Marks
 }
 
 // NewWorkflowLimiter returns a WorkflowLimiter that waits for Begin.
@@ -115,7 +115,7 @@ func (k *WorkflowLimiter) Set(ctx context.Context, l store.Limits, id store.Inca
 }
 
 // Take processes a command for a queue, and the commands behind it. It returns when the result is durable.
-func (k *WorkflowLimiter) Take(ctx context.Context, owned store.Partition, cmd store.Command) error {
+func (k *WorkflowLimiter) Process(ctx context.Context, owned store.Partition, cmd store.Command) error {
 	if err := k.life.Wait(ctx); err != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func (k *WorkflowLimiter) Take(ctx context.Context, owned store.Partition, cmd s
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.owned != owned {
-		q.owned, q.taken, q.marks = owned, 0, Marks{}
+		q.owned, q.processed, q.marks = owned, 0, Marks{}
 	}
-	if cmd.Seq <= q.taken { // taken together with an earlier command
+	if cmd.Seq <= q.processed { // processed together with an earlier command
 		return nil
 	}
 	return k.change(ctx, q, cmd.To, max(cmd.Seq, 1)-1)
@@ -149,8 +149,8 @@ func (k *WorkflowLimiter) Due(key store.RunKey, done func()) {
 		if k.life.Wait(ctx) != nil {
 			return
 		}
-		if err := k.look(ctx, key); err != nil && ctx.Err() == nil {
-			k.cfg.Logger.Error("the runs that wait for a slot could not be looked at", "workflow", key.ID, "cause", err)
+		if err := k.processDue(ctx, key); err != nil && ctx.Err() == nil {
+			k.cfg.Logger.Error("the runs that wait for a slot could not be processed", "workflow", key.ID, "cause", err)
 			k.host.Arm(key, 0, err)
 		}
 	})
@@ -159,8 +159,8 @@ func (k *WorkflowLimiter) Due(key store.RunKey, done func()) {
 	}
 }
 
-// look processes a queue without new commands.
-func (k *WorkflowLimiter) look(ctx context.Context, key store.RunKey) error {
+// processDue processes a queue without new commands.
+func (k *WorkflowLimiter) processDue(ctx context.Context, key store.RunKey) error {
 	owned := k.host.Owned(key.Partition())
 	if owned == nil {
 		return nil
@@ -169,7 +169,7 @@ func (k *WorkflowLimiter) look(ctx context.Context, key store.RunKey) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.owned != owned {
-		q.owned, q.taken, q.marks = owned, 0, Marks{}
+		q.owned, q.processed, q.marks = owned, 0, Marks{}
 	}
 	return k.change(ctx, q, key, noCommands)
 }
@@ -195,7 +195,7 @@ func (k *WorkflowLimiter) change(ctx context.Context, q *workflowQueue, key stor
 			return err
 		}
 		if n := len(cmds); n > 0 {
-			q.taken = cmds[n-1].Seq
+			q.processed = cmds[n-1].Seq
 		}
 	}
 	return nil
@@ -277,8 +277,8 @@ func receivers(cmds []store.Command) (list []store.PartitionID) {
 	return slices.Compact(list)
 }
 
-// Place returns the position of a run in the queue of its workflow, false if the run does not wait.
-func (k *WorkflowLimiter) Place(ctx context.Context, st *store.RunState) (p Position, ok bool, err error) {
+// Position returns the position of a run in the queue of its workflow, false if the run does not wait.
+func (k *WorkflowLimiter) Position(ctx context.Context, st *store.RunState) (p QueuePosition, ok bool, err error) {
 	key := store.RunKey{Namespace: st.Run.Namespace, ID: st.Workflow}
 	rules, err := k.Rules(ctx, key.Namespace, key.ID)
 	if err != nil {

@@ -152,7 +152,7 @@ func (h *fakeHost) take() error {
 		if cmd.Kind == store.CommandSignal {
 			continue
 		}
-		if err := h.k.Take(gateCtx, p, cmd); err != nil {
+		if err := h.k.Process(gateCtx, p, cmd); err != nil {
 			return err
 		}
 	}
@@ -215,8 +215,8 @@ func TestTake(t *testing.T) {
 	}
 	h.ok(h.take())
 	h.given("a2")
-	p, ok, err := h.k.Place(gateCtx, &store.RunState{Run: store.RunKey{ID: "a4"}, Workflow: "print", Incarnation: gateIncarnation("a4")})
-	if want := (Position{Place: 1, Same: 1, Waiting: 1, Rule: "2"}); err != nil || !ok || p != want {
+	p, ok, err := h.k.Position(gateCtx, &store.RunState{Run: store.RunKey{ID: "a4"}, Workflow: "print", Incarnation: gateIncarnation("a4")})
+	if want := (QueuePosition{Position: 1, Same: 1, Waiting: 1, Rule: "2"}); err != nil || !ok || p != want {
 		t.Errorf("%+v %v %v", p, ok, err)
 	}
 	h.acquire() // somebody else has the partition, then this host again
@@ -293,7 +293,7 @@ func TestFailures(t *testing.T) {
 	h.s.err, h.s.readErr = nil, store.ErrCorrupt
 	h.is(h.take(), store.ErrCorrupt)
 	h.is(h.k.Limit(gateCtx, &run.NewRun{Workflow: "print"}), store.ErrCorrupt)
-	_, _, err := h.k.Place(gateCtx, &store.RunState{Workflow: "print"})
+	_, _, err := h.k.Position(gateCtx, &store.RunState{Workflow: "print"})
 	h.is(err, store.ErrCorrupt)
 	h.s.readErr = nil
 	h.left(1)
@@ -304,7 +304,7 @@ func TestFailures(t *testing.T) {
 	h.s.before = func() { // between this one's reads and its commit
 		cmds, err := p.Commands(gateCtx, 0, 10)
 		h.ok(err)
-		h.ok(another.Take(gateCtx, p, cmds[0]))
+		h.ok(another.Process(gateCtx, p, cmds[0]))
 	}
 	h.is(h.take(), store.ErrConflict)
 	h.ok(h.take())
@@ -341,7 +341,7 @@ func TestBegin(t *testing.T) {
 	k := NewWorkflowLimiter(WorkflowLimiterConfig{Store: s, Logger: slog.New(slog.DiscardHandler), Now: func() int64 { return 0 }})
 	ended, cancel := context.WithCancel(gateCtx)
 	cancel()
-	if err := k.Take(ended, nil, store.Command{}); !errors.Is(err, context.Canceled) {
+	if err := k.Process(ended, nil, store.Command{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if err := k.Set(ended, store.Limits{}, store.Incarnation{}); !errors.Is(err, context.Canceled) {
@@ -351,7 +351,7 @@ func TestBegin(t *testing.T) {
 	k.Due(queueKey, func() { close(done) })
 	k.Close()
 	<-done
-	if err := k.Take(gateCtx, nil, store.Command{}); !errors.Is(err, store.ErrClosed) {
+	if err := k.Process(gateCtx, nil, store.Command{}); !errors.Is(err, store.ErrClosed) {
 		t.Error(err)
 	}
 }

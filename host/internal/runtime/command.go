@@ -33,7 +33,7 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 		}
 		return nil, nil, err
 	case store.CommandSlotAsk, store.CommandSlotReturn, store.CommandLimits:
-		return nil, nil, c.keepers.Take(ctx, owned, cmd)
+		return nil, nil, c.keepers.Process(ctx, owned, cmd)
 	case store.CommandHookClaim, store.CommandHookRelease:
 		_, err = owned.Claim(ctx, run.Claim(&cmd, &m))
 		if err == nil && cmd.Kind == store.CommandHookClaim {

@@ -21,7 +21,7 @@ type Keepers interface {
 	Due(k shard.TimerKey, done func())
 	Changed(ctx context.Context, schedule store.RunKey, run string) error
 	Limit(ctx context.Context, n *run.NewRun) error
-	Take(ctx context.Context, owned store.Partition, cmd store.Command) error
+	Process(ctx context.Context, owned store.Partition, cmd store.Command) error
 }
 
 // Config configures a Runtime. All fields but the limits are required.
