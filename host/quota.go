@@ -199,7 +199,7 @@ func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict Confli
 // other callers. began is when the request began. The caller must hold no locks or slots.
 func (s *space) slowly(ctx context.Context, began time.Time, err error) error {
 	if e, ok := errors.AsType[*abi.Error](err); ok && e.Kind == limits.QuotaKind {
-		s.h.refusals.Hold(ctx, s.name, clock.System().Now().Sub(began))
+		s.h.refusals.Delay(ctx, s.name, clock.System().Now().Sub(began))
 	}
 	return err
 }

@@ -38,7 +38,7 @@ func (h *Host) Stats() Stats {
 	}
 	return Stats{NextSweep: sweep,
 		Runs: s.Runs, Instances: s.Instances, Timers: s.Timers, Queued: s.Queued, Waiting: s.Waiting,
-		Attempts: s.Attempts, Commands: s.Commands, Commits: s.Commits, JournalBytes: h.journals.Held(), GuestBytes: s.GuestBytes,
+		Attempts: s.Attempts, Commands: s.Commands, Commits: s.Commits, JournalBytes: h.journals.Bytes(), GuestBytes: s.GuestBytes,
 		Overdue: time.Duration(s.OverdueMs) * time.Millisecond, Partitions: s.Partitions}
 }
 

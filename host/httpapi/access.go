@@ -215,7 +215,7 @@ func (s *API) hold(r *http.Request, c *caller, err error) {
 	if c != nil {
 		key = c.name
 	}
-	s.brake.Hold(r.Context(), key, 0)
+	s.brake.Delay(r.Context(), key, 0)
 }
 
 // callerKey is the context key of the request's caller.

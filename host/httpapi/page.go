@@ -47,7 +47,7 @@ func (s *API) pagePerson(r *http.Request) (page.Caller, error) {
 	}
 	c := page.Caller{Token: t, Name: "caller " + cmp.Or(t.ID, t.Name)}
 	if !s.rates.allow(c.Name) {
-		s.brake.Hold(r.Context(), c.Name, 0)
+		s.brake.Delay(r.Context(), c.Name, 0)
 		return page.Caller{}, page.ErrTooMany
 	}
 	sentBy(r, &caller{Token: t, name: c.Name})
@@ -69,10 +69,10 @@ func (s *API) pageCaller(r *http.Request, text string) (page.Caller, error) {
 	c, err := s.holder(r.Context(), text)
 	switch {
 	case errors.Is(err, host.ErrUnauthorized) && !s.denials.allow(s.siteOf(r)):
-		s.brake.Hold(r.Context(), s.siteOf(r), 0)
+		s.brake.Delay(r.Context(), s.siteOf(r), 0)
 		return page.Caller{}, page.ErrTooMany
 	case err == nil && !c.exempt && !s.rates.allow(c.name):
-		s.brake.Hold(r.Context(), c.name, 0)
+		s.brake.Delay(r.Context(), c.name, 0)
 		return page.Caller{}, page.ErrTooMany
 	case err != nil:
 		return page.Caller{}, err

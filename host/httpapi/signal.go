@@ -168,7 +168,7 @@ func (s *API) deliver(w http.ResponseWriter, r *http.Request) {
 func (s *API) undelivered(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, host.ErrNotFound) && !s.misses.Allow():
-		s.brake.Hold(r.Context(), s.siteOf(r), 0)
+		s.brake.Delay(r.Context(), s.siteOf(r), 0)
 		w.Header().Set("Retry-After", "1")
 		err = problem(http.StatusTooManyRequests, "busy", "too many deliveries to tokens that nobody holds")
 	case errors.Is(err, host.ErrDiskFull): // its message names a folder, which callers of hooks must not see

@@ -45,8 +45,8 @@ type group struct {
 	workflow  string
 }
 
-// space returns the group of the namespace.
-func (g group) space() group { return group{namespace: g.namespace} }
+// ofNamespace returns the group of the namespace.
+func (g group) ofNamespace() group { return group{namespace: g.namespace} }
 
 func compare(a, b group) int {
 	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.workflow, b.workflow))
@@ -63,14 +63,14 @@ type Admission struct {
 	watch     *quarantine.Watch // immutable
 	free      int               // free places; negative after Wake has brought resting guests back
 	total     int
-	held      int64                // bytes of guests that are not outside
-	leaving   int64                // part of held: evicted guests that have not left yet
-	large     int64                // part of held: large guests that execute no body
-	slow      int64                // part of held: slow guests
-	slowOf    map[group]int64      // slow by group
-	slowIn    map[uint32]slowSpace // slow by namespace
-	half      map[group]int        // number of slow guests by group and by namespace
-	ofBodies  int64                // part of held: bodies; not in large
+	held      int64                    // bytes of guests that are not outside
+	leaving   int64                    // part of held: evicted guests that have not left yet
+	large     int64                    // part of held: large guests that execute no body
+	slow      int64                    // part of held: slow guests
+	slowOf    map[group]int64          // slow by group
+	slowIn    map[uint32]slowNamespace // slow by namespace
+	half      map[group]int            // number of slow guests by group and by namespace
+	ofBodies  int64                    // part of held: bodies; not in large
 	bodies    bodies
 	limit     int64 // of held
 	resting   int   // number of resting guests
@@ -94,7 +94,7 @@ type Admission struct {
 // bytes of parked guests.
 func New(places int, limit, parkLimit int64) *Admission {
 	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit, longLimit: processors(),
-		slowOf: map[group]int64{}, slowIn: map[uint32]slowSpace{}, half: map[group]int{}, bodies: newBodies(limit)}
+		slowOf: map[group]int64{}, slowIn: map[uint32]slowNamespace{}, half: map[group]int{}, bodies: newBodies(limit)}
 }
 
 // Watched sets a watch, which records the computing guests and holds suspects back, and returns the admission. It must be
@@ -162,13 +162,13 @@ func (p *Place) Bytes() int64 {
 
 // waiter is a guest in a queue: a goroutine that blocks until granted is closed, or a request.
 type waiter struct {
-	place   *Place
-	granted chan struct{}
-	request *Request
-	turn    uint64 // see queue
-	fresh   bool   // see Place
-	e       *list.Element
-	aside   *group // its key in queue.aside; nil if the waiter is in queue.waiting
+	place     *Place
+	granted   chan struct{}
+	request   *Request
+	turn      uint64 // see queue
+	fresh     bool   // see Place
+	e         *list.Element
+	blockedBy *group // its key in queue.blocked; nil if the waiter is in queue.waiting
 }
 
 // Enter blocks until the guest may compute. If ctx ends first, it returns the cause of ctx, and if quit, which may be nil, is
@@ -260,9 +260,9 @@ func (a *Admission) EvictAll() {
 	}
 }
 
-// Held returns the number of guests that are neither outside nor evicted, the number of guests that wait for a place or for
+// Usage returns the number of guests that are neither outside nor evicted, the number of guests that wait for a place or for
 // their body to begin, and the bytes of all guests that are not outside, including evicted guests.
-func (a *Admission) Held() (instances, waiting int, bytes int64) {
+func (a *Admission) Usage() (instances, waiting int, bytes int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range a.waiters {

@@ -16,9 +16,9 @@ import (
 // hold any amount. The other half of the memory has room for the largest guest, as the smallest limit is twice the largest
 // guest.
 const (
-	beginShare  = 2
-	firstSpaces = 2 // divisor of the approximate part of the share by which first bodies of namespaces may exceed it
-	firstGroups = 4 // the same for first bodies of groups
+	beginShare      = 2
+	firstNamespaces = 2 // divisor of the approximate part of the share by which first bodies of namespaces may exceed it
+	firstGroups     = 4 // the same for first bodies of groups
 )
 
 // mostOf returns how much of a share one party may hold when the others hold others of it: three quarters of the rest. With a
@@ -34,7 +34,7 @@ type bodies struct {
 	of       map[group]int64 // held by group and by namespace
 	long     map[group]int64 // bytes of the bodies that have computed for a slice, by group
 	longMost int64           // above it, no further body of the group begins
-	waiting  queue           // waiting bodies; between calls all of them are set aside
+	waiting  queue           // waiting bodies; between calls all of them are blocked
 }
 
 // newBodies returns the bodies of an admission with a limit.
@@ -46,34 +46,35 @@ func newBodies(limit int64) bodies {
 type verdict uint8
 
 const (
-	begins      verdict = iota
-	beginsFirst         // begins without room, as a first body
-	groupFull           // must wait; other groups of the namespace may have room
-	spaceFull           // must wait; the whole namespace has no room
+	begins        verdict = iota
+	beginsFirst           // begins without room, as a first body
+	groupFull             // must wait; other groups of the namespace may have room
+	namespaceFull         // must wait; the whole namespace has no room
 )
 
 // verdict returns whether the body of a guest may begin. The check of long counts only bodies that have computed already, so
 // the first long body of a group may hold any amount.
 func (b *bodies) verdict(p *Place) verdict {
-	ofSpace, ofGroup := b.of[p.group.space()], b.of[p.group]
-	most := mostOf(b.share, b.held-ofSpace)
-	room, long := ofSpace+p.bytes <= most, b.long[p.group] > b.longMost
+	inNamespace, inGroup := b.of[p.group.ofNamespace()], b.of[p.group]
+	most := mostOf(b.share, b.held-inNamespace)
+	room, long := inNamespace+p.bytes <= most, b.long[p.group] > b.longMost
 	switch {
 	case long:
-	case b.held == 0 || room && ofGroup+p.bytes <= mostOf(most, ofSpace-ofGroup):
+	case b.held == 0 || room && inGroup+p.bytes <= mostOf(most, inNamespace-inGroup):
 		return begins
 	case b.mayBeFirst(p):
 		return beginsFirst
 	}
-	if room && (long || ofGroup > 0) {
+	if room && (long || inGroup > 0) {
 		return groupFull
 	}
-	return spaceFull
+	return namespaceFull
 }
 
 // mayBeFirst reports whether a body may begin without room because it is the first of its namespace or group.
 func (b *bodies) mayBeFirst(p *Place) bool {
-	return b.of[p.group.space()] == 0 && b.beyond < b.share/firstSpaces || b.of[p.group] == 0 && b.beyond < b.share/firstGroups
+	ns := p.group.ofNamespace()
+	return b.of[ns] == 0 && b.beyond < b.share/firstNamespaces || b.of[p.group] == 0 && b.beyond < b.share/firstGroups
 }
 
 // set sets whether a guest executes a body, and whether the body began as a first body.
@@ -99,35 +100,35 @@ func (b *bodies) tally(p *Place, sign int64) {
 		b.beyond += bytes
 	}
 	addLocked(b.of, p.group, bytes)
-	if space := p.group.space(); space != p.group {
-		addLocked(b.of, space, bytes)
+	if ns := p.group.ofNamespace(); ns != p.group {
+		addLocked(b.of, ns, bytes)
 	}
 }
 
 // push queues a body, and lets it begin at once if its turn allows that.
 func (b *bodies) push(w *waiter) {
-	if of := w.place.group; b.waiting.asideOf(of) {
+	if of := w.place.group; b.waiting.blocks(of) {
 		b.waiting.push(w)
-		b.waiting.setAside(w, of)
+		b.waiting.block(w, of)
 		return
 	}
 	b.bring() // they arrived first, so they are checked first
 	b.waiting.push(w)
-	if b.look() {
+	if b.check() {
 		b.grant()
 	}
 }
 
 // grant lets waiting bodies begin as long as there is room.
 func (b *bodies) grant() {
-	for more := true; more && len(b.waiting.groups) > 0; more = b.look() {
+	for more := true; more && len(b.waiting.groups) > 0; more = b.check() {
 		b.bring()
 	}
 }
 
-// bring moves the first waiter of each list in waiting.aside back to the main queue.
+// bring moves the first waiter of each list in waiting.blocked back to the main queue.
 func (b *bodies) bring() {
-	for _, of := range slices.SortedFunc(maps.Keys(b.waiting.aside), compare) {
+	for _, of := range slices.SortedFunc(maps.Keys(b.waiting.blocked), compare) {
 		b.waiting.bring(of)
 	}
 }
@@ -140,14 +141,14 @@ func (b *bodies) withdraw(w *waiter) {
 	}
 }
 
-// look checks the waiting bodies that are not set aside, in the order of their turns, and sets aside the bodies that cannot
-// begin. If the namespace has no room for a body, later bodies of the namespace do not overtake it, unless they are the first
-// of their groups. look reports whether a body began; then the caller must bring back the others and check again.
-func (b *bodies) look() (began bool) {
+// check visits the waiting bodies that are not blocked, in the order of their turns: each begins or is blocked. If the namespace
+// has no room for a body, later bodies of the namespace do not overtake it, unless they are the first of their groups. check
+// reports whether a body began; then the caller must bring back the others and check again.
+func (b *bodies) check() (began bool) {
 	q, full := &b.waiting, map[uint32]bool{}
 	for e := q.Front(); e != nil; e = q.Front() {
 		w := waiterOf(e)
-		p, of, space := w.place, w.place.group, w.place.group.space()
+		p, of, ns := w.place, w.place.group, w.place.group.ofNamespace()
 		v := b.verdict(p)
 		first := v == beginsFirst || v == begins && full[of.namespace] && b.mayBeFirst(p)
 		if first || v == begins && !full[of.namespace] {
@@ -156,21 +157,21 @@ func (b *bodies) look() (began bool) {
 			b.set(p, true, first)
 			p.bodyLocked(true)
 			close(w.granted)
-			if q.asideOf(of) {
+			if q.blocks(of) {
 				q.bring(of)
 			}
 		} else {
-			full[of.namespace] = full[of.namespace] || v == spaceFull
+			full[of.namespace] = full[of.namespace] || v == namespaceFull
 			if v != groupFull && b.of[of] == 0 {
-				of = space
+				of = ns
 			}
-			q.setAside(w, of)
-			if of == space {
+			q.block(w, of)
+			if of == ns {
 				continue
 			}
 		}
-		if q.asideOf(space) { // w may have come from the front of that list
-			q.bring(space)
+		if q.blocks(ns) { // w may have come from the front of that list
+			q.bring(ns)
 		}
 	}
 	return began

@@ -17,7 +17,7 @@ func waitingBodies(t *testing.T, a *Admission, namespace uint32, workflow string
 		p := a.NewPlace(bytes).Of(namespace, workflow, "")
 		go func() {
 			if p.EnterBody(t.Context()) == nil {
-				p.Aside(0)
+				p.StepOut(0)
 			}
 		}()
 		if synctest.Wait(); p.at == returning {
@@ -54,7 +54,7 @@ func TestBodiesThatHold(t *testing.T) {
 		}
 		woken := enter(t, a, mib)
 		large := enter(t, a, 4*LargeBytes)
-		if _, waiting, held := a.Held(); held > 160*mib || waiting != 354+9+27 {
+		if _, waiting, held := a.Usage(); held > 160*mib || waiting != 354+9+27 {
 			t.Errorf("%d bytes are held, %d wait", held, waiting)
 		}
 		woken.Leave()
@@ -73,7 +73,7 @@ func TestBodiesThatGrow(t *testing.T) {
 			if err := p.Enter(t.Context(), Resuming, nil); err != nil {
 				t.Fatal(err)
 			}
-			p.Aside(20 * mib)
+			p.StepOut(20 * mib)
 		}
 		if isEvicted(parked) || !parked.TryEnter() {
 			t.Error("another one has to give its instance up")
@@ -187,7 +187,7 @@ func TestBodyGivesRoomBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitingBodies(t, b, 1, "w", 40*mib, 1)
-		p.Aside(mib)
+		p.StepOut(mib)
 		if synctest.Wait(); b.bodies.held != 41*mib {
 			t.Errorf("bodies hold %d bytes", b.bodies.held)
 		}
@@ -291,7 +291,7 @@ func checkBodies(t *rapid.T, a *Admission, all []*Place) {
 		if p.begun {
 			held += p.bytes
 			of[p.group] += p.bytes
-			of[p.group.space()] += p.bytes
+			of[p.group.ofNamespace()] += p.bytes
 		}
 		if p.begun && p.at != outside {
 			in += p.bytes
@@ -310,7 +310,7 @@ func checkBodies(t *rapid.T, a *Admission, all []*Place) {
 	}
 	waiting := b.waiting.all()
 	if b.waiting.Len() != 0 || len(waiting) > 0 && held == 0 {
-		t.Fatalf("%d are not set aside, of %d that wait, while bodies hold %d", b.waiting.Len(), len(waiting), held)
+		t.Fatalf("%d are not blocked, of %d that wait, while bodies hold %d", b.waiting.Len(), len(waiting), held)
 	}
 	full, first := map[uint32]bool{}, map[group]*waiter{}
 	for _, w := range waiting {
@@ -319,7 +319,7 @@ func checkBodies(t *rapid.T, a *Admission, all []*Place) {
 		}
 	}
 	for g, w := range first {
-		full[g.namespace] = full[g.namespace] || b.verdict(w.place) == spaceFull
+		full[g.namespace] = full[g.namespace] || b.verdict(w.place) == namespaceFull
 	}
 	for _, w := range first {
 		if v := b.verdict(w.place); v == beginsFirst || v == begins && !full[w.place.group.namespace] {

@@ -63,7 +63,7 @@ func TestBodies(t *testing.T) {
 				t.Errorf("after the end of %d, %d have begun", i+1, begun())
 			}
 		}
-		going[2].Aside(0)
+		going[2].StepOut(0)
 		if begun() != 3 {
 			t.Error("one that waits for a server is in the way")
 		}

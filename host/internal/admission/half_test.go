@@ -44,7 +44,7 @@ func TestHalfDone(t *testing.T) {
 	}
 }
 
-// Those that were set aside all begin, also if none of those before them ever computes for long.
+// Those that were blocked all begin, also if none of those before them ever computes for long.
 func TestHalfDoneShort(t *testing.T) {
 	a := New(leastHalfDone, 1<<40, 1<<40)
 	half := halfDone(a, "bomb", leastHalfDone)
@@ -61,14 +61,14 @@ func TestHalfDoneShort(t *testing.T) {
 			p.Leave()
 		}
 	}
-	if _, waiting, _ := a.Held(); waiting > 0 || len(begun) != len(next) {
+	if _, waiting, _ := a.Usage(); waiting > 0 || len(begun) != len(next) {
 		t.Errorf("%d of %d began, %d wait", len(begun), len(next), waiting)
 	}
 }
 
 // One of a namespace that is brought back, and may not begin because of its group, does not keep the others of the
 // namespace away.
-func TestHalfDoneInAFullSpace(t *testing.T) {
+func TestHalfDoneInAFullNamespace(t *testing.T) {
 	l := limits{map[uint32]int{}, map[uint32]int{}}
 	a := New(100, 1<<40, 1<<40).By(l)
 	halfDone(a, "n/bomb", leastHalfDone)
@@ -85,9 +85,9 @@ func TestHalfDoneInAFullSpace(t *testing.T) {
 }
 
 // Groups of one namespace together have a bound, too; other namespaces begin.
-func TestHalfDoneOfASpace(t *testing.T) {
+func TestHalfDoneOfANamespace(t *testing.T) {
 	a := New(1000, 1<<40, 1<<40)
-	for i := range spaceHalfDone {
+	for i := range namespaceHalfDone {
 		halfDone(a, "n/"+string(rune('a'+i)), leastHalfDone)
 	}
 	var begun []string
@@ -111,14 +111,14 @@ func TestWithdrawnAfterBrought(t *testing.T) {
 		waits = append(waits, r)
 	}
 	a.mu.Lock()
-	a.firstLocked(Starting) // as anybody does who asks: both are set aside
+	a.firstLocked(Starting) // as anybody does who asks: both are blocked
 	a.mu.Unlock()
 	woken := asks(a, Woken, "mm/m", &begun) // waits for a place
 	x.Leave()                               // which it gets; the first one of n is brought, and waits for a place
 	waits[0].Withdraw()
 	m.Leave()
 	woken.Leave()
-	if _, waiting, _ := a.Held(); waiting > 0 {
+	if _, waiting, _ := a.Usage(); waiting > 0 {
 		t.Errorf("%d wait, %d of %d places are free, begun %v", waiting, a.free, a.total, begun)
 	}
 }

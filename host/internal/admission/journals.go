@@ -32,8 +32,8 @@ const (
 	// mostPatience is the maximum number of times that patience doubles, once per eighth of the limit held beyond it: to a
 	// quarter of an hour.
 	mostPatience = 10
-	// lookEvery is the interval between a waiting guest's calls of look, and between checks of which waiters may go on.
-	lookEvery = 20 * time.Millisecond
+	// grantEvery is the interval between a waiting guest's calls of look, and between checks of which waiters may go on.
+	grantEvery = 20 * time.Millisecond
 	// keepFor is how long a guest that waits for room keeps its instance.
 	keepFor = time.Second
 )
@@ -71,19 +71,19 @@ type Journals struct {
 	behind func() bool // reports whether the store is behind
 	clock  clock.Clock
 
-	mu      sync.Mutex // guards the fields below; while it is held, only behind and the clock are called
-	bytes   int64      // sum of runs
-	peak    int64
-	runs    map[store.RunKey]int64 // bytes of the counted journals
-	first   *store.RunKey          // the run that may go on over the budget to its end; nil if there is none
-	passed  time.Time              // when a waiter last went on over the budget
-	urged   time.Time              // when a guest last went on while the store was behind
-	growing []*journalWaiter       // guests that wait for room, with an instance or without
-	loading []*journalWaiter       // runs to be read
-	held    held                   // guests that wait before they begin
-	beside  beside
-	begins  []func() // callbacks for unlock
-	looking bool     // the timer of lookLocked is set
+	mu        sync.Mutex // guards the fields below; while it is held, only behind and the clock are called
+	bytes     int64      // sum of runs
+	peak      int64
+	runs      map[store.RunKey]int64 // bytes of the counted journals
+	first     *store.RunKey          // the run that may go on over the budget to its end; nil if there is none
+	passed    time.Time              // when a waiter last went on over the budget
+	urged     time.Time              // when a guest last went on while the store was behind
+	growing   []*journalWaiter       // guests that wait for room, with an instance or without
+	loading   []*journalWaiter       // runs to be read
+	beginning beginning              // guests that wait before they begin
+	beside    beside
+	begins    []func() // callbacks for unlock
+	granting  bool     // the timer of scheduleGrantLocked is set
 }
 
 // JournalGroup identifies a workflow. All groups get equal shares of the extra room.
@@ -105,7 +105,7 @@ type journalWaiter struct {
 	bytes int64 // counted when a run to be read goes on; 0 for guests
 	since time.Time
 	goes  chan struct{} // closed when the waiter goes on; nil for a guest without an instance
-	turn  *JournalTurn  // of a guest without an instance, until it begins
+	wait  *JournalWait  // of a guest without an instance, until it begins
 }
 
 // NewJournals returns a budget of limit bytes. behind reports whether the store is behind, and must not block; nil means never.
@@ -114,12 +114,12 @@ func NewJournals(limit int64, behind func() bool) *Journals {
 		behind = func() bool { return false }
 	}
 	return &Journals{limit: limit, behind: behind, clock: clock.System(), runs: map[store.RunKey]int64{},
-		held:   held{groups: map[JournalGroup]*journalGroup{}},
-		beside: beside{groups: map[JournalGroup]int64{}, runs: map[store.RunKey]*journalWaiter{}}}
+		beginning: beginning{groups: map[JournalGroup]*journalGroup{}},
+		beside:    beside{groups: map[JournalGroup]int64{}, runs: map[store.RunKey]*journalWaiter{}}}
 }
 
-// Held returns the counted bytes.
-func (b *Journals) Held() int64 {
+// Bytes returns the counted bytes.
+func (b *Journals) Bytes() int64 {
 	if b == nil {
 		return 0
 	}
@@ -128,7 +128,7 @@ func (b *Journals) Held() int64 {
 	return b.bytes
 }
 
-// Peak returns the highest value of Held so far.
+// Peak returns the highest value of Bytes so far.
 func (b *Journals) Peak() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -261,7 +261,7 @@ func (b *Journals) nextLocked(run store.RunKey, bytes int64) int64 {
 // Grown reports whether the journal has grown so much that the guest must call Wait.
 func (s *JournalShare) Grown(bytes int64) bool { return s.b != nil && bytes >= s.next }
 
-// Wait counts the journal and blocks until it may grow further. It calls look every lookEvery and returns look's error, if
+// Wait counts the journal and blocks until it may grow further. It calls look every grantEvery and returns look's error, if
 // any, or the cause of ctx when ctx ends. After keepFor it returns ErrJournalsFull if it waits because of other journals.
 func (s *JournalShare) Wait(ctx context.Context, bytes int64, look func() error) error {
 	b := s.b
@@ -298,13 +298,13 @@ func (b *Journals) over(run store.RunKey) bool {
 	return b.bytes > b.limit && !b.firstLocked(run)
 }
 
-// wait blocks until w goes on, ctx ends, or look, which may be nil, returns an error. It calls look every lookEvery.
+// wait blocks until w goes on, ctx ends, or look, which may be nil, returns an error. It calls look every grantEvery.
 func (b *Journals) wait(ctx context.Context, w *journalWaiter, look func() error) error {
 	for {
 		var again <-chan time.Time
 		stop := func() bool { return true }
 		if look != nil {
-			t := b.clock.NewTimer(lookEvery)
+			t := b.clock.NewTimer(grantEvery)
 			again, stop = t.C(), t.Stop
 		}
 		select {

@@ -39,8 +39,8 @@ func TestLoad(t *testing.T) {
 		load("a", 6*mb)
 		load("small", smallBytes-1)
 		load("b", 4*mb)
-		if len(order) != 3 || b.Held() != 10*mb {
-			t.Fatal(order, b.Held())
+		if len(order) != 3 || b.Bytes() != 10*mb {
+			t.Fatal(order, b.Bytes())
 		}
 		first := key("a")
 		b.first, b.passed = &first, time.Now() // one goes on over the budget already
@@ -51,13 +51,13 @@ func TestLoad(t *testing.T) {
 		}
 		b.Forget(key("b"))
 		synctest.Wait()
-		if len(order) != 5 || b.Held() != 10*mb || b.Peak() != 10*mb {
-			t.Fatal(order, b.Held(), b.Peak())
+		if len(order) != 5 || b.Bytes() != 10*mb || b.Peak() != 10*mb {
+			t.Fatal(order, b.Bytes(), b.Peak())
 		}
 		load("a", 7*mb) // it is counted
 		b.Forget(key("nobody"))
-		if b.Held() != 11*mb {
-			t.Error(b.Held())
+		if b.Bytes() != 11*mb {
+			t.Error(b.Bytes())
 		}
 	})
 }
@@ -78,7 +78,7 @@ func TestGrow(t *testing.T) {
 		}
 		began := time.Now()
 		for _, id := range []string{"a", "b", "c", "d"} {
-			<-time.After(lookEvery) // each gives its instance up before the next one
+			<-time.After(grantEvery) // each gives its instance up before the next one
 			go func() {
 				s := b.Share(JournalGroup{}, key(id), 0)
 				if s.Grown(pieceBytes-1) || !s.Grown(growBytes) {
@@ -101,11 +101,11 @@ func TestGrow(t *testing.T) {
 		if gone() != 2 { // a had room, and b waits for nobody
 			t.Fatal(goes)
 		}
-		<-time.After(patience<<mostPatience - 4*lookEvery) // they hold three times what they should
+		<-time.After(patience<<mostPatience - 4*grantEvery) // they hold three times what they should
 		if gone() != 2 || pieces.Load() > 0 {
 			t.Fatal(goes, pieces.Load())
 		}
-		<-time.After(6 * lookEvery)
+		<-time.After(6 * grantEvery)
 		if gone() != 2 || pieces.Load() != 1 { // b is still there, so that c goes on a piece, and comes behind d
 			t.Fatal(goes, pieces.Load())
 		}
@@ -116,8 +116,8 @@ func TestGrow(t *testing.T) {
 			t.Fatal(goes)
 		}
 		b.Forget(key("d"))
-		if gone() != 4 || b.Held() != 9*mb {
-			t.Fatal(goes, b.Held())
+		if gone() != 4 || b.Bytes() != 9*mb {
+			t.Fatal(goes, b.Bytes())
 		}
 	})
 }
@@ -130,7 +130,7 @@ func grow(ctx context.Context, s *JournalShare, bytes int64) error {
 	}
 	begun := make(chan struct{})
 	*s = s.b.Share(s.of, s.run, bytes)
-	if s.Ask(func() { close(begun) }, func() { close(begun) }) != nil {
+	if s.AskToGrow(func() { close(begun) }, func() { close(begun) }) != nil {
 		<-begun
 	}
 	return nil
@@ -153,21 +153,21 @@ func TestRoomLeave(t *testing.T) {
 		if err := b.Load(ctx, JournalGroup{}, key("third"), mb); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		if len(b.growing)+len(b.loading) > 0 || b.Held() != 4*mb {
-			t.Error(len(b.growing), len(b.loading), b.Held())
+		if len(b.growing)+len(b.loading) > 0 || b.Bytes() != 4*mb {
+			t.Error(len(b.growing), len(b.loading), b.Bytes())
 		}
-		if err := second.Wait(ctx, 9*mb, nothing); !errors.Is(err, context.DeadlineExceeded) || b.Held() != 4*mb {
-			t.Error("counted for a run that is lost:", err, b.Held())
+		if err := second.Wait(ctx, 9*mb, nothing); !errors.Is(err, context.DeadlineExceeded) || b.Bytes() != 4*mb {
+			t.Error("counted for a run that is lost:", err, b.Bytes())
 		}
-		if s := b.Share(JournalGroup{}, key("read"), 2*mb); s.Grown(2*mb) || b.Held() != 6*mb {
-			t.Error("a journal that was read is counted without waiting:", b.Held())
+		if s := b.Share(JournalGroup{}, key("read"), 2*mb); s.Grown(2*mb) || b.Bytes() != 6*mb {
+			t.Error("a journal that was read is counted without waiting:", b.Bytes())
 		}
 		b.Forget(key("read"))
 		w := &journalWaiter{run: key("fourth"), bytes: mb, goes: make(chan struct{})}
 		close(w.goes)
 		b.countLocked(w.run, mb)
-		if b.leave(w); b.Held() != 4*mb {
-			t.Error("what was counted for one that left is", b.Held()-4*mb)
+		if b.leave(w); b.Bytes() != 4*mb {
+			t.Error("what was counted for one that left is", b.Bytes()-4*mb)
 		}
 	})
 }
@@ -175,7 +175,7 @@ func TestRoomLeave(t *testing.T) {
 func TestNil(t *testing.T) {
 	var b *Journals
 	s := b.Share(JournalGroup{}, key("a"), 1<<40)
-	if b.Load(t.Context(), JournalGroup{}, key("a"), 1<<40) != nil || s.Grown(1<<50) || b.Held() != 0 {
+	if b.Load(t.Context(), JournalGroup{}, key("a"), 1<<40) != nil || s.Grown(1<<50) || b.Bytes() != 0 {
 		t.Error("a nil budget has no room")
 	}
 	b.Forget(key("a"))
@@ -210,7 +210,7 @@ func TestBehind(t *testing.T) {
 		waits := grow("waits", t.Context(), func() error { looks.Add(1); return nil })
 		passes := grow("passes", t.Context(), nothing)
 		away := grow("away", ctx, nothing)
-		<-time.NewTimer(10 * lookEvery).C
+		<-time.NewTimer(10 * grantEvery).C
 		synctest.Wait()
 		cancel()
 		if err := <-away; !errors.Is(err, context.Canceled) {
@@ -220,7 +220,7 @@ func TestBehind(t *testing.T) {
 			t.Error("went on", len(waits), len(passes), looks.Load())
 		}
 		behind.Store(false)
-		<-time.NewTimer(2 * lookEvery).C
+		<-time.NewTimer(2 * grantEvery).C
 		synctest.Wait()
 		if len(waits)+len(passes) != 2 {
 			t.Error("does not go on", len(waits), len(passes))
@@ -247,9 +247,9 @@ func TestBehindForLong(t *testing.T) {
 		for want := int32(0); want <= 3; want++ {
 			synctest.Wait()
 			if n := went.Load(); n != want {
-				t.Fatalf("%d went on after %s, want %d", n, time.Duration(want)*(patience+lookEvery), want)
+				t.Fatalf("%d went on after %s, want %d", n, time.Duration(want)*(patience+grantEvery), want)
 			}
-			<-time.NewTimer(patience + lookEvery).C
+			<-time.NewTimer(patience + grantEvery).C
 		}
 	})
 }
@@ -291,8 +291,8 @@ func TestBeside(t *testing.T) {
 		b.Forget(key("hb"))
 		b.Forget(key("o"))
 		synctest.Wait()
-		if n := read.Load(); n != 19 || b.beside.held != 8*mb || b.Held() != limit+8*mb {
-			t.Fatalf("%d were read, %d beside, %d in all", n, b.beside.held, b.Held())
+		if n := read.Load(); n != 19 || b.beside.held != 8*mb || b.Bytes() != limit+8*mb {
+			t.Fatalf("%d were read, %d beside, %d in all", n, b.beside.held, b.Bytes())
 		}
 		b.Forget(key("A")) // everybody has room
 		synctest.Wait()
@@ -304,8 +304,8 @@ func TestBeside(t *testing.T) {
 		}
 		b.Forget(key("B"))
 		b.Forget(key("large"))
-		if b.Held() != 0 || b.beside.held != 0 || len(b.beside.groups)+len(b.beside.runs) != 0 {
-			t.Errorf("%d bytes are held by nobody, %+v", b.Held(), b.beside)
+		if b.Bytes() != 0 || b.beside.held != 0 || len(b.beside.groups)+len(b.beside.runs) != 0 {
+			t.Errorf("%d bytes are held by nobody, %+v", b.Bytes(), b.beside)
 		}
 	})
 }
@@ -338,7 +338,7 @@ func TestRoomTurns(t *testing.T) {
 		begins := func(id string) func() { return func() { begun = append(begun, id) } }
 		never := func() { t.Error("refused") }
 		grows, honest := JournalGroup{Workflow: "grows"}, JournalGroup{Workflow: "honest"}
-		var turns []*JournalTurn
+		var turns []*JournalWait
 		for i := range maxGrowing {
 			id := fmt.Sprint("grows-", i)
 			s := b.Share(grows, key(id), 0)
@@ -351,7 +351,7 @@ func TestRoomTurns(t *testing.T) {
 					t.Error(id, err, time.Since(at))
 				}
 				again := b.Share(grows, key(id), smallBytes)
-				turns = append(turns, again.Ask(begins(id), never))
+				turns = append(turns, again.AskToGrow(begins(id), never))
 			}()
 			<-time.After(2 * keepFor)
 			synctest.Wait()
@@ -368,11 +368,11 @@ func TestRoomTurns(t *testing.T) {
 		if late.MayBegin(false) {
 			t.Fatal("far over the budget, a further one of those that grow wakes")
 		}
-		held := late.Hold(false, begins("late"), never)
+		held := late.AskToBegin(false, begins("late"), never)
 		if other.MayBegin(true) || !other.MayBegin(false) {
 			t.Fatal("far over the budget, a run begins, or one that has begun does not wake")
 		}
-		waits := other.Hold(true, begins("other"), never)
+		waits := other.AskToBegin(true, begins("other"), never)
 		if held == nil || waits == nil || b.Waiting() != maxGrowing+2 {
 			t.Fatal(held, waits, b.Waiting())
 		}
@@ -412,7 +412,7 @@ func TestRefuseAll(t *testing.T) {
 	}
 	refused := 0
 	never := func() { t.Error("begun") }
-	if second.Ask(never, func() { refused++ }) == nil || third.Hold(true, never, func() { refused++ }) == nil {
+	if second.AskToGrow(never, func() { refused++ }) == nil || third.AskToBegin(true, never, func() { refused++ }) == nil {
 		t.Fatal("nobody waits")
 	}
 	b.RefuseAll()
@@ -422,7 +422,7 @@ func TestRefuseAll(t *testing.T) {
 	var none *Journals
 	none.RefuseAll()
 	s := none.Share(JournalGroup{}, key("any"), 0)
-	if !s.MayBegin(true) || s.Ask(never, never) != nil || s.Hold(true, never, never) != nil || none.Waiting() != 0 {
+	if !s.MayBegin(true) || s.AskToGrow(never, never) != nil || s.AskToBegin(true, never, never) != nil || none.Waiting() != 0 {
 		t.Error("without a budget somebody waits")
 	}
 }
@@ -461,8 +461,8 @@ func TestContinuedAsNew(t *testing.T) {
 		t.Fatal(err, b.first)
 	}
 	b.Share(JournalGroup{}, key("a"), smallBytes/2)
-	if b.Held() != 0 || b.first != nil {
-		t.Error(b.Held(), b.first)
+	if b.Bytes() != 0 || b.first != nil {
+		t.Error(b.Bytes(), b.first)
 	}
 }
 
@@ -486,7 +486,7 @@ func TestLoadBehindGrowing(t *testing.T) {
 				}
 			}()
 		}
-		<-time.After(lookEvery)
+		<-time.After(grantEvery)
 		read := make(chan error, 1)
 		go func() { read <- b.Load(ctx, JournalGroup{}, key("long"), 2*mb) }()
 		select {

@@ -181,7 +181,7 @@ func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 	}
 	stays := a.long <= p.longMost() && (a.long == 1 || !p.crowdedLocked())
 	for i := range Class(Large) {
-		stays = stays && a.firstLocked(i) == nil && !a.waiters[i].asideOf(p.group.space()) // p may be what holds these up
+		stays = stays && a.firstLocked(i) == nil && !a.waiters[i].blocks(p.group.ofNamespace()) // p may be what holds these up
 	}
 	a.mu.Unlock()
 	if stays {

@@ -108,7 +108,7 @@ func TestLargeIsNotStarved(t *testing.T) {
 }
 
 func instancesOf(a *Admission) int {
-	n, _, _ := a.Held()
+	n, _, _ := a.Usage()
 	return n
 }
 

@@ -28,10 +28,10 @@ func (p *Place) Wake() {
 	}
 }
 
-// Aside frees the place of a guest that is inside. The guest keeps its instance until it enters again, and is not evicted.
-// bytes is the instance's size, 0 if it was not measured. A body that is aside no longer counts as having computed for a
+// StepOut frees the place of a guest that is inside. The guest keeps its instance until it enters again, and is not evicted.
+// bytes is the instance's size, 0 if it was not measured. A body that has stepped out no longer counts as having computed for a
 // slice.
-func (p *Place) Aside(bytes int64) {
+func (p *Place) StepOut(bytes int64) {
 	a := p.a
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 // higher, plus a step. The lowest turn enters first; equal turns enter in the order of arrival. So a group with many waiters
 // has as many turns, and the first waiter of another group waits for at most one guest of each group.
 //
-// Waiters that cannot enter because of other guests of their namespace or group are set aside, so that the search for the next
-// guest does not pass them again and again.
+// Waiters that cannot enter because of other guests of their namespace or group are blocked: they wait in lists of their own, so
+// that the search for the next guest does not pass them again and again.
 type queue struct {
 	waiting list.List // of *waiter, by turn
 	now     uint64    // the turn of the guest that entered last
 	groups  map[group]*turns
-	aside   map[group]*list.List // of *waiter, by turn; the key is the namespace or group because of which they wait
+	blocked map[group]*list.List // of *waiter, by turn; the key is the namespace or group because of which they wait
 }
 
 // fullTurn is the step of a turn. The step of a guest that has just become slow is 1: most such guests finish within one more
@@ -30,26 +30,26 @@ type turns struct {
 	waiting int
 }
 
-// Len returns the number of waiters that are not set aside.
+// Len returns the number of waiters that are not blocked.
 func (q *queue) Len() int { return q.waiting.Len() }
 
-// Front returns the first waiter that is not set aside.
+// Front returns the first waiter that is not blocked.
 func (q *queue) Front() *list.Element { return q.waiting.Front() }
 
 // size returns the number of all waiters.
 func (q *queue) size() int {
 	n := q.waiting.Len()
-	for _, l := range q.aside {
+	for _, l := range q.blocked {
 		n += l.Len()
 	}
 	return n
 }
 
-// all returns all waiters. Waiters that are set aside come last.
+// all returns all waiters. Blocked waiters come last.
 func (q *queue) all() (all []*waiter) {
 	lists := []*list.List{&q.waiting}
-	for _, of := range slices.SortedFunc(maps.Keys(q.aside), compare) {
-		lists = append(lists, q.aside[of])
+	for _, of := range slices.SortedFunc(maps.Keys(q.blocked), compare) {
+		lists = append(lists, q.blocked[of])
 	}
 	for _, l := range lists {
 		for e := l.Front(); e != nil; e = e.Next() {
@@ -79,38 +79,38 @@ func (q *queue) push(w *waiter) {
 	w.e = insert(&q.waiting, w)
 }
 
-// asideOf reports whether a waiter is set aside because of a namespace or group.
-func (q *queue) asideOf(of group) bool { return q.aside[of] != nil }
+// blocks reports whether a waiter is blocked because of a namespace or group.
+func (q *queue) blocks(of group) bool { return q.blocked[of] != nil }
 
-// setAside sets a waiter aside because of its namespace or group.
-func (q *queue) setAside(w *waiter, of group) {
+// block blocks a waiter because of its namespace or group.
+func (q *queue) block(w *waiter, of group) {
 	q.waiting.Remove(w.e)
-	if q.aside == nil {
-		q.aside = map[group]*list.List{}
+	if q.blocked == nil {
+		q.blocked = map[group]*list.List{}
 	}
-	if q.aside[of] == nil {
-		q.aside[of] = list.New()
+	if q.blocked[of] == nil {
+		q.blocked[of] = list.New()
 	}
-	w.e, w.aside = insert(q.aside[of], w), &of
+	w.e, w.blockedBy = insert(q.blocked[of], w), &of
 }
 
-// bring moves the first waiter that is set aside because of a namespace or group back to waiting. There must be one.
+// bring moves the first waiter that is blocked because of a namespace or group back to waiting. There must be one.
 func (q *queue) bring(of group) {
-	w := waiterOf(q.aside[of].Front())
+	w := waiterOf(q.blocked[of].Front())
 	q.take(w)
 	w.e = insert(&q.waiting, w)
 }
 
 // take removes a waiter from its list.
 func (q *queue) take(w *waiter) {
-	if w.aside == nil {
+	if w.blockedBy == nil {
 		q.waiting.Remove(w.e)
 		return
 	}
-	if l := q.aside[*w.aside]; l.Remove(w.e) != nil && l.Len() == 0 {
-		delete(q.aside, *w.aside)
+	if l := q.blocked[*w.blockedBy]; l.Remove(w.e) != nil && l.Len() == 0 {
+		delete(q.blocked, *w.blockedBy)
 	}
-	w.aside = nil
+	w.blockedBy = nil
 }
 
 // insert inserts a waiter behind all waiters with the same or a lower turn. It searches from the end whose turn is nearer.

@@ -31,10 +31,10 @@ type RefusalDelay[K comparable] struct {
 	waiting map[K]int
 }
 
-// Hold blocks before the refusal of a call that took the given time, until the delay is over or ctx is done. If ctx is
+// Delay blocks before the refusal of a call that took the given time, until the delay is over or ctx is done. If ctx is
 // done first, the refusal still counts until its delay is over, and lengthens the delays of its key. Delays are of real
 // time: no run sees them.
-func (b *RefusalDelay[K]) Hold(ctx context.Context, key K, took time.Duration) {
+func (b *RefusalDelay[K]) Delay(ctx context.Context, key K, took time.Duration) {
 	wait, done := b.enter(key, took), make(chan struct{})
 	clock.AfterFunc(clock.System(), wait, func() {
 		b.leave(key)

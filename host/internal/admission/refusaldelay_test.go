@@ -19,7 +19,7 @@ func refusals(t *testing.T, b *RefusalDelay[string], callers int, during time.Du
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
-			for b.Hold(ctx, "a", 0); ctx.Err() == nil; b.Hold(ctx, "a", 0) {
+			for b.Delay(ctx, "a", 0); ctx.Err() == nil; b.Delay(ctx, "a", 0) {
 				mu.Lock()
 				n++
 				mu.Unlock()
@@ -52,17 +52,17 @@ func TestHoldAlone(t *testing.T) {
 		var b RefusalDelay[string]
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 500 {
-			go b.Hold(ctx, "a", 0)
+			go b.Delay(ctx, "a", 0)
 		}
 		synctest.Wait()
 		begun := time.Now()
-		b.Hold(ctx, "b", 0)
+		b.Delay(ctx, "b", 0)
 		if took := time.Since(begun); took != each {
 			t.Errorf("another key waited %v, want %v", took, each)
 		}
 		cancel()
 		begun = time.Now()
-		b.Hold(ctx, "a", 0)
+		b.Delay(ctx, "a", 0)
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("after the end of its context it waited %v", took)
 		}
@@ -76,7 +76,7 @@ func TestHoldDear(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var b RefusalDelay[int]
 			begun := time.Now()
-			if b.Hold(t.Context(), 1, c.took); time.Since(begun) != c.want {
+			if b.Delay(t.Context(), 1, c.took); time.Since(begun) != c.want {
 				t.Errorf("after %v it waited %v, want %v", c.took, time.Since(begun), c.want)
 			}
 		})
@@ -90,10 +90,10 @@ func TestHoldGivenUp(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 100 {
-			b.Hold(gone, 1, 0)
+			b.Delay(gone, 1, 0)
 		}
 		begun := time.Now()
-		if b.Hold(t.Context(), 1, 0); time.Since(begun) != 101*each {
+		if b.Delay(t.Context(), 1, 0); time.Since(begun) != 101*each {
 			t.Errorf("it waited %v behind 100 that had given up", time.Since(begun))
 		}
 	})

@@ -23,8 +23,8 @@ const slowShare = 4
 // hundreds of children held half a gigabyte of journals. The limit of a namespace is spaceHalfDone times the limit of a
 // group.
 const (
-	leastHalfDone = 32
-	spaceHalfDone = 4
+	leastHalfDone     = 32
+	namespaceHalfDone = 4
 )
 
 // slowMost returns how many bytes slow guests may hold: the limit divided by slowShare, but at most half of what bodies and
@@ -39,8 +39,8 @@ func (a *Admission) halfMost() int { return max(leastHalfDone, 2*a.longLimit) }
 // ErrSlow: slow guests hold as much memory as they may, and this slow guest must give its instance up.
 var ErrSlow = errors.New("guests that compute for long hold as much memory as they may")
 
-// slowSpace counts the slow guests of a namespace.
-type slowSpace struct {
+// slowNamespace counts the slow guests of a namespace.
+type slowNamespace struct {
 	bytes  int64
 	groups int // groups with slow guests
 }
@@ -51,8 +51,8 @@ type slowSpace struct {
 // only slow guest of its namespace, of its group in the only namespace, or a guest of the only group.
 func (p *Place) tooSlowLocked() bool {
 	a, share := p.a, p.a.slowMost()
-	space, of := a.slowIn[p.group.namespace], a.slowOf[p.group]
-	shared := len(a.slowIn) > 1 && space.bytes > 0 // with other namespaces
+	ns, of := a.slowIn[p.group.namespace], a.slowOf[p.group]
+	shared := len(a.slowIn) > 1 && ns.bytes > 0 // with other namespaces
 	part := share / int64(max(len(a.slowIn), 1))
 	if large(p.bytes) > 0 {
 		return false
@@ -60,24 +60,24 @@ func (p *Place) tooSlowLocked() bool {
 	if p.slow {
 		alone := of == p.bytes
 		if shared {
-			alone = space.bytes == p.bytes
+			alone = ns.bytes == p.bytes
 		}
-		return len(a.slowOf) > 1 && a.slow > share && !alone && space.bytes > part && of > part/int64(space.groups)
+		return len(a.slowOf) > 1 && a.slow > share && !alone && ns.bytes > part && of > part/int64(ns.groups)
 	}
 	if of == 0 {
-		space.groups++
+		ns.groups++
 	}
 	switch {
 	case a.slow == 0 || a.slow+p.bytes <= share:
 		return false
 	case a.slow+p.bytes > share+share/2: // however many there are
 		return true
-	case shared && space.bytes+p.bytes <= part:
+	case shared && ns.bytes+p.bytes <= part:
 		return false
 	case of == 0 && !shared: // the first of its group
 		return false
 	}
-	return of+p.bytes > part/int64(space.groups)
+	return of+p.bytes > part/int64(ns.groups)
 }
 
 // slowLocked sets whether a guest that is not outside is slow.
@@ -94,7 +94,7 @@ func (p *Place) slowLocked(slow bool) {
 	a.slow += bytes
 	a.slowAddLocked(p.group, bytes)
 	addLocked(a.half, p.group, n)
-	if space := p.group.space(); space != p.group {
+	if space := p.group.ofNamespace(); space != p.group {
 		addLocked(a.half, space, n)
 	}
 	if !slow {
@@ -104,15 +104,15 @@ func (p *Place) slowLocked(slow bool) {
 
 // slowAddLocked adds bytes to the slow guests of a group.
 func (a *Admission) slowAddLocked(g group, bytes int64) {
-	space, had := a.slowIn[g.namespace], len(a.slowOf)
+	ns, had := a.slowIn[g.namespace], len(a.slowOf)
 	addLocked(a.slowOf, g, bytes)
-	space.bytes += bytes
-	space.groups += len(a.slowOf) - had
-	if space.groups == 0 {
+	ns.bytes += bytes
+	ns.groups += len(a.slowOf) - had
+	if ns.groups == 0 {
 		delete(a.slowIn, g.namespace)
 		return
 	}
-	a.slowIn[g.namespace] = space
+	a.slowIn[g.namespace] = ns
 }
 
 // addLocked adds n to the count of g. Counts of 0 are removed from the map.

@@ -264,7 +264,7 @@ func TestResumingLetsOthersWake(t *testing.T) {
 				err := p.EnterBody(ctx)
 				for err == nil && ctx.Err() == nil {
 					<-time.NewTimer(3900 * time.Microsecond).C
-					p.Aside(0)
+					p.StepOut(0)
 					<-time.NewTimer(time.Millisecond).C
 					err = p.Enter(ctx, Resuming, nil)
 				}

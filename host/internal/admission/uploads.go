@@ -23,17 +23,17 @@ type Uploads struct {
 // leastBytes is the minimum charged for a waiting caller, for its goroutine and connection.
 const leastBytes = 64 << 10
 
-// NewUploads returns the slots of uploads: two at a time, with 64 MiB waiting, enough for sixteen Go modules. They are separate
+// NewUploads returns the permits of uploads: two at a time, with 64 MiB waiting, enough for sixteen Go modules. They are separate
 // from the places of guests, so that no upload delays a run: the start-up of a module computes for a second and may hold as
 // much memory as any instance. Long compilations run in another process.
 func NewUploads() *Uploads { return newUploads(2, 64<<20) }
 
-// newUploads returns n slots. The waiting callers may have at most most bytes together.
+// newUploads returns n permits. The waiting callers may have at most most bytes together.
 func newUploads(n int, most int64) *Uploads {
 	return &Uploads{free: make(chan struct{}, n), most: most}
 }
 
-// Take blocks until a slot is free. leave returns the slot. If ctx ends first, the error is the cause of ctx. If no slot is
+// Take blocks until a permit is free. leave returns the permit. If ctx ends first, the error is the cause of ctx. If no permit is
 // free and the waiting bytes, with these, would exceed the maximum, the error is ErrUploadsFull at once.
 func (s *Uploads) Take(ctx context.Context, bytes int64) (leave func(), err error) {
 	select {
@@ -76,7 +76,7 @@ func (s *Uploads) count(by int) {
 	s.mu.Unlock()
 }
 
-// Taken returns the number of taken slots.
+// Taken returns the number of taken permits.
 func (s *Uploads) Taken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// TestSlots takes all slots, waits for one, and refuses what is too much.
-func TestSlots(t *testing.T) {
+// TestPermits takes all permits, waits for one, and refuses what is too much.
+func TestPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		s := newUploads(2, 100<<20)

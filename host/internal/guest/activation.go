@@ -22,7 +22,7 @@ var errSuspended = errors.New("suspended")
 // finishes.
 type Activation struct {
 	workflow
-	desk Desk
+	events Events
 
 	orders   chan told
 	yield    atomic.Bool
@@ -63,8 +63,8 @@ const (
 
 // Activate makes an activation for a lease, stores it in the lease's field Guest, and runs it in a goroutine as soon
 // as there is a place for it. It calls done after the last event of the activation.
-func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func()) {
-	a := &Activation{workflow: workflow{lease: l}, desk: desk, orders: make(chan told, ordersAhead)}
+func (r *Runner) Activate(l *run.Lease, c admission.Class, events Events, done func()) {
+	a := &Activation{workflow: workflow{lease: l}, events: events, orders: make(chan told, ordersAhead)}
 	of := admission.JournalGroup{Namespace: l.State.Run.Namespace, Workflow: l.State.Workflow}
 	j := l.Run().Journal() // the lease's state is as of the newest commit
 	a.share = r.cfg.Journals.Share(of, l.State.Run, admission.JournalSize(j.Bytes(), j.Len()))
@@ -72,7 +72,7 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	a.halts = cancel
 	refuse := func() {
-		desk.Inside(l.State.Run, run.Refused{Lease: l})
+		events.Inside(l.State.Run, run.Refused{Lease: l})
 		cancel(nil)
 		done()
 	}
@@ -111,7 +111,7 @@ func (a *Activation) Order(o run.Order) {
 	case o == run.OrderPark:
 		a.placed.Park(a.holds)
 	case o == run.OrderResume && a.placed.TryEnter():
-		a.desk.Ready(a.lease)
+		a.events.Ready(a.lease)
 	default:
 		if o == run.OrderGo || o == run.OrderDump {
 			a.placed.Wake()
@@ -147,13 +147,13 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 	}
 	if errors.Is(err, admission.ErrStopped) || errors.Is(err, errOwes) {
 		tell(EndSuspended)
-		a.desk.Inside(st.Run, run.Refused{Lease: a.lease})
+		a.events.Inside(st.Run, run.Refused{Lease: a.lease})
 		return
 	}
 	if left := toldToLeave(err); left.Evicted {
 		tell(EndCrowded)
 		left.Needs = max(left.Needs, a.lease.Needs) // it had asked for this already
-		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: left})
+		a.events.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: left})
 		return
 	}
 	if errors.Is(err, errSuspended) || context.Cause(ctx) != nil && errors.Is(err, context.Cause(ctx)) {
@@ -163,7 +163,7 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 		}
 		// The host stops, or has lost the run: another activation answers its callers.
 		tell(EndHalted)
-		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true}})
+		a.events.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true}})
 		return
 	}
 	ended := a.end(ctx, err)
@@ -171,7 +171,7 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 		ended = run.End{Fault: fmt.Errorf("after it was thawed: %s", ended.Mismatch)}
 	}
 	tell(endOf(&ended))
-	a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: ended})
+	a.events.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: ended})
 }
 
 // toldToLeave returns the end of a guest that gave up its instance because of what it holds or how long it computes,
@@ -233,7 +233,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	}
 	a.size = inst.Size()
 	a.Keep, a.Drop, a.Kept = a.logLine, a.lease.Log().Drop, func(n uint64) bool { return a.lease.Log().Has(n, a.Passed()) }
-	a.wait, a.Look, a.place = a.waits, a.looks, a.placed
+	a.wait, a.Look, a.place = a.waits, a.checkIn, a.placed
 	a.Slice = func() error { return a.placed.Slice(ctx, a.weight(), a.body == nil) }
 	a.mayFork = mod.BodiesEvent && r.cfg.Linger > 0
 	code, err := a.callIn(ctx, inst, export)
@@ -261,7 +261,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 
 // ask sends an event to the writer and waits until the writer lends the run. An error says why it does not.
 func (a *Activation) ask(ctx context.Context, ev run.Event) error {
-	a.desk.Guest(a.lease, ev)
+	a.events.Guest(a.lease, ev)
 	select {
 	case t := <-a.orders:
 		if t.order == run.OrderGo {
@@ -277,9 +277,9 @@ func (a *Activation) ask(ctx context.Context, ev run.Event) error {
 // starts of a thousand children, 200 KiB, delays all other runs by tens of milliseconds if processors are busy.
 const flushBytes = 32 << 10
 
-// looks yields if the writer has events for the run, or the guest has appended much, and waits if journals take too
+// checkIn yields if the writer has events for the run, or the guest has appended much, and waits if journals take too
 // much memory.
-func (a *Activation) looks() error {
+func (a *Activation) checkIn() error {
 	if a.body != nil {
 		return nil
 	}
@@ -332,7 +332,7 @@ func (a *Activation) waits() error {
 	a.placed.Rest() // whatever the writer does meanwhile
 	leaves := a.r.cfg.Owes(a.key.Namespace)
 	from, was := a.WaitsFrom()
-	a.desk.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(), FromMs: from, WasMs: was,
+	a.events.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(), FromMs: from, WasMs: was,
 		CanFork: a.mayFork && !leaves, Leaves: leaves})
 	a.linger = clock.Again(a.r.cfg.Clock, a.linger, a.r.cfg.Linger)
 	defer a.linger.Stop()
@@ -347,7 +347,7 @@ func (a *Activation) waits() error {
 		case <-a.ctx.Done():
 			return context.Cause(a.ctx)
 		}
-		a.desk.Inside(a.key, run.Evict{Lease: a.lease}) // the next order says whether to give up
+		a.events.Inside(a.key, run.Evict{Lease: a.lease}) // the next order says whether to give up
 	}
 }
 

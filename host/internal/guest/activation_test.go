@@ -73,7 +73,7 @@ func (i *scriptedInstance) Release(context.Context) int64 {
 	return i.Resident()
 }
 
-// paper is a desk that writes events down.
+// paper is an Events that writes events down.
 type paper struct {
 	events chan run.Event
 }
@@ -143,10 +143,10 @@ func testNoLogOfAnUnlentRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	of, lease := newReviewRun(t, d)
-	desk := &paper{events: make(chan run.Event, 10)}
+	events := &paper{events: make(chan run.Event, 10)}
 	ended := make(chan struct{})
 	now := time.Now().UnixMilli()
-	r.Activate(lease, Woken, desk, func() { close(ended) })
+	r.Activate(lease, Woken, events, func() { close(ended) })
 	var start []*run.Attempt
 	act := lease.Guest.(*Activation)
 	stepped := func(ev run.Event) {
@@ -156,8 +156,8 @@ func testNoLogOfAnUnlentRun(t *testing.T) {
 			act.Order(o.Order)
 		}
 	}
-	stepped(desk.next(t)) // ready
-	stepped(desk.next(t)) // waits: parked
+	stepped(events.next(t)) // ready
+	stepped(events.next(t)) // waits: parked
 	if len(start) != 1 {
 		t.Fatal("attempts:", len(start))
 	}
@@ -195,12 +195,12 @@ func TestCloseWhileCompiling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, d := reviewRunner(t, &scripted{slow: true}, Config{MaxInstances: 1, GuestBytes: 1 << 30})
 		_, l := newReviewRun(t, d)
-		desk, done := &paper{events: make(chan run.Event, 16)}, make(chan struct{})
-		r.Activate(l, Woken, desk, func() { close(done) })
+		events, done := &paper{events: make(chan run.Event, 16)}, make(chan struct{})
+		r.Activate(l, Woken, events, func() { close(done) })
 		synctest.Wait()
 		r.Close()
 		<-done
-		if ev, ok := desk.next(t).(run.GuestEnds); !ok || ev.End.Fault != nil || !ev.End.Evicted {
+		if ev, ok := events.next(t).(run.GuestEnds); !ok || ev.End.Fault != nil || !ev.End.Evicted {
 			t.Errorf("it ended with %+v", ev)
 		}
 		<-time.After(time.Second) // as above
@@ -236,7 +236,7 @@ func testFetchingBodiesCount(t *testing.T) {
 		})
 	}
 	synctest.Wait()
-	counted, _, _ := r.Held()
+	counted, _, _ := r.Usage()
 	if live := e.live.Load(); int64(live)<<20 > 4<<20 {
 		t.Errorf("%d instances live and take %d MiB, %d of them fetch; the limit is 4 MiB, admission counts %d instances",
 			live, live, fetching.Load(), counted)

@@ -32,20 +32,20 @@ func (r *Runner) newStepGuest(m *module.Module, started journal.Started, key sto
 // attempt is an attempt performed by a guest.
 type attempt struct {
 	*run.Attempt
-	r    *Runner
-	desk Desk
+	r      *Runner
+	events Events
 }
 
 // Perform executes the body of a step on a copy of the workflow, or a step function in its own instance, and returns
 // the outcome. ctx must end when no run waits for the attempt any more; a workflow's cancel does not reach a guest. Perform calls
 // taken when the attempt has an instance, and no longer waits for one.
-func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk, taken func()) run.StepOutcome {
+func (r *Runner) Perform(ctx context.Context, a *run.Attempt, events Events, taken func()) run.StepOutcome {
 	ctx, end, err := r.Begin(ctx)
 	if err != nil {
 		return run.StepOutcome{Abandoned: true}
 	}
 	defer end()
-	x := attempt{a, r, desk}
+	x := attempt{a, r, events}
 	mod, err := r.modules.GetPatiently(ctx, a.Run.Module)
 	if ctx.Err() != nil {
 		return run.StepOutcome{Abandoned: true}
@@ -157,6 +157,6 @@ func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) r
 
 // logLine sends a line of a body or step function to the writer, which stores it with the run's next commit.
 func (a attempt) logLine(_ uint64, level int32, text string) {
-	a.desk.Inside(a.Run.Run, run.AttemptLogs{Attempt: a.Attempt, Line: store.LogLine{
+	a.events.Inside(a.Run.Run, run.AttemptLogs{Attempt: a.Attempt, Line: store.LogLine{
 		UnixMs: a.r.cfg.Clock.Now().UnixMilli(), Level: int8(level), Step: a.Name, Attempt: a.Number, Text: text}})
 }

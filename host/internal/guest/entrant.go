@@ -17,15 +17,15 @@ type entrant struct {
 	Ends     context.Context
 	Draining func() bool
 
-	asked atomic.Int64                // how often it has waited for room
-	turn  atomic.Pointer[journalTurn] // the newest
-	let   atomic.Bool                 // it has waited for room, and goes on now
+	asked  atomic.Int64                // how often it has waited for room
+	newest atomic.Pointer[journalWait] // the newest
+	let    atomic.Bool                 // it has waited for room, and goes on now
 }
 
-// journalTurn is the wait for room of that number.
-type journalTurn struct {
+// journalWait is the wait for room of that number.
+type journalWait struct {
 	number int64
-	*admission.JournalTurn
+	*admission.JournalWait
 }
 
 // Ask has the guest let in when there is a place for it. grows says that it has given an instance up because there was no room
@@ -35,7 +35,7 @@ func (g *entrant) Ask(grows bool) {
 		g.enter()
 		return
 	}
-	g.wait(g.Share.Ask)
+	g.wait(g.Share.AskToGrow)
 }
 
 // enter asks for a place.
@@ -47,18 +47,18 @@ func (g *entrant) enter() {
 }
 
 // wait asks for a place when there is room for the journal.
-func (g *entrant) wait(ask func(begin, refuse func()) *admission.JournalTurn) {
-	now := &journalTurn{number: g.asked.Add(1)}
-	now.JournalTurn = ask(func() {
+func (g *entrant) wait(ask func(begin, refuse func()) *admission.JournalWait) {
+	now := &journalWait{number: g.asked.Add(1)}
+	now.JournalWait = ask(func() {
 		g.let.Store(true)
 		g.enter()
 	}, g.Request.Refuse)
-	if now.JournalTurn == nil {
+	if now.JournalWait == nil {
 		g.enter()
 		return
 	}
-	for was := g.turn.Load(); was == nil || was.number < now.number; was = g.turn.Load() { // it may have begun, and wait again
-		if g.turn.CompareAndSwap(was, now) {
+	for was := g.newest.Load(); was == nil || was.number < now.number; was = g.newest.Load() { // it may have begun, and wait again
+		if g.newest.CompareAndSwap(was, now) {
 			break
 		}
 	}
@@ -76,14 +76,14 @@ func (g *entrant) Barred(starts bool) bool {
 		return false
 	}
 	g.Request.Place.Leave()
-	g.wait(func(begin, refuse func()) *admission.JournalTurn { return g.Share.Hold(starts, begin, refuse) })
+	g.wait(func(begin, refuse func()) *admission.JournalWait { return g.Share.AskToBegin(starts, begin, refuse) })
 	return true
 }
 
 // Withdraw refuses the guest if it still waits.
 func (g *entrant) Withdraw() {
 	g.Request.Withdraw()
-	if t := g.turn.Load(); t != nil && t.Withdraw() {
+	if t := g.newest.Load(); t != nil && t.Withdraw() {
 		g.Request.Refuse()
 	}
 }

@@ -91,7 +91,7 @@ func TestBarred(t *testing.T) {
 		if v.begun.Load() != 1 || !v.Barred(true) {
 			t.Fatal("a start that would make journals longer is not barred")
 		}
-		if instances, _, _ := d.places.Held(); instances != 1 {
+		if instances, _, _ := d.places.Usage(); instances != 1 {
 			t.Errorf("%d have places, want the first", instances)
 		}
 		d.journals.Forget(first.run)
@@ -168,8 +168,8 @@ func TestCrowd(t *testing.T) {
 			}
 			v.cancel()
 		}
-		if _, waiting, _ := d.places.Held(); waiting+d.journals.Waiting() != 0 || d.journals.Held() != 0 {
-			t.Errorf("%d wait for a place, %d for room; %d bytes are held", waiting, d.journals.Waiting(), d.journals.Held())
+		if _, waiting, _ := d.places.Usage(); waiting+d.journals.Waiting() != 0 || d.journals.Bytes() != 0 {
+			t.Errorf("%d wait for a place, %d for room; %d bytes are held", waiting, d.journals.Waiting(), d.journals.Bytes())
 		}
 		inside.Wait()
 	})

@@ -28,7 +28,7 @@ func (a *Activation) fork(of *run.Attempt) error {
 	if err := a.enterAgain(); err != nil {
 		return err
 	}
-	start := attempt{of, a.r, a.desk}
+	start := attempt{of, a.r, a.events}
 	ctx, stop := start.limit(a.ctx)
 	g, info, err := start.newGuest(ctx, a.mod)
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *Activation) fork(of *run.Attempt) error {
 
 // elsewhere asks for the body to run on a copy of the workflow, and gives up the instance.
 func (a *Activation) elsewhere(of *run.Attempt) error {
-	a.desk.Inside(a.key, run.NotForked{Lease: a.lease, Attempt: of})
+	a.events.Inside(a.key, run.NotForked{Lease: a.lease, Attempt: of})
 	return errSuspended
 }
 
@@ -84,7 +84,7 @@ func (b *forkedBody) brokeOff(code int32, err error) error {
 	b.Flush()
 	out := b.attempt.outcome(b.ctx, b.guest, code, err)
 	b.end()
-	b.a.desk.Inside(b.a.key, run.AttemptEnds{Attempt: b.attempt.Attempt, Outcome: out})
+	b.a.events.Inside(b.a.key, run.AttemptEnds{Attempt: b.attempt.Attempt, Outcome: out})
 	return errSuspended
 }
 

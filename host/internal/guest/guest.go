@@ -203,7 +203,7 @@ func (g *guest) without(do func() error) error {
 	if g.place == nil {
 		return do()
 	}
-	g.place.Aside(g.grown())
+	g.place.StepOut(g.grown())
 	err := do()
 	g.Waited()
 	if errors.Is(err, admission.ErrJournalsFull) { // it gives up its instance

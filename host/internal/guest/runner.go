@@ -62,7 +62,7 @@ type Config struct {
 }
 
 // Desk passes the events of guests to the writer of their run. It does not block.
-type Desk interface {
+type Events interface {
 	// Guest passes an event of an activation. If the event asks for an order, the writer calls Activation.Order.
 	Guest(l *run.Lease, ev run.Event)
 	// Ready passes GuestReady for a guest that got its place within Order. The writer's goroutine calls it and
@@ -176,10 +176,10 @@ func (r *Runner) Close() {
 	r.modules.Close()
 }
 
-// Held returns the number of instances that compute or are parked plus the uploads in progress, the number of guests
+// Usage returns the number of instances that compute or are parked plus the uploads in progress, the number of guests
 // that wait for a place, and the bytes of the instances.
-func (r *Runner) Held() (instances, waiting int, bytes int64) {
-	n, waiting, bytes := r.admission.Held()
+func (r *Runner) Usage() (instances, waiting int, bytes int64) {
+	n, waiting, bytes := r.admission.Usage()
 	return n + r.uploads.Taken(), waiting + r.cfg.Journals.Waiting(), bytes
 }
 

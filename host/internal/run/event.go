@@ -16,8 +16,8 @@ var (
 	ErrAside = journal.ErrAside
 	// ErrLive: a live run cannot be deleted.
 	ErrLive = fmt.Errorf("run has not ended: %w", ErrIllegal)
-	// ErrLeft: the run has failed, and a retry would need this answer. The command stays in the inbox until then.
-	ErrLeft = errors.New("run has failed, and takes the answer when it is retried")
+	// ErrDeferred: the run has failed, and a retry would need this answer. The command stays in the inbox until then.
+	ErrDeferred = errors.New("run has failed, and takes the answer when it is retried")
 	// ErrStartedBefore: this same command started the child before.
 	ErrStartedBefore = errors.New("child was started before")
 )

@@ -10,7 +10,7 @@ func (e Command) apply(t *transition) error {
 	cmd, m := &e.Command, &e.Message
 	another := cmd.ToIncarnation != (store.Incarnation{}) && cmd.ToIncarnation != t.rec.State.Incarnation // of this id
 	if !another && m.Needed(t.rec.Journal, cmd.Kind) {
-		return ErrLeft
+		return ErrDeferred
 	}
 	t.rec.Draft.Ack(cmd.Seq)
 	if another {

@@ -307,7 +307,7 @@ type Stats struct {
 // Stats returns the runtime's gauges.
 func (rt *Runtime) Stats() Stats {
 	n := Stats{Commits: rt.reporter.commits.Load(), Partitions: int(rt.Partitions.count.Load()), Attempts: rt.handlers.Len()}
-	n.Instances, n.Waiting, n.GuestBytes = rt.guests.Held()
+	n.Instances, n.Waiting, n.GuestBytes = rt.guests.Usage()
 	rt.writers.Do(func(s *shard.Shard, now int64) { // not called for closed writers
 		x := s.Stats(now)
 		n.Runs, n.Timers, n.Queued, n.Commands = n.Runs+x.Runs, n.Timers+x.Timers, n.Queued+x.Queued, n.Commands+x.Commands

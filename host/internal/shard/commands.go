@@ -85,8 +85,8 @@ func (c *commands) taken(now int64, p *Partition, cmd inboxCommand, o outcome, a
 	case outcomeTaken:
 		p.residents[cmd.To].cmds = append(p.residents[cmd.To].cmds, cmd)
 		c.next(now, p, cmd.To)
-	case outcomeLeft:
-		p.inbox.Leave(cmd)
+	case outcomeDeferred:
+		p.inbox.Defer(cmd)
 		c.next(now, p, cmd.To)
 	case outcomeRefused:
 		c.port.Refuse(p, cmd.Command, answer)

@@ -17,17 +17,17 @@ const maxWaiting = 1024
 // inbox neither reads the store nor processes commands: it tells its caller what is next, and the caller reports the outcome. It
 // starts no goroutine, reads no clock and takes no lock.
 type inbox struct {
-	after   store.CommandSeq // number of the newest command read
-	again   bool             // there may be unread commands
-	reading bool
-	waiting int // commands in queues
-	queues  map[store.RunKey][]inboxCommand
-	left    map[store.RunKey][]inboxCommand // commands for failed runs, until the runs are retried or deleted
+	after    store.CommandSeq // number of the newest command read
+	again    bool             // there may be unread commands
+	reading  bool
+	waiting  int // commands in queues
+	queues   map[store.RunKey][]inboxCommand
+	deferred map[store.RunKey][]inboxCommand // commands for failed runs, until the runs are retried or deleted
 }
 
 // newInbox returns an inbox that has read no commands.
 func newInbox() inbox {
-	return inbox{queues: map[store.RunKey][]inboxCommand{}, left: map[store.RunKey][]inboxCommand{}}
+	return inbox{queues: map[store.RunKey][]inboxCommand{}, deferred: map[store.RunKey][]inboxCommand{}}
 }
 
 // Kick records that there may be unread commands.
@@ -91,7 +91,7 @@ func (b *inbox) busy(to store.RunKey) int {
 	return slices.IndexFunc(b.queues[to], func(c inboxCommand) bool { return c.busy })
 }
 
-// Postpone clears the busy mark of a command that was not processed. The command keeps its place.
+// Postpone clears the busy flag of a command that was not processed. The command keeps its place.
 func (b *inbox) Postpone(to store.RunKey) { b.queues[to][b.busy(to)].busy = false }
 
 // Done removes the busy command for a run and reports whether more commands wait for the run.
@@ -107,21 +107,21 @@ func (b *inbox) Done(to store.RunKey) (more bool) {
 	return true
 }
 
-// Leave sets a command for a failed run aside. It stays in the store and no longer blocks other commands.
-func (b *inbox) Leave(cmd inboxCommand) { b.left[cmd.To] = append(b.left[cmd.To], cmd) }
+// Defer defers a command for a failed run. The command stays in the store and no longer blocks other commands.
+func (b *inbox) Defer(cmd inboxCommand) { b.deferred[cmd.To] = append(b.deferred[cmd.To], cmd) }
 
-// HasLeft reports whether commands are set aside for any run.
-func (b *inbox) HasLeft() bool { return len(b.left) > 0 }
+// HasDeferred reports whether any run has deferred commands.
+func (b *inbox) HasDeferred() bool { return len(b.deferred) > 0 }
 
-// Left removes and returns the commands that are set aside for a run.
-func (b *inbox) Left(to store.RunKey) []inboxCommand {
-	cmds := b.left[to]
-	delete(b.left, to)
+// TakeDeferred removes and returns the deferred commands of a run.
+func (b *inbox) TakeDeferred(to store.RunKey) []inboxCommand {
+	cmds := b.deferred[to]
+	delete(b.deferred, to)
 	return cmds
 }
 
-// Return puts commands back at the head of a run's queue: their effect was lost with the memory of the run, or they were set
-// aside. It reports whether cmds is not empty and no command of the run is busy; then the caller must Take the first.
+// Return puts commands back at the head of a run's queue: their effect was lost with the memory of the run, or they were
+// deferred. It reports whether cmds is not empty and no command of the run is busy; then the caller must Take the first.
 func (b *inbox) Return(to store.RunKey, cmds []inboxCommand) (idle bool) {
 	if len(cmds) == 0 {
 		return false

@@ -54,10 +54,10 @@ type outcome uint8
 
 // The outcomes.
 const (
-	outcomeTaken   outcome = iota // the run took or ignored it; the commit of the run's step deletes it from the store
-	outcomeLeft                   // it stays in the store for a failed run, until the run is retried or deleted
-	outcomeRefused                // no run takes it
-	outcomeFailed                 // it must be tried again
+	outcomeTaken    outcome = iota // the run took or ignored it; the commit of the run's step deletes it from the store
+	outcomeDeferred                // it stays in the store for a failed run, until the run is retried or deleted
+	outcomeRefused                 // no run takes it
+	outcomeFailed                  // it must be tried again
 )
 
 // Delivered returns the outcome of a command whose run stepped it with err (nil = success), and the answer to the sender if the
@@ -74,8 +74,8 @@ func (c *inboxCommand) Delivered(err error) (outcome, *store.Command) {
 			return outcomeRefused, &a
 		}
 		return outcomeRefused, nil
-	case errors.Is(err, run.ErrLeft):
-		return outcomeLeft, nil
+	case errors.Is(err, run.ErrDeferred):
+		return outcomeDeferred, nil
 	case unreadable(err):
 		return outcomeFailed, nil
 	}

@@ -77,20 +77,20 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// Commands that were left to a failed run are out of the way, until they return before those behind them.
-func TestLeft(t *testing.T) {
+// Deferred commands of a failed run are out of the way, until they return before those behind them.
+func TestDeferred(t *testing.T) {
 	b := newInbox()
 	a := store.RunKey{ID: "a"}
 	b.Add(signal(1, "a"))
-	b.Leave(b.Take(a))
+	b.Defer(b.Take(a))
 	b.Done(a)
-	if !b.HasLeft() || b.Waiting() != 0 {
-		t.Errorf("left: %v, %d wait", b.HasLeft(), b.Waiting())
+	if !b.HasDeferred() || b.Waiting() != 0 {
+		t.Errorf("deferred: %v, %d wait", b.HasDeferred(), b.Waiting())
 	}
 	b.Add(signal(2, "a"))
-	b.Return(a, b.Left(a))
-	if cmd := b.Take(a); cmd.Seq != 1 || b.HasLeft() || b.Waiting() != 2 {
-		t.Errorf("command %d is taken, left: %v, %d wait", cmd.Seq, b.HasLeft(), b.Waiting())
+	b.Return(a, b.TakeDeferred(a))
+	if cmd := b.Take(a); cmd.Seq != 1 || b.HasDeferred() || b.Waiting() != 2 {
+		t.Errorf("command %d is taken, deferred: %v, %d wait", cmd.Seq, b.HasDeferred(), b.Waiting())
 	}
 }
 
@@ -120,7 +120,7 @@ func TestOutcomes(t *testing.T) {
 		{store.CommandSignal, false, nil, outcomeTaken, 0},
 		{store.CommandSignal, false, run.ErrTerminal, outcomeTaken, 0},
 		{store.CommandSignal, false, run.ErrLive, outcomeTaken, 0},
-		{store.CommandReply, false, run.ErrLeft, outcomeLeft, 0},
+		{store.CommandReply, false, run.ErrDeferred, outcomeDeferred, 0},
 		{store.CommandSignal, false, inboxErrDisk, outcomeFailed, 0},
 		{store.CommandSignal, false, limit, outcomeFailed, 0},
 		{store.CommandSignal, false, errors.Join(store.ErrCorrupt), outcomeFailed, 0},

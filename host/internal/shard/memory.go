@@ -111,7 +111,7 @@ func (m *memory) settle(now int64, rs *resident) {
 		return
 	}
 	m.unkeep(rs)
-	rs.p.takeLeft(now, rs)
+	rs.p.takeDeferred(now, rs)
 	if rs.Run != nil {
 		if rs.Run.Lent() {
 			rs.AskToYield()
@@ -165,7 +165,7 @@ func (m *memory) drop(rs *resident) {
 	if rs.Run == nil || !rs.Run.Exists() {
 		return
 	}
-	rs.p.wakes.Leave(wakeKey(rs.Key), rs.Run.State().WakeUnixMs)
+	rs.p.wakes.Dropped(wakeKey(rs.Key), rs.Run.State().WakeUnixMs)
 }
 
 // evict drops a run with its guest, its attempts and its pending changes. Its callers get ErrLost and the cause.

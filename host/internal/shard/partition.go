@@ -14,11 +14,11 @@ type Partition struct {
 	ID    store.PartitionID
 	Owned store.Partition // fences commits
 
-	lost      bool // the shard no longer owns the partition
-	looked    bool // Port.Ahead was called
-	residents map[store.RunKey]*resident
-	wakes     wakeTimers
-	inbox     inbox
+	lost         bool // the shard no longer owns the partition
+	clockChecked bool // Port.Ahead was called
+	residents    map[store.RunKey]*resident
+	wakes        wakeTimers
+	inbox        inbox
 	// unreadable holds runs that this release cannot read, with the reason. The reason is not written to the store, because
 	// another release may be able to read the run.
 	unreadable map[store.RunKey]error
@@ -58,9 +58,12 @@ func (p *Partition) Arm(now int64, k TimerKey, wakeMs int64, err error) {
 	}
 }
 
-// takeLeft returns the commands that a run left in the inbox while it was failed, and schedules their delivery for now.
-func (p *Partition) takeLeft(now int64, rs *resident) {
-	if p.inbox.HasLeft() && rs.Run != nil && !rs.Run.Lent() && !rs.Run.Failed() && p.inbox.Return(rs.Key, p.inbox.Left(rs.Key)) {
+// takeDeferred returns the deferred commands of a run that has not failed to the inbox, and schedules their delivery for now.
+func (p *Partition) takeDeferred(now int64, rs *resident) {
+	if !p.inbox.HasDeferred() || rs.Run == nil || rs.Run.Lent() || rs.Run.Failed() {
+		return
+	}
+	if p.inbox.Return(rs.Key, p.inbox.TakeDeferred(rs.Key)) {
 		p.wakes.Put(CommandTimer(rs.Key), now)
 	}
 }

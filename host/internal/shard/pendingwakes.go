@@ -71,9 +71,9 @@ func (p *pendingWakes) Pop(now int64) (k TimerKey, dueUnixMs int64, ok bool) {
 	}
 }
 
-// Hold makes a run wait, as a run that was due at dueUnixMs, if its namespace may not continue now. It reports whether the run
+// Pace makes a run wait, as a run that was due at dueUnixMs, if its namespace may not continue now. It reports whether the run
 // waits. A run that waits already keeps its place.
-func (p *pendingWakes) Hold(now int64, k TimerKey, dueUnixMs int64) bool {
+func (p *pendingWakes) Pace(now int64, k TimerKey, dueUnixMs int64) bool {
 	if p.pacer == nil || p.pacer.May(uint32(k.Run.Namespace), now) {
 		return false
 	}

@@ -34,8 +34,8 @@ type resident struct {
 	linger func() // cancels the timer of a start that waits for its first activation; nil if there is none
 
 	armed   bool  // wakesMs is valid
-	held    bool  // the pacer holds the run back, and the run's timer is the end of that
-	let     bool  // the pacer has held the run back and has let it go
+	paced   bool  // the pacer makes the run wait, and the run's timer is the end of that wait
+	let     bool  // the pacer has made the run wait and has let it go
 	dueMs   int64 // since when the run has waited for the pacer and then for a place; 0: it does not wait
 	wakesMs int64 // the instant of the run's timer, Never if it has none
 	gone    bool  // removed from the partition
@@ -95,7 +95,7 @@ func wakeKey(key store.RunKey) TimerKey { return TimerKey{Kind: store.WakeRun, R
 
 // arm sets the timer of a run in memory. A run has at most one timer.
 func (rs *resident) arm(active bool) {
-	if rs.held {
+	if rs.paced {
 		return
 	}
 	since := rs.SteppedMs // the run has processed what was due by then
@@ -117,7 +117,7 @@ func (rs *resident) arm(active bool) {
 	}
 }
 
-// Activate requests a place for a guest. If the pacer holds the run back, or if the run is new and starts is full, it refuses
+// Activate requests a place for a guest. If the pacer makes the run wait, or if the run is new and starts is full, it refuses
 // the lease for now, and the run waits as a timer or as a key.
 func (rs *resident) Activate(now int64, l *run.Lease) {
 	of := rs.group()
@@ -126,13 +126,13 @@ func (rs *resident) Activate(now int64, l *run.Lease) {
 	if due == 0 {
 		due = now
 	}
-	if !let && rs.p.wakes.Hold(now, wakeKey(rs.Key), due) {
-		rs.held, rs.dueMs = true, due
+	if !let && rs.p.wakes.Pace(now, wakeKey(rs.Key), due) {
+		rs.paced, rs.dueMs = true, due
 		rs.Step(now, Envelope{Event: run.Refused{Lease: l, Later: true}})
 		return
 	}
-	if rs.held { // the pacer no longer holds it back: the timer is the run's wake again
-		rs.held, rs.armed = false, false
+	if rs.paced { // the wait for the pacer is over: the timer is the run's wake again
+		rs.paced, rs.armed = false, false
 	}
 	switch {
 	case rs.Run.Begun():

@@ -29,7 +29,7 @@ import (
 
 // Limits bound what a shard holds in memory and has in flight.
 type Limits struct {
-	// Woken is the maximum of woken runs that have not come to rest. A run counts for at most wakeWindowMs. Further due
+	// Woken is the maximum of woken runs that have not come to rest. A run counts for at most freshMs. Further due
 	// runs wait as keys and are not loaded.
 	Woken int
 	// Starts is the maximum of new runs that wait for a place with their state in memory. Further new runs wait as keys.
@@ -245,7 +245,7 @@ func (s *Shard) Carried(now int64, p *Partition, to store.RunKey, start *run.New
 // Tick wakes the runs that are due and starts reads of the wakes that are near. The caller calls it at the instant of Next and
 // after each event.
 func (s *Shard) Tick(now int64) {
-	s.wakes.look(now)
+	s.wakes.checkClock(now)
 	if s.mem.active {
 		s.wakes.invite(now)
 		s.wakes.fire(now)

@@ -15,12 +15,12 @@ type startBacklog struct {
 	Limit int   // runs that have asked, at most
 	Most  int64 // bytes of the journals of runs that have asked, roughly at most
 
-	all    use                                     // of all runs
-	of     map[backlogGroup]*use                   // by workflow, and by namespace with Workflow empty; zero entries are removed
-	lines  map[backlogGroup]*waitingKeys           // by workflow; only workflows with waiting keys
-	spaces map[store.NamespaceID]*waitingWorkflows // only namespaces with waiting keys
-	turns  fairqueue.Turns[*waitingWorkflows]
-	waits  map[store.RunKey]bool // the runs that wait as keys
+	all        use                                     // of all runs
+	of         map[backlogGroup]*use                   // by workflow, and by namespace with Workflow empty; zero entries are removed
+	workflows  map[backlogGroup]*waitingKeys           // by workflow; only workflows with waiting keys
+	namespaces map[store.NamespaceID]*waitingWorkflows // only namespaces with waiting keys
+	turns      fairqueue.Turns[*waitingWorkflows]
+	waits      map[store.RunKey]bool // the runs that wait as keys
 }
 
 // backlogGroup identifies a workflow, or a namespace if Workflow is empty.
@@ -29,13 +29,13 @@ type backlogGroup struct {
 	Workflow  string
 }
 
-// waitingWorkflows returns the group of all runs of the namespace.
-func (g backlogGroup) space() backlogGroup { return backlogGroup{Namespace: g.Namespace} }
+// namespace returns the group of all runs of the namespace.
+func (g backlogGroup) namespace() backlogGroup { return backlogGroup{Namespace: g.Namespace} }
 
-// A workflow may use 1/workflowShare of Limit and Most, and a namespace 1/spaceShare.
+// A workflow may use 1/workflowShare of Limit and Most, and a namespace 1/namespaceShare.
 const (
-	workflowShare = 4
-	spaceShare    = 2
+	workflowShare  = 4
+	namespaceShare = 2
 )
 
 // use is what a group uses of the set.
@@ -74,7 +74,7 @@ type waitingWorkflows struct {
 	turn  fairqueue.Turn[*waitingWorkflows]
 }
 
-// backlogState is the state of a run in a startBacklog. The zero backlogMark does not wait.
+// backlogState is the state of a run in a startBacklog. The zero backlogState does not wait.
 type backlogState struct {
 	of      backlogGroup
 	asked   bool  // it waits for its first place with its state in memory
@@ -88,7 +88,8 @@ func (m *backlogState) Asked() bool { return m.asked }
 
 // room reports whether another run of a group may ask.
 func (s *startBacklog) room(of backlogGroup, invited bool) bool {
-	return s.all.below(s, 1, invited) && s.of[of].below(s, workflowShare, invited) && s.of[of.space()].below(s, spaceShare, invited)
+	return s.all.below(s, 1, invited) && s.of[of].below(s, workflowShare, invited) &&
+		s.of[of.namespace()].below(s, namespaceShare, invited)
 }
 
 // count adds to the use of a workflow, of its namespace, and of the whole set.
@@ -100,7 +101,7 @@ func (s *startBacklog) count(of backlogGroup, asked int, bytes int64, invited in
 	if s.of == nil {
 		s.of = map[backlogGroup]*use{}
 	}
-	for _, g := range [...]backlogGroup{of, of.space()} {
+	for _, g := range [...]backlogGroup{of, of.namespace()} {
 		u := s.of[g]
 		if u == nil {
 			u = &use{}
@@ -134,18 +135,19 @@ func (s *startBacklog) Ask(of backlogGroup, key store.RunKey, m *backlogState, b
 // push adds a run to the keys of its workflow.
 func (s *startBacklog) push(of backlogGroup, key store.RunKey) {
 	if s.waits == nil {
-		s.waits, s.lines, s.spaces = map[store.RunKey]bool{}, map[backlogGroup]*waitingKeys{}, map[store.NamespaceID]*waitingWorkflows{}
+		s.waits, s.workflows = map[store.RunKey]bool{}, map[backlogGroup]*waitingKeys{}
+		s.namespaces = map[store.NamespaceID]*waitingWorkflows{}
 	}
 	s.waits[key] = true
-	l := s.lines[of]
+	l := s.workflows[of]
 	if l == nil {
-		l = &waitingKeys{of: of, in: s.spaces[of.Namespace]}
+		l = &waitingKeys{of: of, in: s.namespaces[of.Namespace]}
 		l.turn.Group = l
-		s.lines[of] = l
+		s.workflows[of] = l
 		if l.in == nil {
-			l.in = &waitingWorkflows{of: of.space()}
+			l.in = &waitingWorkflows{of: of.namespace()}
 			l.in.turn.Group = l.in
-			s.spaces[of.Namespace] = l.in
+			s.namespaces[of.Namespace] = l.in
 			s.turns.Join(&l.in.turn)
 		}
 		l.in.turns.Join(&l.turn)
@@ -169,7 +171,7 @@ func (s *startBacklog) Next() (of backlogGroup, key store.RunKey, ok bool) {
 	}
 	var l *fairqueue.Turn[*waitingKeys]
 	if s.turns.First(func(in *waitingWorkflows) bool {
-		if s.of[in.of].below(s, spaceShare, true) {
+		if s.of[in.of].below(s, namespaceShare, true) {
 			l = in.turns.First(func(l *waitingKeys) bool { return s.of[l.of].below(s, workflowShare, true) })
 		}
 		return l != nil
@@ -179,7 +181,7 @@ func (s *startBacklog) Next() (of backlogGroup, key store.RunKey, ok bool) {
 	return l.Group.of, s.take(l.Group), true
 }
 
-// take removes the first key of a line. This is a turn of the line and of its space.
+// take removes the first key of a workflow. This is a turn of the workflow and of its namespace.
 func (s *startBacklog) take(l *waitingKeys) store.RunKey {
 	key := l.keys[0]
 	l.keys = l.keys[1:]
@@ -187,11 +189,11 @@ func (s *startBacklog) take(l *waitingKeys) store.RunKey {
 	l.in.turns.Had(&l.turn)
 	s.turns.Had(&l.in.turn)
 	if len(l.keys) == 0 {
-		delete(s.lines, l.of)
+		delete(s.workflows, l.of)
 		l.in.turns.Leave(&l.turn)
 	}
 	if l.in.turns.Len() == 0 {
-		delete(s.spaces, l.of.Namespace)
+		delete(s.namespaces, l.of.Namespace)
 		s.turns.Leave(&l.in.turn)
 	}
 	return key

@@ -123,7 +123,7 @@ func TestModel(t *testing.T) {
 		type run struct {
 			of      backlogGroup
 			key     store.RunKey
-			mark    backlogState
+			state   backlogState
 			waiting bool
 		}
 		var all []*run
@@ -134,26 +134,26 @@ func TestModel(t *testing.T) {
 			}
 			i := slices.IndexFunc(all, func(r *run) bool { return r.key == k })
 			r := all[i]
-			if !r.waiting || r.of != of || r.mark.asked {
+			if !r.waiting || r.of != of || r.state.asked {
 				t.Fatalf("%v is next, and did not wait", k)
 			}
 			r.waiting = false
-			s.Invite(of, &r.mark)
+			s.Invite(of, &r.state)
 			if rapid.Bool().Draw(t, "arrives") {
-				s.Arrived(&r.mark)
-				r.waiting = !s.Ask(r.of, r.key, &r.mark, 50)
+				s.Arrived(&r.state)
+				r.waiting = !s.Ask(r.of, r.key, &r.state, 50)
 			}
 			return true
 		}
 		leave := func(r *run) {
-			s.Arrived(&r.mark)
-			s.Leave(&r.mark)
+			s.Arrived(&r.state)
+			s.Leave(&r.state)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
 				asked, waiting := 0, 0
 				for _, r := range all {
-					if r.mark.asked {
+					if r.state.asked {
 						asked++
 					}
 					if r.waiting != s.Waits(r.key) {
@@ -172,7 +172,7 @@ func TestModel(t *testing.T) {
 					rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "wf")}}
 				r.key = store.RunKey{Namespace: r.of.Namespace, ID: fmt.Sprint(len(all))}
 				all = append(all, r)
-				r.waiting = !s.Ask(r.of, r.key, &r.mark, rapid.Int64Range(0, 100).Draw(t, "bytes"))
+				r.waiting = !s.Ask(r.of, r.key, &r.state, rapid.Int64Range(0, 100).Draw(t, "bytes"))
 			},
 			"next": func(*rapid.T) { next() },
 			"leave": func(t *rapid.T) {
@@ -192,8 +192,8 @@ func TestModel(t *testing.T) {
 		for _, r := range all {
 			leave(r)
 		}
-		if s.Len() != 0 || s.all != (use{}) || len(s.of)+len(s.lines)+len(s.spaces)+s.turns.Len() != 0 {
-			t.Fatalf("%d wait, %+v, %d, %d, %d, %d", s.Len(), s.all, len(s.of), len(s.lines), len(s.spaces), s.turns.Len())
+		if s.Len() != 0 || s.all != (use{}) || len(s.of)+len(s.workflows)+len(s.namespaces)+s.turns.Len() != 0 {
+			t.Fatalf("%d wait, %+v, %d, %d, %d, %d", s.Len(), s.all, len(s.of), len(s.workflows), len(s.namespaces), s.turns.Len())
 		}
 	})
 }

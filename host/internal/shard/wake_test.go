@@ -206,7 +206,7 @@ func TestWokenRunsAreBounded(t *testing.T) {
 	if n := len(w.asked) - asked; n != 3 {
 		t.Fatalf("%d guests are asked for, want 3", n)
 	}
-	if at, ok := w.s.Next(); !ok || at != w.now+wakeWindowMs {
+	if at, ok := w.s.Next(); !ok || at != w.now+freshMs {
 		t.Errorf("the shard has no room, and wants to come again at %d, %v; now it is %d", at, ok, w.now)
 	}
 	if w.s.Stats(w.now).Runs != 3 {
@@ -235,7 +235,7 @@ func TestWokenRunsCountForAWhile(t *testing.T) {
 		if n := len(w.asked) - asked; n != want {
 			t.Fatalf("%d guests are asked for, want %d", n, want)
 		}
-		w.later((wakeWindowMs - 1) * time.Millisecond)
+		w.later((freshMs - 1) * time.Millisecond)
 		if n := len(w.asked) - asked; n != want {
 			t.Fatalf("%d guests are asked for, want %d still", n, want)
 		}
@@ -257,7 +257,7 @@ func TestWokenRunsExpireWhileNothingIsFired(t *testing.T) {
 	}
 	w.later(time.Minute)
 	w.s.SetActive(w.now, false)
-	w.later(wakeWindowMs * time.Millisecond)
+	w.later(freshMs * time.Millisecond)
 	if at, ok := w.s.Next(); ok && at <= w.now {
 		t.Errorf("the shard wants to come again at %d; it is %d", at, w.now)
 	}

@@ -14,19 +14,19 @@ type waker struct {
 	mem  *memory
 	cmds *commands
 	turn int   // index of the partition that fires next
-	last int64 // the instant of the last call of look
+	last int64 // the instant of the last call of checkClock
 }
 
 // look checks whether the clock was set back since the last call. If so, retries become due, and runs that wait after a fault
 // of the host are stepped, so they do not wait for the clock to catch up. If the clock was set back by more than farMs, all
 // runs in memory are stepped, and Port.Ahead seeks other runs that began to wait while the clock showed more.
-func (w *waker) look(now int64) {
+func (w *waker) checkClock(now int64) {
 	back, far := now < w.last, now < w.last-farMs
 	w.last = now
-	w.mem.woken.Full(now) // expires runs older than wakeWindowMs, which next would return until the next call of fire
+	w.mem.woken.Full(now) // expires runs older than freshMs, which next would return until the next call of fire
 	for _, p := range w.mem.order {
-		if far || !p.looked { // a new partition: the clock of its previous owner may have been ahead
-			p.looked = true
+		if far || !p.clockChecked { // a new partition: the clock of its previous owner may have been ahead
+			p.clockChecked = true
 			w.port.Ahead(p, now, far)
 		}
 	}
@@ -72,7 +72,7 @@ func (w *waker) fire(now int64) {
 // wake wakes a run whose timer fired at due.
 func (w *waker) wake(now int64, p *Partition, key store.RunKey, due int64) {
 	if rs := p.residents[key]; rs != nil {
-		rs.armed, rs.held, rs.let = false, false, true
+		rs.armed, rs.paced, rs.let = false, false, true
 	}
 	w.port.Report(Report{Kind: ReportWake, Run: key, Partition: p.ID, LateMs: now - due})
 	w.mem.deliver(now, p, key, Envelope{Event: run.Due{}})

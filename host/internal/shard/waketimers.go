@@ -67,8 +67,8 @@ func margin(id store.PartitionID) int64 {
 }
 
 // Leave adjusts the timer of a run with the durable wake wakeUnixMs that is dropped from memory. The timer stays if the wake was
-// loaded from the index. Otherwise Leave removes it, and the index brings it later.
-func (s *wakeTimers) Leave(k TimerKey, wakeUnixMs int64) {
+// loaded from the index. Otherwise Dropped removes it, and the index brings it later.
+func (s *wakeTimers) Dropped(k TimerKey, wakeUnixMs int64) {
 	if wakeUnixMs == store.NoWake {
 		s.Remove(k)
 		return
@@ -108,7 +108,7 @@ func (s *wakeTimers) Read(now, ahead int64) (after store.WakeKey, untilUnixMs in
 	if end := lastKey(untilUnixMs); end.Compare(s.pos) > 0 {
 		s.pos = end
 	}
-	s.far = Never // Set and Leave may lower it during the read
+	s.far = Never // Set and Dropped may lower it during the read
 	return after, untilUnixMs
 }
 

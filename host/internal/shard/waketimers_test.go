@@ -63,13 +63,13 @@ func TestMemoryIsNewer(t *testing.T) {
 }
 
 // The timer of a run that is dropped stays if the index was read so far, and else its wake is left to the index.
-func TestLeave(t *testing.T) {
+func TestDropped(t *testing.T) {
 	s := newWakeTimers(1, nil)
 	s.Read(0, loadAheadMs)
 	s.Loaded(nil, false, Never, nothing)
 	for _, at := range []int64{100, loadAheadMs + 1, store.NoWake} {
 		s.Put(timerKey("a"), 100)
-		s.Leave(timerKey("a"), at)
+		s.Dropped(timerKey("a"), at)
 		if _, has := s.Due(timerKey("a")); has != (at == 100) {
 			t.Errorf("a run that wakes at %d has a timer: %v", at, has)
 		}

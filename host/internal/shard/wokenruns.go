@@ -1,31 +1,31 @@
 package shard
 
-// wakeWindowMs is how long a woken run counts against the limit, in milliseconds. A run that computes longer, or whose disk is
-// slow, does not hold up the next ones: after wakeWindowMs it counts as if it had come to rest.
-const wakeWindowMs = 20
+// freshMs is how long a woken run counts against the limit, in milliseconds. A run that computes longer, or whose disk is
+// slow, does not hold up the next ones: after freshMs it counts as if it had come to rest.
+const freshMs = 20
 
 // wokenRuns holds the runs that were woken and have not come to rest, and limits how many more may be woken. A run is
-// fresh until wakeWindowMs after it was woken, and counts against Limit while it is fresh. The zero wakeWindow is empty.
+// fresh until freshMs after it was woken, and counts against Limit while it is fresh. The zero wokenRuns is empty.
 type wokenRuns struct {
 	Limit int // fresh runs, at most
 
-	count int        // all runs in the window
+	count int        // all runs in the set
 	fresh int        // fresh runs
 	since []wokenRun // fresh runs, oldest first; also runs that have come to rest meanwhile
 }
 
 type wokenRun struct {
-	mark *wokenState
-	ms   int64
+	state *wokenState
+	ms    int64
 }
 
-// wokenState is the state of a run in a wakeWindow. The zero wakeMark is not in the window.
+// wokenState is the state of a run in a wokenRuns. The zero wokenState is not in the set.
 type wokenState struct {
 	in, fresh bool
 	ms        int64 // when the run was woken
 }
 
-// In reports whether the run is in the window, and Fresh whether it counts against the limit.
+// In reports whether the run is in the set, and Fresh whether it counts against the limit.
 func (m *wokenState) In() bool    { return m.in }
 func (m *wokenState) Fresh() bool { return m.fresh }
 
@@ -66,12 +66,12 @@ func (s *wokenRuns) stale(m *wokenState) {
 func (s *wokenRuns) expire(nowMs int64) {
 	for len(s.since) > 0 {
 		f := s.since[0]
-		current := f.mark.fresh && f.mark.ms == f.ms
-		if current && nowMs >= f.ms && nowMs < f.ms+wakeWindowMs {
+		current := f.state.fresh && f.state.ms == f.ms
+		if current && nowMs >= f.ms && nowMs < f.ms+freshMs {
 			return
 		}
 		if current {
-			s.stale(f.mark)
+			s.stale(f.state)
 		}
 		s.since[0] = wokenRun{}
 		s.since = s.since[1:]
@@ -91,5 +91,5 @@ func (s *wokenRuns) Next() (ms int64, full bool) {
 	if s.fresh < s.Limit {
 		return 0, false
 	}
-	return s.since[0].ms + wakeWindowMs, true // too early if the front has come to rest; expire removes it then
+	return s.since[0].ms + freshMs, true // too early if the front has come to rest; expire removes it then
 }

@@ -28,15 +28,15 @@ func TestWakeWindow(t *testing.T) {
 				s.Remove(&marks[i])
 				in[i] = false
 			case 2:
-				now += rapid.Int64Range(0, wakeWindowMs).Draw(t, "ms")
+				now += rapid.Int64Range(0, freshMs).Draw(t, "ms")
 			}
 			count, fresh, first := 0, 0, int64(math.MaxInt64)
 			for i := range marks {
 				if in[i] {
 					count++
-					if now < since[i]+wakeWindowMs {
+					if now < since[i]+freshMs {
 						fresh++
-						first = min(first, since[i]+wakeWindowMs)
+						first = min(first, since[i]+freshMs)
 					}
 				}
 			}
@@ -46,7 +46,7 @@ func TestWakeWindow(t *testing.T) {
 			if next, full := s.Next(); full != (fresh >= s.Limit) || full && next != first {
 				t.Fatalf("next %d, want %d of %d", next, first, fresh)
 			}
-			if len(s.since) > 2*len(marks)*(wakeWindowMs+1) {
+			if len(s.since) > 2*len(marks)*(freshMs+1) {
 				t.Fatalf("%d instants are remembered", len(s.since))
 			}
 		}

@@ -86,7 +86,7 @@ func (w *Writer) Post(f func(s *Shard, now int64)) bool {
 	}
 	w.mail = append(w.mail, f)
 	w.mu.Unlock()
-	w.look()
+	w.wakeLoop()
 	return true
 }
 
@@ -121,13 +121,13 @@ func (w *Writer) Close() {
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
-	w.look()
+	w.wakeLoop()
 	<-w.over
 	w.alarm.Close()
 }
 
 // look wakes the loop, which then reads the mailbox.
-func (w *Writer) look() {
+func (w *Writer) wakeLoop() {
 	select {
 	case w.wake <- struct{}{}:
 	default:

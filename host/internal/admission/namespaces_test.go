@@ -32,7 +32,7 @@ func TestLimitOfNamespace(t *testing.T) {
 	if len(inside[1]) != 2 || len(inside[2]) != 3 || len(inside[3]) != 0 {
 		t.Fatalf("%d, %d and %d are inside", len(inside[1]), len(inside[2]), len(inside[3]))
 	}
-	if _, n, _ := a.Held(); n != 9 { // those that are set aside, too
+	if _, n, _ := a.Usage(); n != 9 { // those that are blocked, too
 		t.Errorf("%d wait", n)
 	}
 	inside[2][0].Leave()
@@ -119,7 +119,7 @@ func TestLimitsOfNamespaces(t *testing.T) {
 			p.Leave()
 		}
 		for c := range a.waiters {
-			if q := &a.waiters[c]; q.Len() != 0 || len(q.aside) != 0 || len(q.groups) != 0 || a.free != 4 {
+			if q := &a.waiters[c]; q.Len() != 0 || len(q.blocked) != 0 || len(q.groups) != 0 || a.free != 4 {
 				t.Fatalf("something is left: %+v", q)
 			}
 		}
@@ -127,7 +127,7 @@ func TestLimitsOfNamespaces(t *testing.T) {
 }
 
 // A guest that has computed for a slice gives way to others of its namespace, also where that may have no more than one inside.
-func TestSliceWithinASpace(t *testing.T) {
+func TestSliceWithinANamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(4, 1000, 0).By(limits{map[uint32]int{1: 1}, map[uint32]int{}})
 		var begun []string

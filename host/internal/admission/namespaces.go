@@ -17,7 +17,7 @@ func (a *Admission) By(q Quotas) *Admission {
 }
 
 // countLocked adds n, 1 or -1, to the guests of the namespace that are inside or rest. If the namespace may have more, it
-// brings back one waiter of each class that was set aside. Each waiter that enters brings back the next.
+// unblocks one waiter of each class. Each waiter that enters unblocks the next.
 func (p *Place) countLocked(n int) {
 	a := p.a
 	if a.quotas == nil {
@@ -37,16 +37,16 @@ func (a *Admission) fullLocked(p *Place) bool {
 // reasonLocked returns the namespace or group whose limits keep the guest from entering, nil if none do.
 func (p *Place) reasonLocked(c Class) *group {
 	a := p.a
-	switch space := p.group.space(); {
-	case a.fullLocked(p) || c == Starting && a.half[space] >= spaceHalfDone*a.halfMost():
-		return &space
+	switch ns := p.group.ofNamespace(); {
+	case a.fullLocked(p) || c == Starting && a.half[ns] >= namespaceHalfDone*a.halfMost():
+		return &ns
 	case c == Starting && a.half[p.group] >= a.halfMost():
 		return &p.group
 	}
 	return nil
 }
 
-// firstLocked returns the next waiter of a class, nil if there is none. It sets aside the waiters that the limits of their
+// firstLocked returns the next waiter of a class, nil if there is none. It blocks the waiters that the limits of their
 // namespace or group keep from entering.
 func (a *Admission) firstLocked(c Class) *waiter {
 	for e := a.waiters[c].Front(); e != nil; e = a.waiters[c].Front() {
@@ -55,22 +55,22 @@ func (a *Admission) firstLocked(c Class) *waiter {
 		if because == nil {
 			return w
 		}
-		a.waiters[c].setAside(w, *because)
+		a.waiters[c].block(w, *because)
 		w.place.nextLocked(c)
 	}
 	return nil
 }
 
-// nextLocked brings back the next waiter that was set aside because of p's namespace, and the next because of p's group, if
+// nextLocked brings back the next waiter that is blocked because of p's namespace, and the next because of p's group, if
 // their limits allow. It must be called when a limit may have become free, and when a waiter that was brought back leaves the
 // queue.
 func (p *Place) nextLocked(c Class) {
-	q, space := &p.a.waiters[c], p.group.space()
+	q, ns := &p.a.waiters[c], p.group.ofNamespace()
 	because := p.reasonLocked(c)
-	if (because == nil || *because != space) && q.asideOf(space) {
-		q.bring(space)
+	if (because == nil || *because != ns) && q.blocks(ns) {
+		q.bring(ns)
 	}
-	if because == nil && q.asideOf(p.group) {
+	if because == nil && q.blocks(p.group) {
 		q.bring(p.group)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// left fails a run that has sent a signal, and gives it the answer, and another command behind that.
-func (w *world) left(key store.RunKey) {
+// deferred fails a run that has sent a signal, and gives it the answer, and another command behind that.
+func (w *world) deferred(key store.RunKey) {
 	w.t.Helper()
 	w.start(key)
 	w.pump()
@@ -25,12 +25,12 @@ func (w *world) left(key store.RunKey) {
 	if st := w.state(key); st.Status != store.Failed {
 		w.t.Fatalf("the run is %s", st.Status)
 	}
-	if b := &w.s.Partition(1).inbox; !b.HasLeft() || b.Waiting() != 0 || w.inboxOf(1) != 1 {
-		w.t.Fatalf("the answer is left: %v, %d commands wait, %d are durable", b.HasLeft(), b.Waiting(), w.inboxOf(1))
+	if b := &w.s.Partition(1).inbox; !b.HasDeferred() || b.Waiting() != 0 || w.inboxOf(1) != 1 {
+		w.t.Fatalf("the answer is deferred: %v, %d commands wait, %d are durable", b.HasDeferred(), b.Waiting(), w.inboxOf(1))
 	}
 	w.later(time.Hour)
 	if len(w.s.Partition(1).residents) != 0 || w.inboxOf(1) != 1 {
-		w.t.Fatal("a failed run is kept in memory for what was left to it, or that is gone")
+		w.t.Fatal("a failed run is kept in memory for a deferred command, or that is gone")
 	}
 }
 
@@ -49,35 +49,35 @@ func (w *world) sent(key store.RunKey) (n int) {
 }
 
 // An answer that comes when its run has failed stays in the inbox, out of the way of others, and is taken after a retry.
-func TestLeftCommandIsTakenAfterARetry(t *testing.T) {
+func TestDeferredCommandIsTakenAfterARetry(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
-	w.left(a)
+	w.deferred(a)
 	look := w.deliver(a, run.Look{Func: func(*run.Run) error { return nil }}) // it is still failed
 	w.pump()
 	w.want(look, nil)
-	if !w.s.Partition(1).inbox.HasLeft() || w.sent(a) != 0 {
+	if !w.s.Partition(1).inbox.HasDeferred() || w.sent(a) != 0 {
 		t.Error("the answer is taken by a failed run")
 	}
 	r := w.deliver(a, run.Retry{})
 	w.pump()
 	w.want(r, nil)
-	if b := &w.s.Partition(1).inbox; b.HasLeft() || b.Waiting() != 0 || w.inboxOf(1) != 0 || w.sent(a) != 1 {
-		t.Errorf("the answer is left: %v, %d commands wait, %d are durable, %d are taken", b.HasLeft(), b.Waiting(),
+	if b := &w.s.Partition(1).inbox; b.HasDeferred() || b.Waiting() != 0 || w.inboxOf(1) != 0 || w.sent(a) != 1 {
+		t.Errorf("the answer is deferred: %v, %d commands wait, %d are durable, %d are taken", b.HasDeferred(), b.Waiting(),
 			w.inboxOf(1), w.sent(a))
 	}
 }
 
-// One that was left when its host was lost is read again by the next one.
-func TestLeftCommandOutlivesThePartition(t *testing.T) {
+// One that was deferred when its host was lost is read again by the next one.
+func TestDeferredCommandOutlivesThePartition(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
-	w.left(a)
+	w.deferred(a)
 	w.acquire(1)
 	w.s.Kicked(1)
 	w.pump()
-	if !w.s.Partition(1).inbox.HasLeft() || w.inboxOf(1) != 1 {
-		t.Error("the answer is not left to the run again")
+	if !w.s.Partition(1).inbox.HasDeferred() || w.inboxOf(1) != 1 {
+		t.Error("the answer is not deferred again")
 	}
 	w.deliver(a, run.Retry{})
 	w.pump()
@@ -87,18 +87,18 @@ func TestLeftCommandOutlivesThePartition(t *testing.T) {
 }
 
 // When the run is deleted instead, the answer is discarded.
-func TestLeftCommandIsDiscardedWithItsRun(t *testing.T) {
+func TestDeferredCommandIsDiscardedWithItsRun(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
-	w.left(a)
+	w.deferred(a)
 	r := w.deliver(a, run.Delete{})
 	w.pump()
 	w.want(r, nil)
 	if answers := w.serveRefusals(nil); len(answers) != 0 {
 		t.Errorf("answers %v", answers)
 	}
-	if b := &w.s.Partition(1).inbox; b.HasLeft() || b.Waiting() != 0 || w.inboxOf(1) != 0 {
-		t.Errorf("the answer is left: %v, %d commands wait, %d are durable", b.HasLeft(), b.Waiting(), w.inboxOf(1))
+	if b := &w.s.Partition(1).inbox; b.HasDeferred() || b.Waiting() != 0 || w.inboxOf(1) != 0 {
+		t.Errorf("the answer is deferred: %v, %d commands wait, %d are durable", b.HasDeferred(), b.Waiting(), w.inboxOf(1))
 	}
 }
 

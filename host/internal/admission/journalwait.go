@@ -17,8 +17,8 @@ const (
 	fullShare = 2
 )
 
-// JournalTurn is a guest that waits for room before it gets an instance.
-type JournalTurn struct {
+// JournalWait is the wait of a guest for room, before it gets an instance.
+type JournalWait struct {
 	b      *Journals
 	w      *journalWaiter
 	begin  func()
@@ -27,8 +27,8 @@ type JournalTurn struct {
 	grows  bool // the guest gave its instance up because of ErrJournalsFull
 }
 
-// held holds the guests of Hold, which wait before they begin.
-type held struct {
+// beginning holds the guests that wait in AskToBegin.
+type beginning struct {
 	list   []*journalWaiter
 	groups map[JournalGroup]*journalGroup
 }
@@ -36,13 +36,13 @@ type held struct {
 // journalGroup is the state of a workflow while its guests wait.
 type journalGroup struct {
 	growing int       // its guests in Journals.growing
-	last    time.Time // when a guest in held.list was last let in
+	last    time.Time // when a guest of beginning.list was last let in
 }
 
-// Ask queues a guest that gave its instance up because of ErrJournalsFull. It returns nil if there is room for its journal
-// to grow. Otherwise begin is called when there is room, or refuse by RefuseAll. Both are called on any goroutine, without
-// a lock held, and must not block.
-func (s *JournalShare) Ask(begin, refuse func()) *JournalTurn {
+// AskToGrow queues a guest that gave its instance up because of ErrJournalsFull. It returns nil if there is room for the guest's
+// journal to grow. Otherwise begin is called when there is room, or RefuseAll calls refuse. Both are called on any goroutine,
+// without a lock held, and must not block.
+func (s *JournalShare) AskToGrow(begin, refuse func()) *JournalWait {
 	b := s.b
 	if b == nil {
 		return nil
@@ -53,7 +53,7 @@ func (s *JournalShare) Ask(begin, refuse func()) *JournalTurn {
 	if b.bytes <= b.limit || b.firstLocked(s.run) {
 		return nil
 	}
-	t := s.newTurnLocked(begin, refuse)
+	t := s.newWaitLocked(begin, refuse)
 	t.grows = true
 	b.growLocked(t.w)
 	b.grantLocked()
@@ -74,41 +74,42 @@ func (s *JournalShare) MayBegin(starts bool) bool {
 	return b.mayBeginLocked(s.of, s.run, starts)
 }
 
-// Hold queues a guest that may not begin. It returns nil if the guest may begin now. begin and refuse are as in Ask.
-func (s *JournalShare) Hold(starts bool, begin, refuse func()) *JournalTurn {
+// AskToBegin queues a guest that has no instance yet. It returns nil if the guest may begin now. begin and refuse are as in
+// AskToGrow.
+func (s *JournalShare) AskToBegin(starts bool, begin, refuse func()) *JournalWait {
 	b := s.b
 	if b == nil {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.unlock()
-	t := s.newTurnLocked(begin, refuse)
+	t := s.newWaitLocked(begin, refuse)
 	t.starts = starts
 	if b.mayBeginLocked(s.of, s.run, starts) {
 		return nil
 	}
-	b.held.list = append(b.held.list, t.w)
+	b.beginning.list = append(b.beginning.list, t.w)
 	b.grantLocked()
 	return t
 }
 
-func (s *JournalShare) newTurnLocked(begin, refuse func()) *JournalTurn {
+func (s *JournalShare) newWaitLocked(begin, refuse func()) *JournalWait {
 	b := s.b
 	w := &journalWaiter{run: s.run, group: s.of, since: b.clock.Now()}
-	w.turn = &JournalTurn{b: b, w: w, begin: begin, refuse: refuse}
-	return w.turn
+	w.wait = &JournalWait{b: b, w: w, begin: begin, refuse: refuse}
+	return w.wait
 }
 
 // Withdraw removes a guest that has not begun, and returns true; begin and refuse are not called then. It returns false if the
-// guest has begun or was refused, and for a nil JournalTurn.
-func (t *JournalTurn) Withdraw() bool {
+// guest has begun or was refused, and for a nil JournalWait.
+func (t *JournalWait) Withdraw() bool {
 	if t == nil {
 		return false
 	}
 	b := t.b
 	b.mu.Lock()
 	defer b.unlock()
-	if t.w.turn == nil {
+	if t.w.wait == nil {
 		return false
 	}
 	t.removeLocked()
@@ -123,8 +124,8 @@ func (b *Journals) RefuseAll() {
 	}
 	b.mu.Lock()
 	defer b.unlock()
-	for _, w := range slices.Concat(b.growing, b.held.list) {
-		if t := w.turn; t != nil {
+	for _, w := range slices.Concat(b.growing, b.beginning.list) {
+		if t := w.wait; t != nil {
 			t.removeLocked()
 			b.begins = append(b.begins, t.refuse)
 		}
@@ -140,11 +141,11 @@ func (b *Journals) Waiting() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, w := range b.growing {
-		if w.turn != nil {
+		if w.wait != nil {
 			n++
 		}
 	}
-	return n + len(b.held.list)
+	return n + len(b.beginning.list)
 }
 
 // mayBeginLocked implements MayBegin.
@@ -153,7 +154,7 @@ func (b *Journals) mayBeginLocked(of JournalGroup, run store.RunKey, starts bool
 		return true
 	}
 	far := b.bytes > b.limit+b.limit/fullShare
-	g := b.held.groups[of]
+	g := b.beginning.groups[of]
 	many := g != nil && g.growing >= maxGrowing
 	if starts {
 		return !far && !many
@@ -161,20 +162,20 @@ func (b *Journals) mayBeginLocked(of JournalGroup, run store.RunKey, starts bool
 	return !far || !many
 }
 
-// releaseLocked lets held guests begin. Within the budget, each of them takes growBytes of the free room, which it may append
-// before it has to wait. Over the budget, one guest per workflow may begin every patience, so that its growth is seen before
-// the next one begins.
+// releaseLocked lets guests of AskToBegin begin. Within the budget, each of them takes growBytes of the free room, which it may
+// append before it has to wait. Over the budget, one guest per workflow may begin every patience, so that its growth is seen
+// before the next one begins.
 func (b *Journals) releaseLocked(now time.Time) {
 	free := b.limit - b.bytes
-	waiting := b.held.list[:0]
-	for _, w := range b.held.list {
+	waiting := b.beginning.list[:0]
+	for _, w := range b.beginning.list {
 		if free > 0 {
 			free -= growBytes
 			w.goLocked(b)
 			continue
 		}
-		g, after := b.held.of(w.group), patience
-		if !b.mayBeginLocked(w.group, w.run, w.turn.starts) { // the excess may last as long as steps do
+		g, after := b.beginning.of(w.group), patience
+		if !b.mayBeginLocked(w.group, w.run, w.wait.starts) { // the excess may last as long as steps do
 			after <<= eighths(b.bytes, b.limit)
 		}
 		if now.Sub(g.last) < after || now.Sub(w.since) < after {
@@ -184,20 +185,20 @@ func (b *Journals) releaseLocked(now time.Time) {
 		g.last = now
 		w.goLocked(b)
 	}
-	clear(b.held.list[len(waiting):])
-	b.held.list = waiting
+	clear(b.beginning.list[len(waiting):])
+	b.beginning.list = waiting
 	if len(waiting) == 0 {
-		for of, g := range b.held.groups { // last is no longer needed
+		for of, g := range b.beginning.groups { // last is no longer needed
 			if g.growing == 0 {
-				delete(b.held.groups, of)
+				delete(b.beginning.groups, of)
 			}
 		}
 	}
-	b.lookLocked()
+	b.scheduleGrantLocked()
 }
 
 // of returns the state of a workflow, which it creates if needed.
-func (h *held) of(workflow JournalGroup) *journalGroup {
+func (h *beginning) of(workflow JournalGroup) *journalGroup {
 	g := h.groups[workflow]
 	if g == nil {
 		g = &journalGroup{}
@@ -209,36 +210,36 @@ func (h *held) of(workflow JournalGroup) *journalGroup {
 // growLocked queues a guest that waits for room.
 func (b *Journals) growLocked(w *journalWaiter) {
 	b.growing = append(b.growing, w)
-	b.held.of(w.group).growing++
+	b.beginning.of(w.group).growing++
 }
 
 // shrinkLocked removes a guest from growing, if it is there.
 func (b *Journals) shrinkLocked(w *journalWaiter) {
 	if i := slices.Index(b.growing, w); i >= 0 {
 		b.growing = slices.Delete(b.growing, i, i+1)
-		b.held.of(w.group).growing--
+		b.beginning.of(w.group).growing--
 	}
 }
 
 // removeLocked removes a guest without an instance from its queue.
-func (t *JournalTurn) removeLocked() {
-	t.w.turn = nil
+func (t *JournalWait) removeLocked() {
+	t.w.wait = nil
 	t.b.shrinkLocked(t.w)
-	t.b.held.list = without(t.b.held.list, t.w)
+	t.b.beginning.list = without(t.b.beginning.list, t.w)
 }
 
 // goLocked lets a guest go on. The caller removes it from its list.
 func (w *journalWaiter) goLocked(b *Journals) {
-	if w.turn == nil {
+	if w.wait == nil {
 		close(w.goes)
-		b.held.of(w.group).growing--
+		b.beginning.of(w.group).growing--
 		return
 	}
-	if w.turn.grows {
-		b.held.of(w.group).growing--
+	if w.wait.grows {
+		b.beginning.of(w.group).growing--
 	}
-	b.begins = append(b.begins, w.turn.begin)
-	w.turn = nil
+	b.begins = append(b.begins, w.wait.begin)
+	w.wait = nil
 }
 
 // unlock releases mu and then calls the callbacks in begins.
@@ -251,16 +252,17 @@ func (b *Journals) unlock() {
 	}
 }
 
-// lookLocked schedules the next grantLocked after lookEvery if there are waiters, because some waiters go on by time alone.
-func (b *Journals) lookLocked() {
-	if b.looking || len(b.growing)+len(b.loading)+len(b.held.list) == 0 {
+// scheduleGrantLocked schedules the next grantLocked after grantEvery if there are waiters, because some waiters go on by time
+// alone.
+func (b *Journals) scheduleGrantLocked() {
+	if b.granting || len(b.growing)+len(b.loading)+len(b.beginning.list) == 0 {
 		return
 	}
-	b.looking = true
-	clock.AfterFunc(b.clock, lookEvery, func() {
+	b.granting = true
+	clock.AfterFunc(b.clock, grantEvery, func() {
 		b.mu.Lock()
 		defer b.unlock()
-		b.looking = false
+		b.granting = false
 		b.grantLocked()
 	})
 }
