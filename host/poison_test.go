@@ -121,7 +121,7 @@ func lives(t *testing.T, by, dir string, until func(map[string]host.Run) bool) (
 	return runs, killed
 }
 
-// A run that brings the host down each time, by its step or while its guest computes, is set aside after five times. A step that
+// A run that brings the host down each time, by its step or while its guest computes, becomes stuck after five times. A step that
 // goes on beside it all the time is not, and everything else ends. A retry lets the run go on.
 func TestPoison(t *testing.T) {
 	if testing.Short() {

@@ -204,7 +204,7 @@ func (l *lane) arm() {
 	}
 }
 
-// until does something that may be cut, until it was not.
+// do calls f until a call is not cut.
 func (l *lane) do(f func() error) {
 	l.t.Helper()
 	for {

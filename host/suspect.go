@@ -12,7 +12,7 @@ import (
 // suspectTimes are the delays before runs that crash the process are tried again.
 var suspectTimes = quarantine.DefaultTimes()
 
-// openWatch finds out how the previous process ended, sets aside runs that crashed it repeatedly, and starts to watch
+// openWatch finds out how the previous process ended, makes runs stuck that crashed it repeatedly, and starts to watch
 // the computing runs. A host whose store is not in its folder does not watch: another host may have the store open.
 // Neither does a host with a copy, in which no run computes.
 func (h *Host) openWatch(ctx context.Context) (*quarantine.Watch, error) {
@@ -38,7 +38,7 @@ func (h *Host) progress(ctx context.Context, run store.RunKey) (quarantine.Progr
 	st, entries, err := h.store.Run(ctx, run)
 	switch {
 	case err == nil:
-		return quarantine.Look(&st, entries), nil
+		return quarantine.ProgressOf(&st, entries), nil
 	case errors.Is(err, store.ErrNotFound):
 		return quarantine.Progress{}, err
 	}
@@ -52,7 +52,7 @@ func (h *Host) makeStuck(ctx context.Context, r *quarantine.Record) error {
 	run := store.RunKey{Namespace: r.Namespace, ID: r.ID}
 	p, err := h.store.Acquire(ctx, run.Partition(), owner(), 0)
 	if err != nil {
-		return fmt.Errorf("set aside run %q, which %s: %w", r.ID, r.Reason(), err)
+		return fmt.Errorf("run %q, which %s, cannot be made stuck: %w", r.ID, r.Reason(), err)
 	}
 	st, err := h.store.State(ctx, run)
 	if err == nil {
@@ -61,7 +61,7 @@ func (h *Host) makeStuck(ctx context.Context, r *quarantine.Record) error {
 	}
 	err = errors.Join(err, p.Release(ctx))
 	if err != nil {
-		return fmt.Errorf("set aside run %q, which %s: %w", r.ID, r.Reason(), err)
+		return fmt.Errorf("run %q, which %s, cannot be made stuck: %w", r.ID, r.Reason(), err)
 	}
 	h.cfg.Logger.Error("run is stuck", "run", r.ID, "workflow", st.Workflow, "reason", st.Reason)
 	if f := h.cfg.Events.RunStuck; f != nil {

@@ -79,7 +79,7 @@ func (s *site) run(change func(w *worker.Worker)) (stop func() error) {
 	}
 }
 
-// entries returns the kinds of a run's entries of its step, and the last one's data.
+// entry returns the last entry of a run's step: its result, its failure or a failed attempt.
 func (s *site) entry(id string) (host.Entry, bool) {
 	var last host.Entry
 	found := false

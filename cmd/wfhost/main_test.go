@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"wfhost": timed})
 }
 
-// server starts `wfhost serve` as a process of its own. It is killed at the end.
+// startServer starts `wfhost serve` as a process of its own. It is killed at the end.
 func startServer(t testing.TB, exe, data, listen string, flags ...string) (stop func(kill bool)) {
 	t.Helper()
 	shareCompiled(t, data)

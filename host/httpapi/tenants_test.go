@@ -46,7 +46,7 @@ func newTenants(t *testing.T) *api {
 	return a
 }
 
-// body returns what is sent to an endpoint, with its type.
+// bodyFor returns what is sent to an endpoint, with its type.
 func bodyFor(pattern, name string) (body, kind string) {
 	switch pattern {
 	case uploadPattern, checkPattern:

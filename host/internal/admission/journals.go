@@ -52,7 +52,7 @@ func JournalSize(bytes int64, entries int) int64 { return bytes + entryBytes*int
 // abi.MaxJournalBytes. A hundred journals of that size are more than a host should hold.
 //
 // Over the budget, a run to be read waits as a key, and a guest that appends to its journal waits at its next call, without a
-// place. After a second it gives its instance up, and waits for room before it gets another instance (journalturn.go). Otherwise
+// place. After a second it gives its instance up, and waits for room before it gets another instance (journalwait.go). Otherwise
 // guests with journals that need places could deadlock with guests with places that wait for journals. No run fails. One
 // waiter, a guest if there is one, always goes on to its end, because guests hold memory until they are done. That may take
 // long, for example while a step runs for an hour. So other waiters also go on, a piece at a time, after a delay that grows

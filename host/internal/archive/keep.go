@@ -58,8 +58,8 @@ func ReadWhole(r io.Reader, most int64) (*Whole, error) {
 	return whole, nil
 }
 
-// room counts the memory of a record, and fails beyond the limit.
-func (w *Whole) room(record []byte) error {
+// count counts the memory of a record, and fails beyond the limit.
+func (w *Whole) count(record []byte) error {
 	if w == nil {
 		return nil
 	}

@@ -262,7 +262,7 @@ func (r *reader) entry(iteration uint64, record []byte) error {
 	}
 	e, err := store.DecodeEntry(record)
 	if err == nil {
-		err = r.keep.room(record)
+		err = r.keep.count(record)
 	}
 	if err != nil {
 		return err
@@ -304,7 +304,7 @@ func (r *reader) line(record []byte) error {
 	r.logs = l.Index + 1
 	r.run.Logs++
 	r.keep.line(&l)
-	return errors.Join(err, r.keep.room(record))
+	return errors.Join(err, r.keep.count(record))
 }
 
 func (r *reader) chunk(record []byte) error {
@@ -318,7 +318,7 @@ func (r *reader) chunk(record []byte) error {
 	r.output = c.Index + 1
 	r.run.Output++
 	r.keep.chunk(&c)
-	return errors.Join(err, r.keep.room(record))
+	return errors.Join(err, r.keep.count(record))
 }
 
 // end compares the manifest with the members that were read, and checks that the archive ends there.

@@ -218,7 +218,7 @@ func (g *guest) without(do func() error) error {
 // held estimates the bytes that the guest holds outside of its instance: output and results.
 func (g *guest) held() int64 {
 	out := g.Outcome()
-	return g.Lines.Held() + int64(cap(out.Result)+cap(out.Failure))
+	return g.Lines.Bytes() + int64(cap(out.Result)+cap(out.Failure))
 }
 
 // Stdin reads from the input.

@@ -61,7 +61,7 @@ type Config struct {
 	OnEnd func(ActivationReport)
 }
 
-// Desk passes the events of guests to the writer of their run. It does not block.
+// Events passes the events of guests to the writers of their runs. Its methods do not block.
 type Events interface {
 	// Guest passes an event of an activation. If the event asks for an order, the writer calls Activation.Order.
 	Guest(l *run.Lease, ev run.Event)

@@ -24,7 +24,7 @@ type snapshot struct {
 
 // Bytes estimates the size of the guest.
 func (g *snapshot) Bytes() int64 {
-	return g.Frozen.Bytes() + g.Machine.Bytes() + g.Lines.Held() + int64(cap(g.Stdin))
+	return g.Frozen.Bytes() + g.Machine.Bytes() + g.Lines.Bytes() + int64(cap(g.Stdin))
 }
 
 // passedEntries identifies the part of its journal that a guest has seen.

@@ -175,7 +175,7 @@ func (j *Journal) check(e *store.Entry) error {
 	case store.KindRetried:
 		return j.checkRetried(e)
 	case store.KindUpdateReply:
-		if !j.Set.Taken(e.Handle) {
+		if !j.Set.Bound(e.Handle) {
 			return illegal("%s for handle %d, which has no update without an answer", e.Kind, e.Handle)
 		}
 		return nil

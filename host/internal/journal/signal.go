@@ -43,7 +43,7 @@ func (j *Journal) checkSignal(e *store.Entry, h *Handle) error {
 func (j *Journal) foldSignal(e *store.Entry, h *Handle) {
 	h.Signal, h.Bound = e.Ref, true
 	j.waits.removeSignal(&j.entries[e.Ref])
-	j.Set.Take(e.Ref, h.ID)
+	j.Set.Bind(e.Ref, h.ID)
 }
 
 // unbind makes the signal of a withdrawn wait pending again, at its place in the order of acceptance.
@@ -53,7 +53,7 @@ func (j *Journal) unbind(h *Handle) {
 	}
 	h.Bound = false
 	j.waits.addSignal(&j.entries[h.Signal])
-	j.Set.GiveBack(h.ID)
+	j.Set.Unbind(h.ID)
 }
 
 // CheckSignal returns an error if the run does not accept the signal. same reports whether it already accepted this signal,

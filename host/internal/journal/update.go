@@ -39,24 +39,24 @@ func (s *Set) Accept(e *store.Entry) {
 	s.pending++
 }
 
-// Take records that the update accepted at a seq is bound to a handle. It ignores other signals.
-func (s *Set) Take(accepted store.Seq, handle int64) {
+// Bind records that the update accepted at a seq is bound to a handle. It ignores other signals.
+func (s *Set) Bind(accepted store.Seq, handle int64) {
 	if u := s.bySeq[accepted]; u != nil {
 		s.byHandle[handle] = u
 	}
 }
 
-// GiveBack records that the workflow withdrew a handle before it received the update.
-func (s *Set) GiveBack(handle int64) { delete(s.byHandle, handle) }
+// Unbind records that the workflow withdrew a handle before it received the update.
+func (s *Set) Unbind(handle int64) { delete(s.byHandle, handle) }
 
-// Taken reports whether a handle has an update without an answer.
-func (s *Set) Taken(handle int64) bool {
+// Bound reports whether a handle has an update without an answer.
+func (s *Set) Bound(handle int64) bool {
 	return s.byHandle[handle] != nil && s.byHandle[handle].Reply == 0
 }
 
 // Reply records an answer.
 func (s *Set) Reply(e *store.Entry) {
-	if s.Taken(e.Handle) {
+	if s.Bound(e.Handle) {
 		s.byHandle[e.Handle].Reply = e.Seq
 		s.pending--
 	}

@@ -17,9 +17,9 @@ const add = abi.UpdatePrefix + "add"
 func TestSet(t *testing.T) {
 	var s journal.Set
 	s.Reply(&store.Entry{Seq: 1, Handle: 1})
-	s.Take(1, 1)
-	s.GiveBack(1)
-	if _, ok := s.Update(add, "a"); ok || s.Taken(1) || s.PendingUpdates() != 0 {
+	s.Bind(1, 1)
+	s.Unbind(1)
+	if _, ok := s.Update(add, "a"); ok || s.Bound(1) || s.PendingUpdates() != 0 {
 		t.Error("an empty set has something")
 	}
 	s.Accept(&store.Entry{Seq: 1, Name: "add", Target: "a"})
@@ -28,13 +28,13 @@ func TestSet(t *testing.T) {
 	}
 	s.Accept(&store.Entry{Seq: 2, Name: add, Target: "a"})
 	s.Accept(&store.Entry{Seq: 3, Name: abi.UpdatePrefix + "other", Target: "a"})
-	s.Take(2, 7)
-	s.GiveBack(7)
+	s.Bind(2, 7)
+	s.Unbind(7)
 	s.Reply(&store.Entry{Seq: 4, Handle: 7}) // which brings nothing any more
-	s.Take(2, 8)
+	s.Bind(2, 8)
 	s.Reply(&store.Entry{Seq: 5, Handle: 8})
 	s.Reply(&store.Entry{Seq: 6, Handle: 8})
-	if u, ok := s.Update(add, "a"); !ok || u != (journal.Update{Accepted: 2, Reply: 5}) || s.Taken(8) {
+	if u, ok := s.Update(add, "a"); !ok || u != (journal.Update{Accepted: 2, Reply: 5}) || s.Bound(8) {
 		t.Errorf("%+v %v", u, ok)
 	}
 	if u, ok := s.Update(abi.UpdatePrefix+"other", "a"); !ok || u != (journal.Update{Accepted: 3}) || s.PendingUpdates() != 1 {
@@ -56,17 +56,17 @@ func TestSetPending(t *testing.T) {
 			case 1:
 				at := rapid.Custom(func(t *rapid.T) store.Seq { return store.Seq(rapid.IntRange(1, 60).Draw(t, "seq")) }).Draw(t, "at")
 				handle++
-				if s.Take(at, handle); accepted[at] {
+				if s.Bind(at, handle); accepted[at] {
 					taken[handle] = at
 				}
 			case 2:
 				h := rapid.Int64Range(1, handle+1).Draw(t, "handle")
-				s.GiveBack(h)
+				s.Unbind(h)
 				delete(taken, h)
 			case 3:
 				h := rapid.Int64Range(1, handle+1).Draw(t, "handle")
 				at, ok := taken[h]
-				if want := ok && !replied[at]; s.Taken(h) != want {
+				if want := ok && !replied[at]; s.Bound(h) != want {
 					t.Fatalf("handle %d: taken is %v", h, !want)
 				}
 				if s.Reply(&store.Entry{Seq: seq, Handle: h}); ok {

@@ -37,7 +37,7 @@ func TestTurnstileRandom(t *testing.T) {
 // tick is by how much the clock goes forward at a time.
 const tick = 20 * time.Millisecond
 
-// world is two hosts that share a store and a clock.
+// turnstileWorld is two hosts that share a store and a clock.
 type turnstileWorld struct {
 	*rand.Rand
 	t       *testing.T

@@ -40,7 +40,7 @@ func (b *Queue) counter(name, rule string) *counter {
 	return c
 }
 
-// line puts a lane at the end of the order of turns.
+// enqueue puts a lane at the end of the order of turns.
 func (b *Queue) enqueue(name string, l *lane) {
 	l.Seq = b.q.Next
 	b.q.Next++

@@ -114,7 +114,7 @@ func (k *WorkflowLimiter) Set(ctx context.Context, l store.Limits, id store.Inca
 	return err
 }
 
-// Take processes a command for a queue, and the commands behind it. It returns when the result is durable.
+// Process processes a command for a queue, and the commands behind it. It returns when the result is durable.
 func (k *WorkflowLimiter) Process(ctx context.Context, owned store.Partition, cmd store.Command) error {
 	if err := k.life.Wait(ctx); err != nil {
 		return err

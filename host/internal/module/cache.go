@@ -21,10 +21,10 @@ type Limits struct {
 	Left func(d store.Digest, bytes int64)
 }
 
-// lookEvery is the interval of the sweeps over modules and instances. No sweep is scheduled while there are none. An
+// sweepEvery is the interval of the sweeps over modules and instances. No sweep is scheduled while there are none. An
 // idle instance is closed after one to two sweeps. On a busy host, instances of a Go guest are reused within
 // milliseconds, and making one takes less than a millisecond.
-const lookEvery = time.Second
+const sweepEvery = time.Second
 
 // manyInstances is the number of closed instances that justifies a garbage collection once no idle instance is left.
 // Each Go guest has some 300 KB on the heap. A run that wakes now and then rarely triggers a collection, and a busy
@@ -41,15 +41,15 @@ type Cache struct {
 	clock  clock.Clock
 	limits Limits
 
-	mu      sync.Mutex // guards the fields below; no other lock is taken while it is held
-	modules map[store.Digest]*Module
-	granted map[versionKey]store.Grants
-	looking bool   // a sweep is scheduled
-	stop    func() // cancels the scheduled sweep; nil before the first one
-	closed  bool
+	mu             sync.Mutex // guards the fields below; no other lock is taken while it is held
+	modules        map[store.Digest]*Module
+	granted        map[versionKey]store.Grants
+	sweepScheduled bool   // a sweep is scheduled
+	stop           func() // cancels the scheduled sweep; nil before the first one
+	closed         bool
 
-	looks sync.Mutex // held during a sweep; guards gave
-	gave  int        // instances closed since the last collection
+	sweeping sync.Mutex // held during a sweep; guards gave
+	gave     int        // instances closed since the last collection
 }
 
 // NewCache returns an empty cache of the modules of a store. The clock measures how long modules are idle.
@@ -65,7 +65,7 @@ func (c *Cache) Get(d store.Digest) (*Module, error) {
 	c.mu.Lock()
 	m := c.modules[d]
 	if m == nil {
-		m = &Module{after: c.lookLater, load: func() (engine.Module, error) { return c.load(d) }}
+		m = &Module{after: c.scheduleSweep, load: func() (engine.Module, error) { return c.load(d) }}
 		c.modules[d] = m
 	}
 	c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *Cache) Get(d store.Digest) (*Module, error) {
 	if err != nil { // the module stays unknown: the next or a waiting caller tries again
 		return nil, err
 	}
-	c.lookLater()
+	c.scheduleSweep()
 	return m, nil
 }
 
@@ -145,8 +145,8 @@ func (c *Cache) Close() {
 		c.stop()
 	}
 	c.mu.Unlock()
-	c.looks.Lock() // waits for a sweep in progress
-	defer c.looks.Unlock()
+	c.sweeping.Lock() // waits for a sweep in progress
+	defer c.sweeping.Unlock()
 	for _, m := range c.all() {
 		m.Close()
 	}
@@ -166,28 +166,28 @@ func (c *Cache) all() map[store.Digest]*Module {
 	return all
 }
 
-// lookLater schedules the next sweep unless one is pending or the cache is closed.
-func (c *Cache) lookLater() {
+// scheduleSweep schedules the next sweep unless one is pending or the cache is closed.
+func (c *Cache) scheduleSweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.looking || c.closed {
+	if c.sweepScheduled || c.closed {
 		return
 	}
-	c.looking = true
-	every := lookEvery
+	c.sweepScheduled = true
+	every := sweepEvery
 	if c.limits.Idle > 0 {
 		every = min(every, c.limits.Idle)
 	}
-	c.stop = clock.AfterFunc(c.clock, every, c.look)
+	c.stop = clock.AfterFunc(c.clock, every, c.sweep)
 }
 
-// look is the sweep: it closes idle instances, unloads modules, and schedules the next sweep if any of them remain.
-// While all runs of a host sleep, none remain and no sweep is scheduled.
-func (c *Cache) look() {
-	c.looks.Lock()
-	defer c.looks.Unlock()
+// sweep closes idle instances, unloads modules, and schedules the next sweep if any of them remain. While all runs of a
+// host sleep, none remain and no sweep is scheduled.
+func (c *Cache) sweep() {
+	c.sweeping.Lock()
+	defer c.sweeping.Unlock()
 	c.mu.Lock()
-	c.looking = false
+	c.sweepScheduled = false
 	closed := c.closed
 	c.mu.Unlock()
 	if closed {
@@ -195,11 +195,11 @@ func (c *Cache) look() {
 	}
 	gave, idle := c.engine.Trim(c.ctx)
 	again := idle > 0
-	looks := int((c.limits.Idle + lookEvery - 1) / lookEvery)
+	sweeps := int((c.limits.Idle + sweepEvery - 1) / sweepEvery)
 	bytes, left := int64(0), false
 	all := c.all()
 	for d, m := range all {
-		n, gone, stays := m.look(looks)
+		n, gone, stays := m.sweep(sweeps)
 		if gone {
 			c.gone(d, n)
 			left = true
@@ -226,7 +226,7 @@ func (c *Cache) look() {
 		debug.FreeOSMemory()
 	}
 	if again {
-		c.lookLater()
+		c.scheduleSweep()
 	}
 }
 
@@ -236,10 +236,10 @@ func (c *Cache) gone(d store.Digest, bytes int64) {
 	}
 }
 
-// look counts the consecutive sweeps in which the module was not used, and unloads it at the given number of sweeps;
+// sweep counts the consecutive sweeps in which the module was not used, and unloads it at the given number of sweeps;
 // 0 keeps it. It returns the bytes that the module takes, whether it was unloaded, and whether it is in memory. It
 // does not wait for a module that is being loaded.
-func (m *Module) look(looks int) (bytes int64, gone, stays bool) {
+func (m *Module) sweep(sweeps int) (bytes int64, gone, stays bool) {
 	if !m.mu.TryLock() {
 		return 0, false, true
 	}
@@ -252,7 +252,7 @@ func (m *Module) look(looks int) (bytes int64, gone, stays bool) {
 	} else {
 		m.idle++
 	}
-	if looks > 0 && m.idle >= looks {
+	if sweeps > 0 && m.idle >= sweeps {
 		bytes, gone = m.unloadLocked()
 		return bytes, gone, !gone
 	}

@@ -171,12 +171,12 @@ func TestResident(t *testing.T) {
 	if err != nil || m2.Resident() != 5<<20 {
 		t.Error("of one with large tables:", m2.Resident(), err)
 	}
-	m.held(4 << 20)
+	m.measured(4 << 20)
 	if n := c.Resident(d); n != 4<<20 {
 		t.Error("after the first one:", n)
 	}
 	for range 100 {
-		m.held(2 << 20)
+		m.measured(2 << 20)
 	}
 	if n := m.Resident(); n < 2<<20 || n > 2<<20+100 {
 		t.Error("after many:", n)

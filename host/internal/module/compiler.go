@@ -74,7 +74,7 @@ var ErrUnavailable = errors.New("modules cannot be compiled")
 type Compiler struct {
 	command []string
 	limits  CompileLimits
-	slots   chan struct{}
+	permits chan struct{}
 }
 
 // atOnce is how many processes compile at a time. Uploads take at most atOnce times CompileLimits.Memory.
@@ -83,7 +83,7 @@ const atOnce = 2
 // NewCompiler returns a Compiler that starts command with Argument appended.
 func NewCompiler(command []string, l CompileLimits) *Compiler {
 	return &Compiler{command: append(command[:len(command):len(command)], Argument), limits: l.WithDefaults(),
-		slots: make(chan struct{}, atOnce)}
+		permits: make(chan struct{}, atOnce)}
 }
 
 // Bounds of what the parent keeps of the child's output: the answer, and the end of its standard error.
@@ -99,8 +99,8 @@ const killDelay = time.Second
 // concern the module wraps ErrUnavailable: the process could not be started, or could not write.
 func (p *Compiler) Build(ctx context.Context, wasm []byte, dir string) error {
 	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
+	case p.permits <- struct{}{}:
+		defer func() { <-p.permits }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -148,7 +148,7 @@ func TestCancelled(t *testing.T) {
 	for range callers {
 		go func() { done <- p.Build(ctx, nil, t.TempDir()) }()
 	}
-	for len(p.slots) < atOnce {
+	for len(p.permits) < atOnce {
 		runtime.Gosched()
 	}
 	cancel(gone)

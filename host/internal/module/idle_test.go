@@ -24,8 +24,8 @@ type idler struct {
 	left int // modules that have left memory; guarded by e.mu, as are the counts of e
 }
 
-// counts returns how often was looked, how many modules have left memory, and how many were opened and closed.
-func (i *idler) counts() (looks, left, opened, closed int) {
+// counts returns how many sweeps there were, how many modules have left memory, and how many were opened and closed.
+func (i *idler) counts() (sweeps, left, opened, closed int) {
 	i.e.mu.Lock()
 	defer i.e.mu.Unlock()
 	return i.e.trimmed, i.left, i.e.opened, i.e.close
@@ -111,8 +111,8 @@ func TestIdle(t *testing.T) {
 		}
 		before, _, _, _ := i.counts()
 		wait(time.Hour)
-		if looks, _, _, _ := i.counts(); looks != before {
-			t.Error("an idle cache looks", looks-before, "times in an hour")
+		if sweeps, _, _, _ := i.counts(); sweeps != before {
+			t.Error("an idle cache sweeps", sweeps-before, "times in an hour")
 		}
 		m.Release(i.instance(t, m))
 		if _, _, opened, _ := i.counts(); i.inMemory() != 1 || opened != 2 {
@@ -125,21 +125,21 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// Where there is no limit of time, modules stay; idle instances leave all the same, and then nobody looks.
+// Where there is no limit of time, modules stay; idle instances leave all the same, and then there are no sweeps.
 func TestNeverIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newIdler(t, 2, Limits{Bytes: 1000})
 		i.trims(0, 1)
 		wait(time.Minute)
-		if looks, _, _, _ := i.counts(); i.inMemory() != 2 || looks < 50 || looks > 60 {
-			t.Error(i.inMemory(), looks)
+		if sweeps, _, _, _ := i.counts(); i.inMemory() != 2 || sweeps < 50 || sweeps > 60 {
+			t.Error(i.inMemory(), sweeps)
 		}
 		i.trims(0, 0)
 		wait(2 * time.Second)
 		before, _, _, _ := i.counts()
 		wait(time.Hour)
-		if looks, _, _, _ := i.counts(); looks != before || i.inMemory() != 2 {
-			t.Error(looks, before)
+		if sweeps, _, _, _ := i.counts(); sweeps != before || i.inMemory() != 2 {
+			t.Error(sweeps, before)
 		}
 	})
 }
@@ -152,14 +152,14 @@ func TestBytes(t *testing.T) {
 		synctest.Wait()
 		for range 3 {
 			i.mods[3].Release(i.instance(t, i.mods[3]))
-			wait(lookEvery)
+			wait(sweepEvery)
 		}
 		if i.inMemory() != 2 || !i.mods[0].inMemory() || !i.mods[3].inMemory() {
 			t.Error(i.inMemory())
 		}
 		more := i.instance(t, i.mods[1])
 		also := i.instance(t, i.mods[2])
-		wait(2 * lookEvery)
+		wait(2 * sweepEvery)
 		if i.inMemory() != 3 {
 			t.Error("those that have instances:", i.inMemory())
 		}
@@ -196,7 +196,7 @@ func TestCollects(t *testing.T) {
 		t.Helper()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		i.look()
+		i.sweep()
 		runtime.ReadMemStats(&after)
 		return after.NumForcedGC > before.NumForcedGC
 	}
@@ -225,7 +225,7 @@ func TestIdleConcurrently(t *testing.T) {
 					return
 				}
 				if n%10 == 0 {
-					i.look()
+					i.sweep()
 				}
 				m.Release(inst)
 			}

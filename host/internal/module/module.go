@@ -144,7 +144,7 @@ func (m *Module) Instantiate(ctx context.Context) (engine.Instance, error) {
 
 // Release gives an instance back and updates the estimate of what an instance holds.
 func (m *Module) Release(inst engine.Instance) {
-	m.held(inst.Release(context.Background()))
+	m.measured(inst.Release(context.Background()))
 	m.leave()
 }
 
@@ -215,8 +215,8 @@ func (m *Module) Resident() int64 {
 	return max(usualBytes, m.least.Load())
 }
 
-// held adds a measured instance to the moving average.
-func (m *Module) held(bytes int64) {
+// measured adds a measured instance to the moving average.
+func (m *Module) measured(bytes int64) {
 	if old := m.bytes.Load(); old > 0 {
 		bytes = (3*old + bytes) / 4
 	}

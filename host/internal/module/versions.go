@@ -25,7 +25,8 @@ type Versions struct {
 	mu sync.RWMutex
 }
 
-// Hold prevents deletions of versions until release is called: from the choice of a version until its run is durable.
+// LockDeletions prevents deletions of versions until release is called. A start holds it from the choice of a version until the
+// run is durable.
 func (v *Versions) LockDeletions() (release func()) {
 	v.mu.RLock()
 	return v.mu.RUnlock

@@ -36,8 +36,8 @@ type Progress struct {
 	Over        bool              `json:"-"`       // the run does not compute any more: it has ended, or needs a person
 }
 
-// Looks returns the progress of a run, and store.ErrNotFound if there is none.
-type Looks func(store.RunKey) (Progress, error)
+// ReadProgress returns the progress of a run, and store.ErrNotFound if there is none.
+type ReadProgress func(store.RunKey) (Progress, error)
 
 // endsToHold is how many ends in a row make a run held, and trials how many ends in trials convict it. After one end,
 // every run that computed is a suspect. Two trials are too few: killing the host with kill -9 twice, the second time
@@ -57,7 +57,7 @@ func (r *Record) before(o *Record) bool {
 	return cmp.Or(cmp.Compare(r.UntilMs, o.UntilMs), cmp.Compare(r.Namespace, o.Namespace), cmp.Compare(r.ID, o.ID)) < 0
 }
 
-// Reason returns why a convicted run is set aside.
+// Reason returns why a convicted run is stuck.
 func (r *Record) Reason() string {
 	return fmt.Sprintf("brought the host down %d times: the process ended %d times in a row while this run computed, %d of them "+
 		"while it was tried alone; a retry lets it go on", r.Ends, r.Ends, r.Trials)
@@ -65,7 +65,7 @@ func (r *Record) Reason() string {
 
 // judge decides what the end of a process means for earlier suspects and for the runs that computed then. It returns
 // the new suspects.
-func judge(before []Record, marked []store.RunKey, unclean bool, look Looks) ([]Record, error) {
+func judge(before []Record, marked []store.RunKey, unclean bool, read ReadProgress) ([]Record, error) {
 	tried := slices.ContainsFunc(before, func(r Record) bool { return r.Trying })
 	computed := map[store.RunKey]bool{}
 	for _, run := range marked {
@@ -75,7 +75,7 @@ func judge(before []Record, marked []store.RunKey, unclean bool, look Looks) ([]
 	known := map[store.RunKey]bool{}
 	for _, r := range before {
 		run := r.key()
-		at, err := look(run)
+		at, err := read(run)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
@@ -112,7 +112,7 @@ func judge(before []Record, marked []store.RunKey, unclean bool, look Looks) ([]
 			continue
 		}
 		known[run] = true
-		at, err := look(run)
+		at, err := read(run)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 		case err != nil:
@@ -124,8 +124,8 @@ func judge(before []Record, marked []store.RunKey, unclean bool, look Looks) ([]
 	return after, nil
 }
 
-// Look returns the progress of a run from its state and journal.
-func Look(st *store.RunState, entries []store.Entry) Progress {
+// ProgressOf returns the progress of a run from its state and journal.
+func ProgressOf(st *store.RunState, entries []store.Entry) Progress {
 	p := Progress{Incarnation: st.Incarnation, Iteration: st.Iteration,
 		Over: st.Deleted || st.Status.Terminal() || st.Status.Attention()}
 	for i := range entries {

@@ -7,7 +7,7 @@
 //
 //	ended with the process once:          it continues as usual
 //	twice in a row, without progress:     it is held, and then tried: alone among the suspects, for a limited time
-//	the process ended in three trials:    convicted: the caller sets it aside
+//	the process ended in three trials:    convicted: the caller makes it stuck
 //
 // Progress of its journal, or a trial that the process survives, acquits a suspect. So does the end of a process during
 // which it was held: it cannot have been the cause.
@@ -57,7 +57,7 @@ type Watch struct {
 
 	mu       sync.Mutex // guards the fields below; no callback is called while it is held
 	table    *table     // nil when closed
-	free     []int32    // slots of table
+	free     []int32    // rows of table
 	suspects map[store.RunKey]*suspect
 	trying   *suspect
 	timer    func() // stops the timer, which begins the next trial or ends the current one
@@ -72,8 +72,8 @@ type suspect struct {
 type waiter struct{ begin, refuse func() }
 
 // Open reads what the previous process left in a folder, judges its suspects, and begins to watch. Convicted runs are
-// no longer suspects; the caller sets them aside before any run computes.
-func Open(dir string, times Times, log *slog.Logger, look Looks) (w *Watch, convicted []Record, err error) {
+// no longer suspects; the caller makes them stuck before any run computes.
+func Open(dir string, times Times, log *slog.Logger, read ReadProgress) (w *Watch, convicted []Record, err error) {
 	w = &Watch{times: times, log: log, path: filepath.Join(dir, suspectsName), clock: clock.System(),
 		suspects: map[store.RunKey]*suspect{}}
 	w.began = w.clock.Now()
@@ -82,7 +82,7 @@ func Open(dir string, times Times, log *slog.Logger, look Looks) (w *Watch, conv
 	if err != nil {
 		return nil, nil, err
 	}
-	records, err := judge(readRecords(w.path, log), marked, unclean, look)
+	records, err := judge(readRecords(w.path, log), marked, unclean, read)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,8 +105,8 @@ func Open(dir string, times Times, log *slog.Logger, look Looks) (w *Watch, conv
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range int32(slots) {
-		w.free = append(w.free, slots-1-i)
+	for i := range int32(rows) {
+		w.free = append(w.free, rows-1-i)
 	}
 	return w, convicted, nil
 }
@@ -138,17 +138,17 @@ func (w *Watch) Subject(namespace uint32, run string) *Subject {
 	if w == nil {
 		return nil
 	}
-	return &Subject{w: w, run: store.RunKey{Namespace: store.NamespaceID(namespace), ID: run}, slot: noSlot}
+	return &Subject{w: w, run: store.RunKey{Namespace: store.NamespaceID(namespace), ID: run}, row: noRow}
 }
 
 // Subject watches a guest, or an attempt, of a run. A nil Subject watches nothing.
 type Subject struct {
-	w    *Watch
-	run  store.RunKey
-	slot int32 // in the table; noSlot while it does not compute
+	w   *Watch
+	run store.RunKey
+	row int32 // in the table; noRow while it does not compute
 }
 
-const noSlot = -1
+const noRow = -1
 
 // Begin notes that the subject computes, until End. If the table is full, it notes nothing.
 func (s *Subject) Begin() {
@@ -158,9 +158,9 @@ func (s *Subject) Begin() {
 	w := s.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := len(w.free); s.slot == noSlot && n > 0 && w.table != nil {
-		s.slot, w.free = w.free[n-1], w.free[:n-1]
-		w.table.set(s.slot, s.run)
+	if n := len(w.free); s.row == noRow && n > 0 && w.table != nil {
+		s.row, w.free = w.free[n-1], w.free[:n-1]
+		w.table.set(s.row, s.run)
 	}
 }
 
@@ -172,14 +172,14 @@ func (s *Subject) End() {
 	w := s.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s.slot == noSlot {
+	if s.row == noRow {
 		return
 	}
 	if w.table != nil {
-		w.table.clear(s.slot)
+		w.table.clear(s.row)
 	}
-	w.free = append(w.free, s.slot)
-	s.slot = noSlot
+	w.free = append(w.free, s.row)
+	s.row = noRow
 }
 
 // Held reports whether the run is held back, so that Ask would not call begin at once.
@@ -197,7 +197,7 @@ func (s *Subject) Held() bool {
 // Ask calls begin: at once, or in the run's trial if the run is held. If the host stops before the trial, it calls
 // refuse instead.
 func (s *Subject) Ask(begin, refuse func()) {
-	if s == nil || s.w.found.Load() == 0 || !s.w.holds(s.run, &waiter{begin, refuse}) {
+	if s == nil || s.w.found.Load() == 0 || !s.w.awaitTrial(s.run, &waiter{begin, refuse}) {
 		begin()
 	}
 }
@@ -208,7 +208,7 @@ func (s *Subject) Wait(ctx context.Context) error {
 		return nil
 	}
 	answer := make(chan error, 1)
-	if !s.w.holds(s.run, &waiter{func() { answer <- nil }, func() { answer <- ErrStopped }}) {
+	if !s.w.awaitTrial(s.run, &waiter{func() { answer <- nil }, func() { answer <- ErrStopped }}) {
 		return nil
 	}
 	select {
@@ -219,8 +219,8 @@ func (s *Subject) Wait(ctx context.Context) error {
 	}
 }
 
-// holds adds a waiter for the trial of a run. It returns false if the run is not held.
-func (w *Watch) holds(run store.RunKey, waits *waiter) bool {
+// awaitTrial adds a waiter for the trial of a run. It returns false if the run is not held.
+func (w *Watch) awaitTrial(run store.RunKey, waits *waiter) bool {
 	w.mu.Lock()
 	s := w.suspects[run]
 	if s == nil || !s.held() || s == w.trying || w.table == nil {

@@ -282,7 +282,7 @@ func TestGone(t *testing.T) {
 // The store says how far a run has come; that a restart begins an attempt again is not further.
 func TestLook(t *testing.T) {
 	st := store.RunState{Incarnation: store.Incarnation{1}, Iteration: 2, Status: store.Running}
-	p := Look(&st, []store.Entry{{Kind: store.KindStarted}, {Kind: store.KindAttemptStarted, Code: 1}, {Kind: store.KindAttemptStarted}})
+	p := ProgressOf(&st, []store.Entry{{Kind: store.KindStarted}, {Kind: store.KindAttemptStarted, Code: 1}, {Kind: store.KindAttemptStarted}})
 	if p != (Progress{Incarnation: store.Incarnation{1}, Iteration: 2, Entries: 2}) {
 		t.Errorf("%+v", p)
 	}
@@ -298,7 +298,7 @@ func TestLook(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	w := newWorld(t)
 	running := filepath.Join(w.dir, runningName)
-	for name, b := range map[string][]byte{suspectsName: []byte("{"), runningName: make([]byte, slotBytes+1)} {
+	for name, b := range map[string][]byte{suspectsName: []byte("{"), runningName: make([]byte, rowBytes+1)} {
 		if err := os.WriteFile(filepath.Join(w.dir, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +339,7 @@ func TestDamaged(t *testing.T) {
 func TestFull(t *testing.T) {
 	w := newWorld(t)
 	watch, _ := w.open()
-	for i := range slots + 10 {
+	for i := range rows + 10 {
 		watch.Subject(0, fmt.Sprint(i)).Begin()
 	}
 	if err := watch.Close(); err != nil {

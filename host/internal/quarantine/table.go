@@ -13,40 +13,40 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// The table has a slot for each run that computes: flag u32, namespace u32, length of the id u32, id. The flag of an
-// empty slot is 0. The byte order is the machine's, since the next process on the same machine reads it.
+// The table has a row for each run that computes: flag u32, namespace u32, length of the id u32, id. The flag of an
+// empty row is 0. The byte order is the machine's, since the next process on the same machine reads it.
 const (
-	slots     = 1280 // as many as concurrent calls of handlers, and 256 guests
-	slotBytes = slotHead + abi.MaxRunIDBytes + 4
-	slotHead  = 12
-	fileMode  = 0o600
+	rows     = 1280 // as many as concurrent calls of handlers, and 256 guests
+	rowBytes = rowHead + abi.MaxRunIDBytes + 4
+	rowHead  = 12
+	fileMode = 0o600
 )
 
 // table is the file, mapped into memory if the system supports that.
 type table struct {
 	path string
 	b    []byte
-	flag func(slot int32) *atomic.Uint32
+	flag func(row int32) *atomic.Uint32
 	put  func(at int, b []byte) // writes to the file; nil if the file is mapped
 	done func() error
 	lost bool // the file cannot be written any more
 }
 
 // set notes that a run computes. The flag is written last.
-func (t *table) set(slot int32, run store.RunKey) {
-	t.write(slot, 1, func(b []byte) {
-		n := copy(b[slotHead:], run.ID)
+func (t *table) set(row int32, run store.RunKey) {
+	t.write(row, 1, func(b []byte) {
+		n := copy(b[rowHead:], run.ID)
 		binary.NativeEndian.PutUint32(b[4:], uint32(run.Namespace))
 		binary.NativeEndian.PutUint32(b[8:], uint32(n))
 	})
 }
 
-// clear notes that the run of a slot no longer computes.
-func (t *table) clear(slot int32) { t.write(slot, 0, func([]byte) {}) }
+// clear notes that the run of a row no longer computes.
+func (t *table) clear(row int32) { t.write(row, 0, func([]byte) {}) }
 
-// write writes a slot. If the disk has no room for a mapped page, or the file was truncated, the write is a memory
+// write writes a row. If the disk has no room for a mapped page, or the file was truncated, the write is a memory
 // fault: the table is then given up, and the host continues without it.
-func (t *table) write(slot int32, flag uint32, fill func(b []byte)) {
+func (t *table) write(row int32, flag uint32, fill func(b []byte)) {
 	if t.lost {
 		return
 	}
@@ -56,15 +56,15 @@ func (t *table) write(slot int32, flag uint32, fill func(b []byte)) {
 			t.lost = true
 		}
 	}()
-	at := int(slot) * slotBytes
-	b := t.b[at : at+slotBytes]
+	at := int(row) * rowBytes
+	b := t.b[at : at+rowBytes]
 	fill(b)
 	if t.put != nil {
 		binary.NativeEndian.PutUint32(b, flag)
 		t.put(at, b)
 		return
 	}
-	t.flag(slot).Store(flag)
+	t.flag(row).Store(flag)
 }
 
 // close removes the file, which marks the process as closed.
@@ -88,13 +88,13 @@ func readTable(path string) (runs []store.RunKey, unclean bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("read the table of runs that computed: %w", err)
 	}
-	for ; len(b) >= slotBytes; b = b[slotBytes:] {
+	for ; len(b) >= rowBytes; b = b[rowBytes:] {
 		n := binary.NativeEndian.Uint32(b[8:])
 		if binary.NativeEndian.Uint32(b) != 1 || n > abi.MaxRunIDBytes {
 			continue
 		}
 		runs = append(runs, store.RunKey{Namespace: store.NamespaceID(binary.NativeEndian.Uint32(b[4:])),
-			ID: string(b[slotHead : slotHead+n])})
+			ID: string(b[rowHead : rowHead+n])})
 	}
 	return runs, true, nil
 }
@@ -104,7 +104,7 @@ func newTable(path string) (*table, error) {
 	t := &table{path: path}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err == nil {
-		_, err = f.WriteAt(make([]byte, slots*slotBytes), 0)
+		_, err = f.WriteAt(make([]byte, rows*rowBytes), 0)
 		if err == nil {
 			err = t.open(f)
 		}

@@ -8,15 +8,15 @@ const fewLeft = 64
 
 // arrivals indexes the deliveries of a journal. It stays empty until the guest leaves more than fewLeft deliveries untaken.
 type arrivals struct {
-	looked int         // number of indexed entries
-	of     []int32     // handle to index of its delivery, also for handles not made yet; 0 = none
-	others []store.Seq // deliveries without a handle
+	indexed int         // number of indexed entries
+	of      []int32     // handle to index of its delivery, also for handles not made yet; 0 = none
+	others  []store.Seq // deliveries without a handle
 }
 
-// look indexes the entries from looked on.
-func (a *arrivals) look(entries []store.Entry) {
-	for ; a.looked < len(entries); a.looked++ {
-		switch e := &entries[a.looked]; {
+// index indexes the entries that are not indexed yet.
+func (a *arrivals) index(entries []store.Entry) {
+	for ; a.indexed < len(entries); a.indexed++ {
+		switch e := &entries[a.indexed]; {
 		case !e.Kind.Delivery():
 		case e.Handle == 0:
 			a.others = append(a.others, e.Seq)
@@ -24,7 +24,7 @@ func (a *arrivals) look(entries []store.Entry) {
 			for int64(len(a.of)) <= e.Handle {
 				a.of = append(a.of, 0)
 			}
-			a.of[e.Handle] = int32(a.looked) //nolint:gosec // a journal has at most 50,000 entries
+			a.of[e.Handle] = int32(a.indexed) //nolint:gosec // a journal has at most 50,000 entries
 		}
 	}
 }
@@ -32,7 +32,7 @@ func (a *arrivals) look(entries []store.Entry) {
 // first returns the index of the first delivery that the guest takes, -1 if there is none. The guest awaits certain handles, or
 // polls for a clock alone.
 func (a *arrivals) first(m *Machine, s *store.Suspension) int {
-	a.look(m.entries)
+	a.index(m.entries)
 	at := -1
 	take := func(i int) {
 		if !m.over(i) && (at < 0 || i < at) {

@@ -134,7 +134,7 @@ func (c *counts) list(of list, x *store.Retention, n int64) error {
 	}
 	o := oldest{counts: c, of: of, x: x, b: batch{sweep: c.sweep}, to: cur.at, left: max(n-cur.stay, 0), young: map[string]bool{}}
 	for i := range late {
-		o.take(&late[i])
+		o.deleteExcess(&late[i])
 	}
 	if err := o.walk(cur); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (o *oldest) walk(cur *cursor) error {
 		if err != nil {
 			return err
 		}
-		o.take(&st)
+		o.deleteExcess(&st)
 		o.to = created(&st)
 		if o.left == 0 {
 			return nil
@@ -195,8 +195,8 @@ func (o *oldest) walk(cur *cursor) error {
 	return nil
 }
 
-// take deletes an excess run, unless it must stay.
-func (o *oldest) take(st *store.RunState) {
+// deleteExcess deletes an excess run, unless it must stay.
+func (o *oldest) deleteExcess(st *store.RunState) {
 	at := created(st)
 	if st.RetainedUnixMs() > o.now-settleMs {
 		o.young[at.ID] = true

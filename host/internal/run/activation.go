@@ -15,11 +15,11 @@ func (e GuestReady) apply(t *transition) error {
 	}
 	var err error
 	first := false
-	if !t.rec.Held() && t.active && !t.Begun() {
+	if !t.rec.Blocked() && t.active && !t.Begun() {
 		first = true
 		err = t.append(store.Entry{Kind: store.KindActivated})
 	}
-	if err != nil || t.rec.Held() || !t.active || !first && !t.pending && !t.rec.Journal.Deliverable() {
+	if err != nil || t.rec.Blocked() || !t.active || !first && !t.pending && !t.rec.Journal.Deliverable() {
 		t.suspend()
 		return err
 	}
@@ -63,7 +63,7 @@ func (e GuestWaits) apply(t *transition) error {
 	}
 	if t.active {
 		t.stands = guestParked // attempts check this
-		if err := t.startAttempts(e.CanFork); err != nil || t.rec.Held() {
+		if err := t.startAttempts(e.CanFork); err != nil || t.rec.Blocked() {
 			t.suspend()
 			return err
 		}
@@ -91,7 +91,7 @@ func (e GuestEnds) apply(t *transition) error {
 	if e.Lease != t.lease {
 		return nil
 	}
-	t.leave()
+	t.dropGuest()
 	if t.rec.Closed() {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (e Evict) apply(t *transition) error {
 func (e Refused) apply(t *transition) error {
 	t.withdrawFork(e.Lease) // a body that has not begun, even if the run has another guest by now
 	if e.Lease == t.lease && (t.stands == guestForked || t.stands == guestAsked || t.stands == guestResuming) {
-		t.leave()
+		t.dropGuest()
 	}
 	return nil
 }

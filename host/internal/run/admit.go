@@ -138,7 +138,7 @@ func (e Admitted) apply(t *transition) error {
 	}
 	h := t.rec.Journal.Handle(e.Handle)
 	switch {
-	case e.Again, t.rec.Held(), !t.active, t.pending, t.stands == guestResuming: // see transition.schedule
+	case e.Again, t.rec.Blocked(), !t.active, t.pending, t.stands == guestResuming: // see transition.schedule
 	case h == nil || h.Step == nil || !h.Open() || handlerOf(h.Target) != e.Handler:
 	case t.going[e.Handle] != nil || h.Step.RetryMs > t.now:
 	default:

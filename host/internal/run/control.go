@@ -151,7 +151,7 @@ func (t *transition) comeAnew() {
 	if t.stands == guestParked {
 		t.suspend()
 	} else {
-		t.leave() // a guest that is queued or computing is sent away: it has seen void entries, or is of another version
+		t.dropGuest() // a guest that is queued or computing is sent away: it has seen void entries, or is of another version
 	}
 }
 
@@ -175,7 +175,7 @@ func (e Amend) apply(t *transition) error {
 // apply marks the run stuck.
 func (e Unstorable) apply(t *transition) error {
 	if !t.rec.Ended() {
-		t.leave() // a guest that was just requested would do the same again
+		t.dropGuest() // a guest that was just requested would do the same again
 		t.stick(fmt.Sprintf("what it did next cannot be stored: %v", e.Cause))
 	}
 	return nil
@@ -192,7 +192,7 @@ func (e Delete) apply(t *transition) error {
 	}
 	t.fx.Answer.Children = t.rec.Journal.Children()
 	t.rec.Delete(t.now, e.Alone)
-	t.leave() // a guest that is computing or queued is sent away when it reports
+	t.dropGuest() // a guest that is computing or queued is sent away when it reports
 	t.fx.Answer.Changed = true
 	return nil
 }

@@ -23,8 +23,8 @@ func (f *Faults) Add(now int64) bool {
 	return true
 }
 
-// Look drops a delay longer than the longest possible one: the clock was set back.
-func (f *Faults) Look(now int64) {
+// ClockSet drops a delay longer than the longest possible one: the clock was set back.
+func (f *Faults) ClockSet(now int64) {
 	if f.RetryMs-now > faultDelayMs<<(3*(maxFaults-2)) {
 		f.RetryMs = now
 	}

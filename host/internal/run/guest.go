@@ -43,8 +43,8 @@ func (g *guest) Computes() bool {
 // forked reports whether the instance of a lease executes the body that its guest waits for.
 func (g *guest) forked(l *Lease) bool { return g.stands == guestForked && l == g.lease }
 
-// leave forgets the guest and its lease.
-func (g *guest) leave() { g.stands, g.lease = guestNone, nil }
+// dropGuest forgets the guest and its lease.
+func (g *guest) dropGuest() { g.stands, g.lease = guestNone, nil }
 
 // Faulty reports whether the newest activation ended by a fault of the host.
 func (g *guest) Faulty() bool { return g.faults.Count > 0 }

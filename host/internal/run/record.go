@@ -186,8 +186,8 @@ func (r *Record) Ended() bool { return r.Journal.Ended() != store.KindInvalid }
 // Closed reports whether the guest may append no more entries: the run has ended or is stuck.
 func (r *Record) Closed() bool { return r.Ended() || r.Status != 0 }
 
-// Held reports whether the run cannot continue by itself: it has ended, is stuck, paused or set aside.
-func (r *Record) Held() bool {
+// Blocked reports whether the run cannot continue by itself: it has ended, is stuck, paused or set aside.
+func (r *Record) Blocked() bool {
 	return r.Closed() || r.Journal.Paused() || r.Journal.Aside() != store.NotAside
 }
 

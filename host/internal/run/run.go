@@ -7,7 +7,7 @@
 // The caller takes five steps:
 //
 //	r := run.New(key, …) or run.Load(…)      // the run, as it is in the store
-//	fx := r.Step(now, event)                 // apply an event
+//	fx := r.Apply(now, event)                // apply an event
 //	commit := r.Prepare(now)                 // what must be made durable, or nil
 //	…                                        // carry out the effects: some at once, some after the commit
 //	wake, ok := r.NextWake(now)              // when to step Due next
@@ -19,7 +19,7 @@
 // waits, yields or ends. So no other code appends to the journal meanwhile, and no lock is needed.
 //
 // A Run consists of its durable record (Record), its guest, and its attempts in flight. Each event has a method
-// happen, which applies it in a turn. The turn gathers the effects.
+// happen, which applies it in a transition. The transition gathers the effects.
 package run
 
 import (
@@ -148,14 +148,14 @@ func (r *Run) finish() {
 	}
 	r.dropAll()
 	if r.stands == guestForked { // its instance did nothing but the body
-		r.leave()
+		r.dropGuest()
 	}
 	r.pending = false
 }
 
 // Ready reports whether the guest has work and may start now. After a fault of the host it must wait for the delay.
 func (r *Run) Ready(now int64) bool {
-	return !r.rec.Held() && (r.pending || r.rec.Journal.Deliverable()) && !r.rec.WaitsForSlot() &&
+	return !r.rec.Blocked() && (r.pending || r.rec.Journal.Deliverable()) && !r.rec.WaitsForSlot() &&
 		max(r.faults.RetryMs, r.rec.StartsAt()) <= r.own.Of(&r.rec, now)
 }
 
@@ -166,7 +166,7 @@ func (r *Run) NextWake(now int64) (unixMs int64, ok bool) {
 	if !r.rec.Exists {
 		return 0, false
 	}
-	if r.rec.Held() { // its deadline still counts
+	if r.rec.Blocked() { // its deadline still counts
 		at, has := r.rec.Journal.Deadline()
 		return at, has && at > now
 	}

@@ -11,7 +11,7 @@ import (
 // startAttempts prepares the attempts that may begin now, appends their records, and starts them once these are
 // durable. canFork reports whether the instance of the waiting guest can execute a body, which needs no place then.
 func (t *transition) startAttempts(canFork bool) error {
-	if t.rec.Held() {
+	if t.rec.Blocked() {
 		return nil
 	}
 	first, ids := len(t.fx.Start), t.mayBegin()
@@ -29,7 +29,7 @@ func (t *transition) startAttempts(canFork bool) error {
 			}
 		}
 		err := t.begins(h, place)
-		if t.rec.Held() { // by this attempt: its step is poison, or the journal has no room for its record
+		if t.rec.Blocked() { // by this attempt: its step is poison, or the journal has no room for its record
 			return nil
 		}
 		if err != nil {
@@ -46,7 +46,7 @@ func (t *transition) startAttempts(canFork bool) error {
 // begins begins the next attempt of a step, or returns its place if there is none to make.
 func (t *transition) begins(h *journal.Handle, place any) error {
 	a, err := t.prepare(h)
-	if a == nil || err != nil || t.rec.Held() {
+	if a == nil || err != nil || t.rec.Blocked() {
 		if place != nil {
 			t.fx.Return = append(t.fx.Return, place)
 		}
@@ -144,7 +144,7 @@ func (e AttemptEnds) apply(t *transition) error {
 	}
 	delete(t.going, a.Handle)
 	if t.forked(a.Fork) { // its instance ended with it
-		t.leave()
+		t.dropGuest()
 	}
 	if e.Outcome.Abandoned {
 		t.mayHaveBegun(a)
@@ -181,7 +181,7 @@ func (e BodyEnds) apply(t *transition) error {
 	switch {
 	case !forked || t.lease != e.Lease: // the instance was left to the body, or the run has ended
 		t.tell(e.Lease, OrderSuspend)
-	case t.rec.Held() || !t.active || !t.rec.Journal.Deliverable():
+	case t.rec.Blocked() || !t.active || !t.rec.Journal.Deliverable():
 		t.suspend()
 	default:
 		t.goOn(false)
@@ -195,7 +195,7 @@ func (e NotForked) apply(t *transition) error {
 		return nil
 	}
 	if t.forked(e.Lease) {
-		t.leave()
+		t.dropGuest()
 	}
 	e.Attempt.Fork = nil
 	t.fx.Start = append(t.fx.Start, e.Attempt)

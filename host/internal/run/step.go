@@ -8,11 +8,11 @@ import (
 	"github.com/wfhost/wfhost/host/internal/journal"
 )
 
-// Step applies an event to the run at an instant. The returned effects are valid until the next step.
+// Apply applies an event to the run at an instant. The returned effects are valid until the next call.
 func (r *Run) Apply(now int64, ev Event) *Effects {
 	t := r.t
 	*t = transition{Run: r, now: r.own.Of(&r.rec, now), fx: Effects{Orders: t.orders[:0]}}
-	r.faults.Look(t.now)
+	r.faults.ClockSet(t.now)
 	t.fx.Err = t.step(ev)
 	if errors.Is(t.fx.Err, journal.ErrEnded) {
 		t.fx.Err = fmt.Errorf("run %q: %w: %v", r.rec.Key.ID, ErrTerminal, r.rec.Journal.Ended())
@@ -44,7 +44,7 @@ func (t *transition) step(ev Event) error {
 	if t.rec.Exists && (t.stands == guestNone || t.stands == guestParked) && !t.rec.Closed() && t.rec.Journal.PollMoves(t.now) {
 		t.comeAnew()
 	}
-	if t.rec.Exists && t.stands != guestComputing && (!t.rec.Held() || t.late()) {
+	if t.rec.Exists && t.stands != guestComputing && (!t.rec.Blocked() || t.late()) {
 		if err := t.fireDue(); err != nil { // what was due before the event comes first
 			if e, ok := ev.(Admitted); ok {
 				e.refuse(t)
@@ -85,12 +85,12 @@ func (t *transition) missing(ev Event) error {
 	return nil
 }
 
-// look decides what the run needs after an event: an order for the guest, a new guest, or attempts.
+// schedule decides what the run needs after an event: an order for the guest, a new guest, or attempts.
 func (t *transition) schedule() {
 	if !t.rec.Exists || t.stands == guestComputing {
 		return
 	}
-	if !t.rec.Held() {
+	if !t.rec.Blocked() {
 		t.rec.AskSlot(t.now)
 		if t.resume() || !t.active {
 			return
@@ -101,20 +101,20 @@ func (t *transition) schedule() {
 			}
 		}
 	}
-	if t.rec.Held() { // startAttempts may have ended the run or made it stuck
+	if t.rec.Blocked() { // startAttempts may have ended the run or made it stuck
 		t.withdrawAll()
 	}
 	// A guest that waits for an instance gets its order when it has one. A body continues to execute unless the run has ended.
-	idle := t.rec.Held() || !t.resume() && !t.busy() // all attempts have ended, or wait for a retry or a place
+	idle := t.rec.Blocked() || !t.resume() && !t.busy() // all attempts have ended, or wait for a retry or a place
 	if idle && t.stands == guestParked {
 		t.freeze()
 	}
 }
 
-// offer resumes the guest or requests one, if there is work for it. It reports whether there is.
+// resume resumes the guest or requests one, if there is work for it. It reports whether there is.
 func (t *transition) resume() bool {
 	if t.stands == guestForked && t.rec.Journal.Deliverable() { // the instance is left to the body
-		t.leave()
+		t.dropGuest()
 	}
 	switch {
 	case t.stands == guestParked && t.rec.Journal.Deliverable() && t.active:

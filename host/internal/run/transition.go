@@ -97,18 +97,18 @@ func (t *transition) goOn(later bool) {
 // suspend frees the instance of the guest.
 func (t *transition) suspend() {
 	t.tell(t.lease, OrderSuspend)
-	t.leave()
+	t.dropGuest()
 }
 
 // freeze frees the instance of a guest that has no work until the next event, and saves it for a resume without a
 // replay.
 func (t *transition) freeze() {
-	if t.rec.Held() {
+	if t.rec.Blocked() {
 		t.suspend()
 		return
 	}
 	l := t.lease
-	t.leave()
+	t.dropGuest()
 	if at, ok := t.NextWake(t.now); ok {
 		l.WakesMs = at
 	}

@@ -81,7 +81,7 @@ func (t *Try) jitter() float64 {
 }
 
 // maxRecoveries limits how often a step with no tries left is started again because its host died during it. Hosts with a
-// quarantine (package quarantine) set such a run aside after five crashes. This limit is for hosts without one, whose store is
+// quarantine (package quarantine) make such a run stuck after five crashes. This limit is for hosts without one, whose store is
 // not their own. It is higher than the number of times anyone kills a host during one step, so it hits no innocent run.
 const maxRecoveries = 1000
 

@@ -36,7 +36,7 @@ func (p *port) Load(of *shard.Partition, key store.RunKey) {
 		state, err := p.store.State(p.life.ctx, key)
 		var entries []store.Entry
 		if size := admission.JournalSize(state.JournalBytes, int(state.Length)); err == nil && p.journals.Counts(size) {
-			e.Aside(func() {
+			e.WithoutPermit(func() {
 				err = p.journals.Load(p.life.ctx, admission.JournalGroup{Namespace: key.Namespace, Workflow: state.Workflow}, key, size)
 			})
 		}
@@ -110,7 +110,7 @@ func (p *port) Carry(of *shard.Partition, cmd store.Command, m run.Message) {
 	if cmd.Kind == store.CommandChildStart {
 		p.life.starts.Go(uint32(cmd.To.Namespace), carry)
 	} else {
-		p.life.background(func() { carry(nil) }) // may block, so it takes no slot of a pool
+		p.life.background(func() { carry(nil) }) // may block, so it takes no permit of a pool
 	}
 }
 

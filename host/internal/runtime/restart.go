@@ -63,7 +63,7 @@ func (r *Runs) PlanRestart(ctx context.Context, q RestartRequest) (x Restart, er
 
 // Restart starts the run of a planned restart that is not refused.
 func (r *Runs) Restart(ctx context.Context, x *Restart, to store.RunKey) (st store.RunState, err error) {
-	err = r.take(ctx, to, x.Plan.Hooks, func() error {
+	err = r.takeOver(ctx, to, x.Plan.Hooks, func() error {
 		if err := r.tokens(ctx, to.Namespace, x.Plan.Hooks); err != nil { // claimed since the restart was planned
 			return fmt.Errorf("run %q: %w", x.Plan.Copy.Started.RunID, err)
 		}

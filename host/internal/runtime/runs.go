@@ -28,7 +28,7 @@ type Runs struct {
 	keepers  Keepers
 	ids      func(context.Context, store.NamespaceID) (int64, error) // Config.IDs
 
-	takes      takeovers
+	takeovers  takeovers
 	unreadable sync.Map // why runs of a newer release cannot be read, by key; see reporter.Report
 }
 
@@ -117,7 +117,7 @@ func (r *Runs) Wake(ctx context.Context, key store.RunKey, name string) (n int, 
 // Retry resumes a failed or stuck run, under version unless it is nil. free is as in Start.
 func (r *Runs) Retry(ctx context.Context, key store.RunKey, version *store.Version, free func()) error {
 	hooks, again := r.hooksOfEnded(ctx, key), false
-	err := r.take(ctx, key, hooks, func() error { return r.takenOver(ctx, key, hooks) }, func() error {
+	err := r.takeOver(ctx, key, hooks, func() error { return r.takenOver(ctx, key, hooks) }, func() error {
 		again = true
 		_, err := r.callHeld(ctx, key, run.Retry{Version: version}, free)
 		return err

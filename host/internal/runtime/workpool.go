@@ -15,9 +15,9 @@ const (
 	// concurrentChildStarts is how many starts of children are in flight until they are durable: enough to fill a commit. Writers
 	// handle them in a few milliseconds, during which other runs wait.
 	concurrentChildStarts = 64
-	// longestChildStart is how long a start of a child holds its slot at most: twice as long as a start waits for its first
+	// longestChildStart is how long a start of a child holds its permit at most: twice as long as a start waits for its first
 	// activation, to be committed with it. A child may have the id of a run for whose journal there is no room, and would
-	// hold the slot for minutes.
+	// hold the permit for minutes.
 	longestChildStart = 100 * time.Millisecond
 )
 
@@ -28,16 +28,16 @@ type workPool struct {
 	limit int                 // tasks in flight, at most
 	begin func() (end func()) // begin is called when a task is submitted, and end when it has returned
 
-	mu    sync.Mutex                                 // guards the fields below; no callback is called while it is held
-	going int                                        // slots in use
-	waits fairqueue.Queue[uint32, func(e *poolTask)] // by namespace
-	back  []chan struct{}                            // tasks that wait for a slot after Aside
+	mu      sync.Mutex                                 // guards the fields below; no callback is called while it is held
+	running int                                        // permits in use
+	waits   fairqueue.Queue[uint32, func(e *poolTask)] // by namespace
+	back    []chan struct{}                            // tasks that wait for a permit after WithoutPermit
 }
 
 // poolTask is a task in flight.
 type poolTask struct {
 	p    *workPool
-	kept bool // Keep was called: the slot is freed by its release
+	kept bool // Keep was called: the permit is freed by its release
 }
 
 // newWorkPool returns a workPool that performs at most limit tasks at a time. begin is called when a task is submitted, and
@@ -46,7 +46,7 @@ func newWorkPool(limit int, begin func() (end func())) *workPool {
 	return &workPool{limit: limit, begin: begin}
 }
 
-// Go runs f in a goroutine once there is a slot. Namespaces with waiting tasks take turns.
+// Go runs f in a goroutine once there is a permit. Namespaces with waiting tasks take turns.
 func (p *workPool) Go(namespace uint32, f func(e *poolTask)) {
 	end := p.begin()
 	do := func(e *poolTask) {
@@ -54,8 +54,8 @@ func (p *workPool) Go(namespace uint32, f func(e *poolTask)) {
 		f(e)
 	}
 	p.mu.Lock()
-	if p.going < p.limit { // then no task waits
-		p.going++
+	if p.running < p.limit { // then no task waits
+		p.running++
 		p.mu.Unlock()
 		go p.work(do)
 		return
@@ -75,8 +75,8 @@ func (p *workPool) work(do func(e *poolTask)) {
 	}
 }
 
-// Keep holds the task's slot until release is called or most has passed. release is idempotent. The function of the
-// task calls Keep before it returns. A nil poolTask has no slot.
+// Keep holds the task's permit until release is called or most has passed. release is idempotent. The function of the
+// task calls Keep before it returns. A nil poolTask has no permit.
 func (e *poolTask) Keep(most time.Duration) (release func()) {
 	if e == nil {
 		return func() {}
@@ -94,8 +94,8 @@ func (e *poolTask) Keep(most time.Duration) (release func()) {
 	}
 }
 
-// next returns the next task for a slot that is free. It returns nil if it gave the slot to a task that waits
-// after Aside, or if no task waits.
+// next returns the next task for a permit that is free. It returns nil if it gave the permit to a task that waits
+// after WithoutPermit, or if no task waits.
 func (p *workPool) next() func(e *poolTask) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,24 +106,24 @@ func (p *workPool) next() func(e *poolTask) {
 	}
 	namespace, do, ok := p.waits.Pop()
 	if !ok {
-		p.going--
+		p.running--
 		return nil
 	}
 	p.waits.Charge(namespace, 1)
 	return do
 }
 
-// Aside calls do, which may take long and does not compute. Meanwhile it gives the slot to another task; afterwards
-// it blocks until there is a slot again.
-func (e *poolTask) Aside(do func()) {
+// WithoutPermit calls do, which may take long and does not compute. Meanwhile it gives the permit to another task; afterwards
+// it blocks until there is a permit again.
+func (e *poolTask) WithoutPermit(do func()) {
 	p := e.p
 	if next := p.next(); next != nil {
 		go p.work(next)
 	}
 	do()
 	p.mu.Lock()
-	if p.going < p.limit {
-		p.going++
+	if p.running < p.limit {
+		p.running++
 		p.mu.Unlock()
 		return
 	}

@@ -35,13 +35,13 @@ func TestTurns(t *testing.T) {
 }
 
 // What an errand does aside keeps nobody from being done, and it goes on before those that have not begun.
-func TestAside(t *testing.T) {
+func TestWithoutPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorkPool(1, func() func() { return func() {} })
 		var order []string
 		aside, busy := make(chan bool), make(chan bool)
 		p.Go(1, func(e *poolTask) {
-			e.Aside(func() { <-aside })
+			e.WithoutPermit(func() { <-aside })
 			order = append(order, "first")
 		})
 		p.Go(1, func(*poolTask) { order = append(order, "second"); <-busy })
@@ -90,8 +90,8 @@ func TestKeep(t *testing.T) {
 			t.Errorf("%d have begun by one that was over", began.Load())
 		}
 		<-time.NewTimer(3 * time.Hour).C
-		if synctest.Wait(); began.Load() != 4 || p.going != 0 {
-			t.Errorf("%d have begun, %d are said to be done", began.Load(), p.going)
+		if synctest.Wait(); began.Load() != 4 || p.running != 0 {
+			t.Errorf("%d have begun, %d are said to be done", began.Load(), p.running)
 		}
 	})
 }
@@ -119,7 +119,7 @@ func TestLimit(t *testing.T) {
 					<-time.NewTimer(time.Duration(i%3) * time.Millisecond).C
 					count(-1)
 					if i%2 == 0 {
-						e.Aside(func() { <-time.NewTimer(time.Duration(i%11) * time.Millisecond).C })
+						e.WithoutPermit(func() { <-time.NewTimer(time.Duration(i%11) * time.Millisecond).C })
 					}
 					count(1)
 					done.Add(1)
@@ -130,8 +130,8 @@ func TestLimit(t *testing.T) {
 		callers.Wait()
 		<-time.NewTimer(time.Hour).C
 		if done.Load() != all || going.Load() != 0 ||
-			most.Load() > limit || p.Waiting() != 0 || p.going != 0 || len(p.back) != 0 {
-			t.Errorf("%d done, %d at a time, %d wait, %d are said to be done", done.Load(), most.Load(), p.Waiting(), p.going)
+			most.Load() > limit || p.Waiting() != 0 || p.running != 0 || len(p.back) != 0 {
+			t.Errorf("%d done, %d at a time, %d wait, %d are said to be done", done.Load(), most.Load(), p.Waiting(), p.running)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// turn processes one schedule while holding its lock.
+// pass processes one schedule while holding its lock.
 type pass struct {
 	k   *Keeper
 	key store.RunKey

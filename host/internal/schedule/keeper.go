@@ -134,13 +134,13 @@ func (k *Keeper) work(ctx context.Context) {
 		d := k.queue[0]
 		k.queue = k.queue[1:]
 		k.mu.Unlock()
-		k.look(ctx, d.key)
+		k.process(ctx, d.key)
 		d.done()
 	}
 }
 
-// look processes one schedule and logs errors.
-func (k *Keeper) look(ctx context.Context, key store.RunKey) {
+// process processes one schedule and logs errors.
+func (k *Keeper) process(ctx context.Context, key store.RunKey) {
 	if k.life.Wait(ctx) != nil {
 		return
 	}

@@ -176,14 +176,14 @@ func (s *Schema) count(of *jsonschema.Schema, seen map[*jsonschema.Schema]bool) 
 	for _, r := range []*big.Rat{of.Minimum, of.Maximum, of.ExclusiveMinimum, of.ExclusiveMaximum, of.MultipleOf} {
 		p.numbers += ratWork(r)
 	}
-	p.take(of)
+	p.moveChecks(of)
 	for _, x := range parts(of) {
 		s.count(x, seen)
 	}
 }
 
-// take moves the checks that the library would make without a bound from the schema to the part.
-func (p *part) take(of *jsonschema.Schema) {
+// moveChecks moves the checks that the library would make without a bound from the schema to the part.
+func (p *part) moveChecks(of *jsonschema.Schema) {
 	name := ""
 	if f := of.Format; f != nil {
 		name, p.format, p.text = f.Name, f.Validate, true

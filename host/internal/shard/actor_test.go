@@ -18,7 +18,7 @@ var (
 	actorErrDisk = errors.New("a sector cannot be read")
 )
 
-// world is an actor with a port and a home that write down what is asked of them.
+// actorWorld is an actor with a port and a home that write down what is asked of them.
 type actorWorld struct {
 	t     *testing.T
 	now   int64

@@ -66,8 +66,8 @@ func margin(id store.PartitionID) int64 {
 	return loadAheadMs/4 + int64(id)*(loadAheadMs/4)/store.Partitions
 }
 
-// Leave adjusts the timer of a run with the durable wake wakeUnixMs that is dropped from memory. The timer stays if the wake was
-// loaded from the index. Otherwise Dropped removes it, and the index brings it later.
+// Dropped adjusts the timer of a run that is dropped from memory and whose durable wake is wakeUnixMs. The timer stays if the
+// wake was loaded from the index. Otherwise Dropped removes it, and the index brings it later.
 func (s *wakeTimers) Dropped(k TimerKey, wakeUnixMs int64) {
 	if wakeUnixMs == store.NoWake {
 		s.Remove(k)

@@ -126,7 +126,7 @@ func (w *Writer) Close() {
 	w.alarm.Close()
 }
 
-// look wakes the loop, which then reads the mailbox.
+// wakeLoop wakes the loop, which then reads the mailbox.
 func (w *Writer) wakeLoop() {
 	select {
 	case w.wake <- struct{}{}:

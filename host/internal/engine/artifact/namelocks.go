@@ -2,7 +2,7 @@ package artifact
 
 import "sync"
 
-// Turns serializes the callers that load or compile an artifact, by its name. It keeps no entry for unused names,
+// NameLocks serializes the callers that load or compile an artifact, by its name. It keeps no entry for unused names,
 // because users who may upload can make any number of names. The zero value is ready to use.
 type NameLocks struct {
 	mu sync.Mutex
@@ -11,7 +11,7 @@ type NameLocks struct {
 
 type nameLock struct {
 	sync.Mutex
-	users int // holders and waiters; guarded by Turns.mu
+	users int // holders and waiters; guarded by NameLocks.mu
 }
 
 // Take blocks until no other caller holds the name. The caller holds it until it calls end.

@@ -92,7 +92,7 @@ func (l *Lines) Printed() []byte { return l.stdout }
 // Explain returns the reason of a guest's failure, with the last output of the guest to descriptor 2.
 func (l *Lines) Explain(message string) string { return l.said.Explain(message) }
 
-// Held estimates the bytes held for output.
-func (l *Lines) Held() int64 {
+// Bytes estimates the bytes held for output.
+func (l *Lines) Bytes() int64 {
 	return int64(cap(l.stdout) + cap(l.partial[0]) + cap(l.partial[1]) + cap(l.said.b) + cap(l.said.reason))
 }

@@ -54,7 +54,7 @@ func TestBounds(t *testing.T) {
 		if n := len(strings.Join(got, "")); n > abi.MaxLogBytes+100*len(got) {
 			t.Errorf("with %q, %d bytes of lines were kept", end, n)
 		}
-		if n := l.Held(); n < abi.MaxPayloadBytes || n > 4*abi.MaxPayloadBytes {
+		if n := l.Bytes(); n < abi.MaxPayloadBytes || n > 4*abi.MaxPayloadBytes {
 			t.Errorf("with %q, it holds %d", end, n)
 		}
 		if n := len(l.Printed()); n <= abi.MaxPayloadBytes || !bytes.HasPrefix(l.Printed(), p) {

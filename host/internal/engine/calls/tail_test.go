@@ -38,8 +38,8 @@ func TestExplain(t *testing.T) {
 			if got := l.Explain("unreachable"); got != c.want {
 				t.Errorf("%s, %d bytes at a time: %q, want %q", name, size, got, c.want)
 			}
-			if cap(l.said.b) > 2*maxTailBytes || l.Held() < int64(cap(l.said.b)) {
-				t.Errorf("%s: %d bytes are kept, and %d are said to be", name, cap(l.said.b), l.Held())
+			if cap(l.said.b) > 2*maxTailBytes || l.Bytes() < int64(cap(l.said.b)) {
+				t.Errorf("%s: %d bytes are kept, and %d are said to be", name, cap(l.said.b), l.Bytes())
 			}
 			f := l.Frozen()
 			f.Keep = l.Keep

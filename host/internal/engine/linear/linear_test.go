@@ -48,8 +48,8 @@ func TestRestore(t *testing.T) {
 		for range 3 {
 			scribble(m)
 			resident := m.Resident()
-			if m.Restore(); m.Held() != resident {
-				t.Errorf("it held %d bytes where %d were resident", m.Held(), resident)
+			if m.Restore(); m.ResidentAtRestore() != resident {
+				t.Errorf("it held %d bytes where %d were resident", m.ResidentAtRestore(), resident)
 			}
 			if got := m.Resize(8 * page); !bytes.Equal(got, want) {
 				t.Fatal("it differs from the image")
@@ -156,8 +156,8 @@ func TestDiff(t *testing.T) {
 			}
 			other.Restore()
 		}
-		if m.Restore(); m.Held() == 0 || !bytes.Equal(m.Resize(len(is)), is) {
-			t.Errorf("it held %d bytes, or differs from the image", m.Held())
+		if m.Restore(); m.ResidentAtRestore() == 0 || !bytes.Equal(m.Resize(len(is)), is) {
+			t.Errorf("it held %d bytes, or differs from the image", m.ResidentAtRestore())
 		}
 		if n := delta.Bytes(); n < 400 || n > 2000 {
 			t.Errorf("what differs takes %d bytes", n)

@@ -59,8 +59,8 @@ func (m *Memory) Resident() int64 {
 	return int64(cap(m.base))
 }
 
-// Held returns the unshared bytes that the memory had when it was restored.
-func (m *Memory) Held() int64 { return m.held }
+// ResidentAtRestore returns the unshared bytes that the memory had when it was restored.
+func (m *Memory) ResidentAtRestore() int64 { return m.held }
 
 // Kept returns the unshared bytes that the memory keeps between activations.
 func (m *Memory) Kept() int64 { return m.kept }

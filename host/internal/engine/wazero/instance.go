@@ -96,7 +96,7 @@ func (in *instance) Release(ctx context.Context) (held int64) {
 		return held
 	}
 	reset := in.reset()
-	held += in.memory.Held() // before another goroutine takes it
+	held += in.memory.ResidentAtRestore() // before another goroutine takes it
 	in.kept += in.memory.Kept()
 	if !reset || !in.keep(ctx) {
 		in.close(ctx)

@@ -17,7 +17,7 @@ type body struct {
 	nans    wasm.Kinds // kinds that need an extra local, after those of scratch
 	locals  int        // of the function, including parameters
 	dear    int        // wrapped loops times locals
-	looks   looks
+	checks  fuelChecks
 	result  byte  // the type of the only result, or 0
 	early   bool  // it enters a loop first, before any call, so that the loop checks the fuel
 	labels  []int // of the current br_table
@@ -26,9 +26,9 @@ type body struct {
 	until   int   // while writing: before this edit, the local holds the counter
 }
 
-// looks says where a function checks its fuel, besides in its loops. What it computes between two checks is bounded
+// fuelChecks says where a function checks its fuel, besides in its loops. What it computes between two checks is bounded
 // by largeCost times the number of functions on the stack, which may return one after the other.
-type looks struct {
+type fuelChecks struct {
 	first bool // on entry
 	last  bool // on return
 	along bool // in each region: a check on return would need a block type for its results, which may not exist
@@ -67,7 +67,7 @@ const (
 	putEntry              // pay for region n, on entry to the function
 	putExit               // at the end of the function
 	putReturn             // return from the function, whose label is n
-	putTurn               // pay for region n, and check the fuel
+	putLoopHead           // pay for region n, and check the fuel
 	putRegion             // pay for region n
 	putCharge             // pay n
 	putMove               // pay for as many units as the number on the stack
@@ -81,10 +81,10 @@ const (
 	putClose   // at the end of the loop
 	// In a loop that is the only code to change the counter, a local holds the counter.
 	putCached     // before the loop
-	putCachedTurn // at the beginning of the loop's body: pay for region n
+	putCachedHead // at the beginning of the loop's body: pay for region n
 )
 
-func (r *rewriter) note(e edit) {
+func (r *rewriter) addEdit(e edit) {
 	if r.fuel {
 		r.code.edits = append(r.code.edits, e)
 	}
@@ -92,7 +92,7 @@ func (r *rewriter) note(e edit) {
 
 // moves records a bulk instruction, which is charged before it runs.
 func (r *rewriter) moves(at, scale int) {
-	r.note(edit{kind: putMove, at: at, to: at, n: int64(scale)})
+	r.addEdit(edit{kind: putMove, at: at, to: at, n: int64(scale)})
 	r.code.scratch = max(r.code.scratch, 1)
 	r.code.loops++
 	r.code.called = len(r.code.edits)
@@ -100,8 +100,8 @@ func (r *rewriter) moves(at, scale int) {
 
 // grows records an instruction that is charged afterwards: if it fails, it was cheap, whatever size was requested.
 func (r *rewriter) grows(at, scale int) {
-	r.note(edit{kind: putTee, at: at, to: at})
-	r.note(edit{kind: putGrown, at: r.At, to: r.At, n: int64(scale)})
+	r.addEdit(edit{kind: putTee, at: at, to: at})
+	r.addEdit(edit{kind: putGrown, at: r.At, to: r.At, n: int64(scale)})
 	r.code.scratch = 2
 	r.code.loops++
 	r.code.called = len(r.code.edits)
@@ -152,7 +152,7 @@ func (r *rewriter) body(of signature) {
 	}
 	c.locals = int(locals)
 	begin := r.At
-	r.note(edit{kind: putEntry, at: begin, to: begin})
+	r.addEdit(edit{kind: putEntry, at: begin, to: begin})
 	r.instructions()
 	if r.Err == nil && r.At != r.End {
 		r.Failf("%d bytes of a body are left over", r.End-r.At)
@@ -183,10 +183,10 @@ const maxLocals = 1 << 20
 func (c *body) settle(of signature, large int64) {
 	total := c.regions.Total() + callCost*int64(c.calls)
 	leaf := c.calls == 0 && c.loops == 0 && total <= leafCost
-	c.looks.first = !leaf && !c.early
+	c.checks.first = !leaf && !c.early
 	if c.calls > 0 && total > large {
-		c.looks.along = of.results > 1
-		c.looks.last = !c.looks.along
+		c.checks.along = of.results > 1
+		c.checks.last = !c.checks.along
 	}
 	c.regions.Fold()
 }
@@ -201,7 +201,7 @@ func (r *rewriter) instructions() {
 		switch op {
 		case opEnd:
 			if len(c.blocks) == 0 {
-				r.note(edit{kind: putExit, at: at, to: at})
+				r.addEdit(edit{kind: putExit, at: at, to: at})
 				return
 			}
 			r.close(at)
@@ -218,7 +218,7 @@ func (r *rewriter) instructions() {
 // begin records the beginning of a region, unless of is None.
 func (r *rewriter) begin(of int) {
 	if of != None {
-		r.note(edit{kind: putRegion, at: r.At, to: r.At, n: int64(of)})
+		r.addEdit(edit{kind: putRegion, at: r.At, to: r.At, n: int64(of)})
 	}
 }
 
@@ -237,9 +237,9 @@ func (r *rewriter) open(op byte, at int) {
 		c.loops++
 	}
 	if op == opLoop && r.fuel && of != None {
-		r.note(edit{kind: putNothing, at: at, to: at})
+		r.addEdit(edit{kind: putNothing, at: at, to: at})
 		b.loop = len(c.edits)
-		r.note(edit{kind: putTurn, at: r.At, to: r.At, n: int64(of), target: b.within})
+		r.addEdit(edit{kind: putLoopHead, at: r.At, to: r.At, n: int64(of), target: b.within})
 	} else {
 		r.begin(of)
 	}
@@ -266,10 +266,10 @@ func (r *rewriter) closeLoop(at, loop int) {
 		c.called = len(c.edits) // the loop changes it, for the loops around it
 		return
 	}
-	r.note(edit{kind: putClose, at: at, to: at})
+	r.addEdit(edit{kind: putClose, at: at, to: at})
 	c.edits[loop-1].kind, c.edits[loop].kind = putWrapper, putWrapped
 	if alone {
-		c.edits[loop-1].kind, c.edits[loop].kind = putCached, putCachedTurn
+		c.edits[loop-1].kind, c.edits[loop].kind = putCached, putCachedHead
 		c.edits[loop-1].n = int64(len(c.edits))
 		c.cached = true
 	}
@@ -289,7 +289,7 @@ func (r *rewriter) label() int {
 	n := r.Index("label", len(r.code.blocks)+1)
 	target := len(r.code.blocks) - 1 - int(n)
 	if r.code.innermost() >= max(target, 0) {
-		r.note(edit{kind: putLabel, at: at, to: r.At, n: int64(n), target: target})
+		r.addEdit(edit{kind: putLabel, at: at, to: r.At, n: int64(n), target: target})
 	}
 	return int(n)
 }

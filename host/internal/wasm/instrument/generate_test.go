@@ -380,7 +380,7 @@ func (g *random) function(s shape) []byte {
 // mutableGlobals come first in random modules; the first is the budget.
 var mutableGlobals = []byte{typeI32, typeI32, typeI64, typeF64}
 
-// module writes a module. Its functions are exported as e0, e1 and so on, its mutable globals as x0, x1.
+// randomModule writes a module. Its functions are exported as e0, e1 and so on, its mutable globals as x0, x1.
 func randomModule(seed uint64, wild bool) []byte {
 	g := &random{Rand: rand.New(rand.NewPCG(seed, 1)), wild: wild}
 	g.imports = g.IntN(4)

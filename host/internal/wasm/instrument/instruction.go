@@ -115,7 +115,7 @@ func (r *rewriter) instruction(op byte, at int) {
 		r.functionIndex()
 		r.calls()
 	case op == opRefFunc:
-		r.note(edit{kind: putCharge, at: at, to: at, n: referenceCost})
+		r.addEdit(edit{kind: putCharge, at: at, to: at, n: referenceCost})
 		r.code.loops++
 		r.code.called = len(r.code.edits)
 		r.functionIndex()
@@ -126,7 +126,7 @@ func (r *rewriter) instruction(op byte, at int) {
 	case op >= opI32Eqz && op <= opI64Extend32S, op == 0x01, op == opDrop, op == opSelect, op == opRefIsNull:
 		r.computes(wasm.KindOf(op))
 	case op == opReturn:
-		r.note(edit{kind: putReturn, at: at, to: r.At, n: int64(len(r.code.blocks)), target: -1})
+		r.addEdit(edit{kind: putReturn, at: at, to: r.At, n: int64(len(r.code.blocks)), target: -1})
 		r.code.regions.Return()
 	case op == opBr:
 		r.code.regions.Branch(r.label())
@@ -183,7 +183,7 @@ func (r *rewriter) functionIndex() {
 	at := r.At
 	i := r.Index("function", r.functions())
 	if n := r.shift(i); n != i {
-		r.note(edit{kind: putIndex, at: at, to: r.At, n: int64(n)})
+		r.addEdit(edit{kind: putIndex, at: at, to: r.At, n: int64(n)})
 	}
 }
 
@@ -221,7 +221,7 @@ func (r *rewriter) prefixFC(at int) {
 // computes records that an instruction has left a number or a vector on the stack.
 func (r *rewriter) computes(k wasm.Kind) {
 	if r.nan && k != wasm.None && !k.Vanishes(r.Module[r.At:r.End]) {
-		r.note(edit{kind: putCanonical, at: r.At, to: r.At, nan: k})
+		r.addEdit(edit{kind: putCanonical, at: r.At, to: r.At, nan: k})
 		r.code.nans.Add(k)
 	}
 }

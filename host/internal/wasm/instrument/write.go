@@ -60,24 +60,24 @@ func (r *rewriter) put(i int) {
 	case putEntry:
 		r.enterFunction(e)
 	case putExit:
-		if r.code.looks.last {
+		if r.code.checks.last {
 			r.out = append(r.out, opEnd)
-			r.look()
+			r.checkFuel()
 		}
 	case putReturn:
-		if !r.code.looks.last {
+		if !r.code.checks.last {
 			r.out = append(r.out, opReturn)
 			break
 		}
 		r.out = wasm.AppendU32(append(r.out, opBr), uint32(e.n)+r.code.deeper(e.target))
-	case putTurn:
+	case putLoopHead:
 		r.spend(r.cost(e))
-		r.look()
+		r.checkFuel()
 	case putRegion:
 		r.payRegion(i)
 	case putCharge:
 		r.spend(e.n)
-		r.look()
+		r.checkFuel()
 	case putCanonical:
 		r.out = r.code.nans.Canonical(r.out, e.nan, r.code.locals+r.code.scratch)
 	case putMove:
@@ -91,20 +91,20 @@ func (r *rewriter) put(i int) {
 		r.payScratch(e.n)
 		r.out = append(r.out, opElse)
 		r.spend(deniedCost)
-		r.look()
+		r.checkFuel()
 		r.ask() // with fuel left: that tells the host
 		r.out = append(r.out, opEnd)
 		r.scratch(opLocalGet, 1)
 	case putWrapper:
 		r.blockLike(opLoop, i)
-		r.look()
+		r.checkFuel()
 	case putWrapped:
-		r.turn(i, func() { r.counter(opGlobalGet) })
+		r.loopHead(i, func() { r.counter(opGlobalGet) })
 		r.spend(r.cost(e))
 	case putCached:
 		r.wrap(i)
-	case putCachedTurn:
-		r.turn(i, func() { r.cache(opLocalGet) })
+	case putCachedHead:
+		r.loopHead(i, func() { r.cache(opLocalGet) })
 		r.payCached(r.cost(e))
 	case putClose:
 		r.out = append(r.out, opElse, opBr, 2, opEnd, opEnd) // the last opEnd ends the loop
@@ -118,10 +118,10 @@ func (r *rewriter) cost(e edit) int64 { return r.code.regions.Regions[e.n].Cost 
 // enterFunction pays for the entry of a function.
 func (r *rewriter) enterFunction(e edit) {
 	r.spend(r.cost(e))
-	if r.code.looks.first {
-		r.look()
+	if r.code.checks.first {
+		r.checkFuel()
 	}
-	if r.code.looks.last { // the block takes over the function's label; the check comes after the block
+	if r.code.checks.last { // the block takes over the function's label; the check comes after the block
 		r.out = append(r.out, opBlock, cmp.Or(r.code.result, blockEmpty))
 	}
 }
@@ -134,8 +134,8 @@ func (r *rewriter) payRegion(i int) {
 	case i < r.code.until:
 		r.payCached(of.Cost)
 	default:
-		if r.spend(of.Cost); r.code.looks.along {
-			r.look()
+		if r.spend(of.Cost); r.code.checks.along {
+			r.checkFuel()
 		}
 	}
 }
@@ -174,11 +174,11 @@ func (r *rewriter) payScratch(scale int64) {
 	}
 	r.out = append(r.out, opI64Sub)
 	r.counter(opGlobalSet)
-	r.look()
+	r.checkFuel()
 }
 
-// look checks the fuel, and asks for more if the counter is negative.
-func (r *rewriter) look() {
+// checkFuel checks the fuel, and asks for more if the counter is negative.
+func (r *rewriter) checkFuel() {
 	r.counter(opGlobalGet)
 	r.constant(0)
 	r.out = append(r.out, opI64LtS, opIf, blockEmpty)
@@ -219,8 +219,8 @@ func (r *rewriter) wrap(i int) {
 	r.out = append(r.out, opI64LtS, opIf, blockEmpty, opUnreachable, opEnd, opEnd)
 }
 
-// turn writes the beginning of the body of a wrapped loop. left writes the instruction that reads the counter.
-func (r *rewriter) turn(i int, left func()) {
+// loopHead writes the beginning of the body of a wrapped loop. left writes the instruction that reads the counter.
+func (r *rewriter) loopHead(i int, left func()) {
 	left()
 	r.constant(0)
 	r.out = append(r.out, opI64GeS)
