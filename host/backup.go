@@ -111,7 +111,7 @@ func WriteBackupDir(ctx context.Context, cfg Config, w io.Writer, opts BackupOpt
 	if err := pebblestore.CheckFormat(dir); err != nil {
 		return translate(err)
 	}
-	seen, err := pebblestore.Look(dir) // so that an earlier release can restore a backup of its own data
+	seen, err := pebblestore.Inspect(dir) // so that an earlier release can restore a backup of its own data
 	if err != nil {
 		return translate(err)
 	}

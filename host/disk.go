@@ -36,15 +36,15 @@ func diskState(s datadir.State) DiskState {
 
 // Disk returns the state of the disk that holds the store. ErrNotFound if Config.Store does not report it.
 func (h *Host) Disk() (DiskState, error) {
-	s, err := h.disk.Look()
+	s, err := h.disk.Check()
 	if errors.Is(err, errors.ErrUnsupported) {
 		return DiskState{}, &joined{err, ErrNotFound}
 	}
 	return diskState(s), err
 }
 
-// newGauge returns the gauge for the disk of the host's store.
-func (h *Host) newGauge() *datadir.Gauge {
+// newDiskMonitor returns the monitor for the disk of the host's store.
+func (h *Host) newDiskMonitor() *datadir.DiskMonitor {
 	cfg := datadir.Config{Reserve: h.cfg.DiskReserve, Changed: func(s datadir.State) {
 		text, level := "the disk has room again; new work is accepted", h.cfg.Logger.Info
 		if s.Full {
@@ -58,7 +58,7 @@ func (h *Host) newGauge() *datadir.Gauge {
 	if s, ok := h.below.(store.OnDisk); ok {
 		cfg.Disk = s.Disk
 	}
-	return datadir.NewGauge(cfg)
+	return datadir.NewDiskMonitor(cfg)
 }
 
 // roomOnDisk returns an error if the disk has no room for new work of this size. Work that ends or deletes runs does
@@ -111,7 +111,7 @@ func (h *Host) watchDisk(ctx context.Context) {
 // lookAtDisk checks the disk once. If less than twice the reserve is free, the store reclaims the space of deleted
 // data before the disk is full. Errors in reading the state of the disk are ignored here: the store finds out.
 func (h *Host) lookAtDisk(ctx context.Context) error {
-	s, err := h.disk.Look()
+	s, err := h.disk.Check()
 	if st, ok := h.below.(store.Reclaiming); ok && err == nil && s.Free < 2*s.Reserve {
 		return st.Reclaim(ctx)
 	}

@@ -19,12 +19,12 @@ import (
 //
 //	// Key returns the id of the key with which Encode encodes. It is stored in the clear with each record.
 //	Key() string
-//	// Encode appends the encoded payload to dst and returns the result. place says where it will be stored; a codec that
-//	// authenticates makes it part of what it authenticates. It must not change or keep place and payload.
-//	Encode(dst, place, payload []byte) ([]byte, error)
-//	// Decode returns exactly the bytes that Encode was given for this place and key. store.ErrCorrupt says that they are
+//	// Encode appends the encoded payload to dst and returns the result. location says where it will be stored; a codec that
+//	// authenticates makes it part of what it authenticates. It must not change or keep location and payload.
+//	Encode(dst, location, payload []byte) ([]byte, error)
+//	// Decode returns exactly the bytes that Encode was given for this location and key. store.ErrCorrupt says that they are
 //	// damaged, and the run becomes stuck; after any other error the record is read again later.
-//	Decode(key string, place, encoded []byte) ([]byte, error)
+//	Decode(key string, location, encoded []byte) ([]byte, error)
 type Codec = seal.Codec
 
 // Keyring is a Codec that encrypts with AES-256-GCM (XAES-256-GCM) under the newest of its keys. Several hosts may

@@ -209,7 +209,7 @@ type Host struct {
 	setting         sync.Mutex        // held by SetQuota, so that memory and store agree
 	suspects        *quarantine.Watch // nil watches nothing
 	journals        *admission.Journals
-	disk            *datadir.Gauge
+	disk            *datadir.DiskMonitor
 	schemas         schema.Cache
 	named           module.NamesCache // the names in descriptions of modules
 	names           sync.Map          // of namespaces: string by store.NamespaceID
@@ -251,7 +251,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 			return h, err
 		}
 	}
-	h.disk = h.newGauge()
+	h.disk = h.newDiskMonitor()
 	h.workers = &performer{handler.NewBroker(h.cfg.Clock, h.cfg.Random), h.newProgress()}
 	h.engine, err = h.newEngine(ctx, cache)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // TestSpool reads files that have come, small and large ones. On disk is nothing of what is in them.
 func TestSpool(t *testing.T) {
-	h := &Host{cfg: Config{Dir: t.TempDir()}, disk: datadir.NewGauge(datadir.Config{Reserve: -1})}
+	h := &Host{cfg: Config{Dir: t.TempDir()}, disk: datadir.NewDiskMonitor(datadir.Config{Reserve: -1})}
 	marker := []byte("MARKER")
 	for _, size := range []int{0, 10, smallSpool, smallSpool + 1, spoolPiece, 3*spoolPiece + 5} {
 		file := bytes.Repeat(marker, size/len(marker)+1)[:size]

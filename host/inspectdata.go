@@ -55,8 +55,9 @@ func InspectData(dir string, reserve int64) (s DataState, err error) {
 	if err != nil {
 		return s, fmt.Errorf("inspect data directory: %w", err)
 	}
-	gauge := datadir.NewGauge(datadir.Config{Reserve: reserve, Disk: func() (store.Disk, error) { return pebblestore.DiskOf(at) }})
-	disk, err := gauge.Look()
+	monitor := datadir.NewDiskMonitor(datadir.Config{Reserve: reserve,
+		Disk: func() (store.Disk, error) { return pebblestore.DiskOf(at) }})
+	disk, err := monitor.Check()
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return s, err
 	}
@@ -65,12 +66,12 @@ func InspectData(dir string, reserve int64) (s DataState, err error) {
 		return s, nil
 	}
 	s.Refused = translate(backup.Unfinished(dir))
-	faults, err := datadir.Look(dir, filepath.Join(dir, storeName), filepath.Join(dir, "cache"))
+	faults, err := datadir.Inspect(dir, filepath.Join(dir, storeName), filepath.Join(dir, "cache"))
 	s.Folders = append(s.Folders, faults...)
 	if err != nil {
 		return s, err
 	}
-	seen, err := pebblestore.Look(filepath.Join(dir, storeName))
+	seen, err := pebblestore.Inspect(filepath.Join(dir, storeName))
 	s.Store, s.Format, s.Database, s.Open, s.Holder = seen.Exists, seen.Format, seen.Database, seen.Open, seen.Holder
 	if errors.Is(err, store.ErrLocked) { // another process opened it meanwhile
 		s.Open = true

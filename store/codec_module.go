@@ -144,7 +144,7 @@ func DecodeToken(b []byte) (x Token, err error) {
 }
 
 // AppendKey encodes a key.
-func AppendKey(dst []byte, x *Key) []byte {
+func AppendKey(dst []byte, x *SealKey) []byte {
 	e, from := newRecord(dst)
 	e.string(1, x.ID)
 	e.bytes(2, x.Check)
@@ -153,7 +153,7 @@ func AppendKey(dst []byte, x *Key) []byte {
 }
 
 // DecodeKey decodes what AppendKey made.
-func DecodeKey(b []byte) (x Key, err error) {
+func DecodeKey(b []byte) (x SealKey, err error) {
 	err = decode("key", b, func(f field) bool {
 		switch f.tag {
 		case 1:

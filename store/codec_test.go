@@ -86,7 +86,7 @@ func TestOtherRoundTrips(t *testing.T) {
 		if got, err := DecodeChunk(AppendChunk(nil, &o)); err != nil || !reflect.DeepEqual(got, o) {
 			t.Fatalf("output %+v %v", got, err)
 		}
-		k := Key{ID: "2026-11", Check: bytesOrNil(t, "check"), CreatedUnixMs: int64(n)}
+		k := SealKey{ID: "2026-11", Check: bytesOrNil(t, "check"), CreatedUnixMs: int64(n)}
 		if got, err := DecodeKey(AppendKey(nil, &k)); err != nil || !reflect.DeepEqual(got, k) {
 			t.Fatalf("key %+v %v", got, err)
 		}

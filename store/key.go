@@ -30,7 +30,7 @@ const (
 	TableHook      = 'h' // token -> holder
 	TableQueue     = 'y' // workflow 0x00, key of a cell -> cell of the queue of its runs
 	TableLog       = 'g' // run id 0x00 index u64be -> log line
-	TableSpace     = 'N' // name -> namespace; the partition is NoPartition here and below
+	TableNamespace = 'N' // name -> namespace; the partition is NoPartition here and below
 	TableToken     = 'A' // SHA-256 -> token of a caller
 	TableMeta      = 'm' // name -> value
 	TableModule    = 'M' // SHA-256 -> info

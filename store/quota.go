@@ -56,9 +56,9 @@ type Usage struct {
 	Bytes int64 // of all runs: the sum of RunState.Held
 }
 
-// Held returns the bytes that a run counts for: its entries of all iterations, output and log lines, before
+// UsageBytes returns the bytes that a run counts for: its entries of all iterations, output and log lines, before
 // compression, rounded up to 4 KiB. A deleted run counts for nothing.
-func (s *RunState) Held() int64 {
+func (s *RunState) UsageBytes() int64 {
 	if s.Deleted {
 		return 0
 	}

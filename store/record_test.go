@@ -82,7 +82,7 @@ func TestHeld(t *testing.T) {
 		want  int64
 	}{{store.RunState{}, 0}, {store.RunState{StoredBytes: 1}, 4096}, {store.RunState{StoredBytes: 4096}, 4096}, {store.RunState{StoredBytes: 4097}, 8192},
 		{store.RunState{JournalBytes: 5000}, 8192}, {store.RunState{StoredBytes: 5000, Deleted: true}, 0}} {
-		if got := c.state.Held(); got != c.want {
+		if got := c.state.UsageBytes(); got != c.want {
 			t.Errorf("%d bytes, want %d", got, c.want)
 		}
 	}
@@ -176,11 +176,11 @@ func TestCheckGroups(t *testing.T) {
 }
 
 func TestSmallRules(t *testing.T) {
-	if err := store.CheckKey(&store.Key{ID: "k"}); err != nil {
+	if err := store.CheckSealKey(&store.SealKey{ID: "k"}); err != nil {
 		t.Error(err)
 	}
-	for _, id := range []string{"", strings.Repeat("k", store.MaxKeyID+1)} {
-		if store.CheckKey(&store.Key{ID: id}) == nil {
+	for _, id := range []string{"", strings.Repeat("k", store.MaxSealKeyID+1)} {
+		if store.CheckSealKey(&store.SealKey{ID: id}) == nil {
 			t.Errorf("a key with an id of %d bytes is accepted", len(id))
 		}
 	}

@@ -27,10 +27,10 @@ func (k WakeKey) class() int {
 	return 2
 }
 
-// CheckKey returns an error if a key cannot be stored.
-func CheckKey(k *Key) error {
-	if len(k.ID) == 0 || len(k.ID) > MaxKeyID {
-		return fmt.Errorf("id of a key has %d bytes, it must have from 1 to %d", len(k.ID), MaxKeyID)
+// CheckSealKey returns an error if a key cannot be stored.
+func CheckSealKey(k *SealKey) error {
+	if len(k.ID) == 0 || len(k.ID) > MaxSealKeyID {
+		return fmt.Errorf("id of a key has %d bytes, it must have from 1 to %d", len(k.ID), MaxSealKeyID)
 	}
 	return CheckRecord("key", AppendKey(nil, k))
 }
@@ -38,7 +38,7 @@ func CheckKey(k *Key) error {
 // SealedKey splits a sealed record: the length of the key's id u8, the id, and the bytes that were encoded with the
 // key.
 func SealedKey(sealed []byte) (id string, encoded []byte, err error) {
-	if len(sealed) == 0 || sealed[0] == 0 || sealed[0] > MaxKeyID || len(sealed) <= int(sealed[0]) {
+	if len(sealed) == 0 || sealed[0] == 0 || sealed[0] > MaxSealKeyID || len(sealed) <= int(sealed[0]) {
 		return "", nil, fmt.Errorf("%w: a sealed record of %d bytes has no id of a key", ErrCorrupt, len(sealed))
 	}
 	n := 1 + int(sealed[0])

@@ -118,11 +118,11 @@ type Store interface {
 	Used(ctx context.Context, ns NamespaceID) (Usage, error)
 	ScheduleStore
 	LimitStore
-	// Keys returns the keys with which payloads were encoded, by id. If there are none, all payloads are in the clear.
-	Keys(ctx context.Context) ([]Key, error)
-	// AddKey stores a key, durable on return. If there is a key with the id, AddKey leaves it as it is. The id has from
-	// 1 to MaxKeyID bytes.
-	AddKey(ctx context.Context, k Key) error
+	// SealKeys returns the keys with which payloads were encoded, by id. If there are none, all payloads are in the clear.
+	SealKeys(ctx context.Context) ([]SealKey, error)
+	// AddSealKey stores a key, durable on return. If there is a key with the id, AddSealKey leaves it as it is. The id has from
+	// 1 to MaxSealKeyID bytes.
+	AddSealKey(ctx context.Context, k SealKey) error
 	// State reads one run's state, as it is now or was a moment ago. ErrNotFound if there is none.
 	State(ctx context.Context, run RunKey) (RunState, error)
 	// Run reads a run's state and the whole journal of its iteration, both as of the same durable commit. The entries

@@ -32,15 +32,15 @@ type Token struct {
 	ExpiresUnixMs int64
 }
 
-// Key is the stored record of a key with which payloads are encoded. It never has the key.
-type Key struct {
-	ID            string // up to MaxKeyID bytes
+// SealKey is the stored record of a key with which payloads are encoded. It never has the key.
+type SealKey struct {
+	ID            string // up to MaxSealKeyID bytes
 	Check         []byte // a text encoded with the key, to detect another key under the same id
 	CreatedUnixMs int64
 }
 
-// MaxKeyID bounds the id of a key, which is in each record that was encoded with the key.
-const MaxKeyID = 32
+// MaxSealKeyID bounds the id of a key, which is in each record that was encoded with the key.
+const MaxSealKeyID = 32
 
 // PartitionID is the number of a partition, below Partitions.
 type PartitionID uint16

@@ -347,20 +347,20 @@ func (c *crashStore) Used(ctx context.Context, ns store.NamespaceID) (store.Usag
 	return s.Used(ctx, ns)
 }
 
-func (c *crashStore) Keys(ctx context.Context) ([]store.Key, error) {
+func (c *crashStore) SealKeys(ctx context.Context) ([]store.SealKey, error) {
 	s, err := c.inner()
 	if err != nil {
 		return nil, err
 	}
-	return s.Keys(ctx)
+	return s.SealKeys(ctx)
 }
 
-func (c *crashStore) AddKey(ctx context.Context, k store.Key) error {
+func (c *crashStore) AddSealKey(ctx context.Context, k store.SealKey) error {
 	s, err := c.inner()
 	if err != nil {
 		return err
 	}
-	return s.AddKey(ctx, k)
+	return s.AddSealKey(ctx, k)
 }
 
 func (c *crashStore) Schedule(ctx context.Context, key store.RunKey) (store.Schedule, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Keys returns the keys with which payloads were encoded.
-func (s *Store) Keys(context.Context) ([]store.Key, error) {
+// SealKeys returns the keys with which payloads were encoded.
+func (s *Store) SealKeys(context.Context) ([]store.SealKey, error) {
 	if err := s.lock(); err != nil {
 		return nil, err
 	}
@@ -17,16 +17,16 @@ func (s *Store) Keys(context.Context) ([]store.Key, error) {
 	return slices.Clone(s.d.keys), nil
 }
 
-// AddKey stores a key.
-func (s *Store) AddKey(_ context.Context, k store.Key) error {
-	if err := store.CheckKey(&k); err != nil {
+// AddSealKey stores a key.
+func (s *Store) AddSealKey(_ context.Context, k store.SealKey) error {
+	if err := store.CheckSealKey(&k); err != nil {
 		return err
 	}
 	if err := s.lock(); err != nil {
 		return err
 	}
 	defer s.d.mu.Unlock()
-	i, found := slices.BinarySearchFunc(s.d.keys, k.ID, func(k store.Key, id string) int { return strings.Compare(k.ID, id) })
+	i, found := slices.BinarySearchFunc(s.d.keys, k.ID, func(k store.SealKey, id string) int { return strings.Compare(k.ID, id) })
 	if !found {
 		s.d.keys = slices.Insert(s.d.keys, i, k)
 	}

@@ -31,29 +31,29 @@ func (s *Store) page(limit int, choose func(*store.RunState) (store.Position, bo
 		return page, err
 	}
 	defer s.d.mu.Unlock()
-	type place struct {
+	type listed struct {
 		at  store.Position
 		run *run
 	}
-	var places []place
+	var list []listed
 	for _, r := range s.d.runs {
 		if at, ok := choose(&r.state); ok {
-			places = append(places, place{at, r})
+			list = append(list, listed{at, r})
 		}
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	slices.SortFunc(list, func(a, b listed) int {
 		if falling {
 			return b.at.Compare(a.at)
 		}
 		return a.at.Compare(b.at)
 	})
-	fitting := places[:min(store.PageLimit(limit), len(places))]
-	fitting = fitting[:store.Fitting(fitting, func(p *place) int { return p.run.state.Bytes() })]
+	fitting := list[:min(store.PageLimit(limit), len(list))]
+	fitting = fitting[:store.Fitting(fitting, func(p *listed) int { return p.run.state.Bytes() })]
 	for _, p := range fitting {
 		page.Runs = append(page.Runs, p.run.state)
 	}
-	if n := len(fitting); n < len(places) {
-		page.Next = &places[n-1].at
+	if n := len(fitting); n < len(list) {
+		page.Next = &list[n-1].at
 	}
 	return page, nil
 }

@@ -38,7 +38,7 @@ type Data struct {
 	retentions []store.Retention
 	quotas     []store.Quota
 	tokens     map[store.Digest]store.Token
-	keys       []store.Key // by id
+	keys       []store.SealKey // by id
 	schedules  map[store.RunKey]*store.Schedule
 	limits     []store.Limits                     // by namespace and workflow
 	queues     map[store.RunKey]map[string][]byte // cells by their keys

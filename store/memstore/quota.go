@@ -54,7 +54,7 @@ func (d *Data) count(key store.RunKey, n int64) {
 		return
 	}
 	u := d.used[key.Namespace]
-	u.Bytes += n * r.state.Held()
+	u.Bytes += n * r.state.UsageBytes()
 	if !r.state.Status.Terminal() {
 		u.Runs += n
 	}

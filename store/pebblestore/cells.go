@@ -30,11 +30,11 @@ func (c *cells) get(key []byte) (value []byte, known bool) {
 	return value, known
 }
 
-// note remembers a cell.
-func (c *cells) note(key, value []byte) {
+// remember caches a cell.
+func (c *cells) remember(key, value []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, known := c.of[string(key)]; known { // another caller noted it while this one waited for the queue
+	if _, known := c.of[string(key)]; known { // another caller cached it while this one waited for the queue
 		return
 	}
 	if c.of == nil || c.bytes > cellBytes {

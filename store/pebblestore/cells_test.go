@@ -58,13 +58,13 @@ func TestCells(t *testing.T) {
 func TestCellsAreBounded(t *testing.T) {
 	var c cells
 	for range 2 {
-		c.note([]byte("twice"), nil)
+		c.remember([]byte("twice"), nil)
 	}
 	if c.bytes > 2*cellOverhead {
 		t.Errorf("a cell that was noted twice takes %d bytes", c.bytes)
 	}
 	for i := range 3 * cellBytes / cellOverhead {
-		c.note(fmt.Append(nil, i), nil)
+		c.remember(fmt.Append(nil, i), nil)
 		if c.bytes > cellBytes+2*cellOverhead || len(c.of)*cellOverhead > c.bytes {
 			t.Fatalf("%d cells take %d bytes, the limit is %d", len(c.of), c.bytes, cellBytes)
 		}

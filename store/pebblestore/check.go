@@ -238,7 +238,7 @@ func (c *checker) namespaces() error {
 	} else if v != nil {
 		c.whole("namespace", "the newest namespace is a number of %d bytes, want 4", len(v))
 	}
-	return c.each(0, store.NoPartition, store.TableSpace, func(rest, v []byte) error {
+	return c.each(0, store.NoPartition, store.TableNamespace, func(rest, v []byte) error {
 		ns, err := store.DecodeNamespace(v)
 		switch {
 		case err != nil:

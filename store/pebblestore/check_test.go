@@ -344,7 +344,7 @@ func TestCheckFinds(t *testing.T) {
 		{"key", "which is none", func(*checked) ([]byte, []byte) { return store.AppendPrefix(nil, 0, 3, 'Z'), []byte{1} }},
 		{"key", "nobody has created", func(*checked) ([]byte, []byte) { return store.AppendPrefix(nil, 99, 3, 's'), []byte{1} }},
 		{"key", "of partition 70", func(*checked) ([]byte, []byte) { return store.AppendPrefix(nil, 0, 70, 's'), []byte{1} }},
-		{"namespace", "other", func(c *checked) ([]byte, []byte) { return spaceKey("other"), []byte("rubbish") }},
+		{"namespace", "other", func(c *checked) ([]byte, []byte) { return namespaceKey("other"), []byte("rubbish") }},
 		{"quota", "the quota of key", func(*checked) ([]byte, []byte) { return store.QuotaKey(0), []byte("rubbish") }},
 		{"quota", "is that of namespace 1", func(*checked) ([]byte, []byte) {
 			return store.QuotaKey(0), store.AppendQuota(nil, &store.Quota{Namespace: 1, Runs: 1})

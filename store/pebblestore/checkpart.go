@@ -101,8 +101,8 @@ func (x *partitionCheck) wants(b *pebble.Batch) error {
 	}
 }
 
-// place splits a key into the id of a run and the bytes after it.
-func place(rest []byte, bytesBehind int) (id string, behind []byte, ok bool) {
+// splitRunKey splits a key into the id of a run and the bytes after it.
+func splitRunKey(rest []byte, bytesBehind int) (id string, behind []byte, ok bool) {
 	at := bytes.IndexByte(rest, 0)
 	if at <= 0 || len(rest)-at-1 != bytesBehind {
 		return "", nil, false
@@ -148,7 +148,7 @@ func (x *partitionCheck) journals(ns store.NamespaceID) error {
 		}
 	}
 	err := x.each(ns, x.p, store.TableJournal, func(rest, v []byte) error {
-		id, behind, ok := place(rest, 12)
+		id, behind, ok := splitRunKey(rest, 12)
 		if !ok {
 			x.problem("key", ns, "", "a key of a journal is %q", rest)
 			return nil
@@ -282,7 +282,7 @@ func (x *partitionCheck) outputs(ns store.NamespaceID) error {
 func (x *partitionCheck) numbered(ns store.NamespaceID, table byte, kind string, length func(*store.RunState) uint64,
 	decode func(id string, record []byte) (uint64, error)) error {
 	return x.each(ns, x.p, table, func(rest, v []byte) error {
-		id, behind, ok := place(rest, 8)
+		id, behind, ok := splitRunKey(rest, 8)
 		if !ok {
 			x.problem("key", ns, "", "a key of a %s is %q", kind, rest)
 			return nil

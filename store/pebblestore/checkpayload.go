@@ -21,21 +21,21 @@ func (x *partitionCheck) payloads(ns store.NamespaceID) error {
 	b := x.s.db.NewBatch()
 	defer x.s.drop(b)
 	err := x.each(ns, x.p, store.TableRefers, func(rest, _ []byte) error {
-		id, digest, ok := place(rest, len(store.Digest{}))
+		id, digest, ok := splitRunKey(rest, len(store.Digest{}))
 		if !ok {
 			x.problem("key", ns, "", "a key of a large payload is %q", rest)
 			return nil
 		}
 		h := holding{digest: store.Digest(digest), run: store.RunKey{Namespace: ns, ID: id}}
 		if st := x.states[id]; !x.lost && (st == nil || st.state.Deleted) {
-			return x.holds(b, h, false, "is said to be that of a run that is not there")
+			return x.reportOwner(b, h, false, "is said to be that of a run that is not there")
 		}
 		delete(x.large[id], h.digest)
 		both, err := x.has(store.ReferredKey(h.digest[:], h.run))
 		if err != nil || both {
 			return err
 		}
-		return x.holds(b, h, true, "does not know that it is the run's")
+		return x.reportOwner(b, h, true, "does not know that it is the run's")
 	})
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (x *partitionCheck) payloads(ns store.NamespaceID) error {
 		for _, d := range slices.SortedFunc(maps.Keys(x.large[id]), compareDigests) {
 			goes, err := x.goes(d)
 			if err == nil && goes {
-				err = x.holds(b, holding{digest: d, run: store.RunKey{Namespace: ns, ID: id}}, true, "is not said to be the run's")
+				err = x.reportOwner(b, holding{digest: d, run: store.RunKey{Namespace: ns, ID: id}}, true, "is not said to be the run's")
 			}
 			if err != nil {
 				return err
@@ -54,8 +54,8 @@ func (x *partitionCheck) payloads(ns store.NamespaceID) error {
 	return x.apply(b)
 }
 
-// holds reports a wrong key of payload ownership, and corrects both keys of the payload and its run.
-func (x *partitionCheck) holds(b *pebble.Batch, h holding, has bool, what string) error {
+// reportOwner reports a wrong key of payload ownership, and corrects both keys of the payload and its run.
+func (x *partitionCheck) reportOwner(b *pebble.Batch, h holding, has bool, what string) error {
 	x.report.Add(Problem{Kind: "payload", Partition: int(x.p), Namespace: h.run.Namespace, Run: h.run.ID,
 		Text: fmt.Sprintf("the large payload %s %s", h.digest, what), Repaired: x.repair})
 	if !x.repair {

@@ -164,7 +164,7 @@ func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq, answers 
 		return err
 	}
 	defer end()
-	if err := p.hold(); err != nil {
+	if err := p.lockOwner(); err != nil {
 		return err
 	}
 	b := p.s.db.NewBatch()
@@ -173,12 +173,12 @@ func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq, answers 
 		_ = b.Delete(inboxKey(p.id, seq), nil)
 	}
 	if len(answers) == 0 {
-		return p.s.sync(b, p.release)
+		return p.s.sync(b, p.unlockOwner)
 	}
 	p.s.inbox.Lock()
 	free := func() {
 		p.s.inbox.Unlock()
-		p.release()
+		p.unlockOwner()
 	}
 	for _, cmd := range answers {
 		if err := p.s.addCommand(b, cmd); err != nil {

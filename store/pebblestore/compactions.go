@@ -43,7 +43,7 @@ func (c *compactions) Unregister() {
 // TrySchedule implements pebble.CompactionScheduler. If it refuses, the database remembers that, and is asked when a
 // compaction ends.
 func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
-	if !c.take() {
+	if !c.reserve() {
 		return false, nil
 	}
 	return true, c
@@ -72,8 +72,8 @@ func (c *compactions) allowed() int {
 	return min(c.db.GetAllowedWithoutPermission(), most)
 }
 
-// take reserves a slot for a compaction, if one is free.
-func (c *compactions) take() bool {
+// reserve takes a permission for a compaction, if one is free.
+func (c *compactions) reserve() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.running >= c.allowed() {
@@ -99,12 +99,12 @@ func (c *compactions) Done() {
 func (c *compactions) grant() {
 	c.grants.Lock()
 	defer c.grants.Unlock()
-	for c.take() {
+	for c.reserve() {
 		if waits, _ := c.db.GetWaitingCompaction(); waits && c.db.Schedule(c) {
 			continue
 		}
 		c.giveBack()
-		// The database may have been refused the slot that was just reserved. If so, it reports a waiting compaction.
+		// The database may have been refused the permission that was just reserved. If so, it reports a waiting compaction.
 		if waits, _ := c.db.GetWaitingCompaction(); !waits {
 			return
 		}

@@ -258,7 +258,7 @@ func TestLookAtDamage(t *testing.T) {
 		if err := damage(lastFile(t, dir, pattern)); err != nil {
 			t.Fatal(err)
 		}
-		if l, err := Look(dir); !errors.Is(err, store.ErrCorrupt) || !l.Exists {
+		if l, err := Inspect(dir); !errors.Is(err, store.ErrCorrupt) || !l.Exists {
 			t.Errorf("%s: %+v, %v, want ErrCorrupt of a store that is there", pattern, l, err)
 		}
 	}
@@ -267,7 +267,7 @@ func TestLookAtDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err := Look(dir); err != nil || !l.Open {
+	if l, err := Inspect(dir); err != nil || !l.Open {
 		t.Errorf("%+v, %v", l, err)
 	}
 	if err := s.Close(); err != nil {

@@ -32,8 +32,8 @@ func (p *partition) ID() store.PartitionID { return p.id }
 // Epoch returns the number of this ownership.
 func (p *partition) Epoch() store.Epoch { return p.epoch }
 
-// hold locks the fence for reading, or returns ErrFenced if the partition has another owner.
-func (p *partition) hold() error {
+// lockOwner locks the fence for reading, or returns ErrFenced if the partition has another owner.
+func (p *partition) lockOwner() error {
 	f := &p.s.parts[p.id]
 	f.mu.RLock()
 	if f.owner != p {
@@ -43,8 +43,8 @@ func (p *partition) hold() error {
 	return nil
 }
 
-// release unlocks the fence after hold.
-func (p *partition) release() { p.s.parts[p.id].mu.RUnlock() }
+// unlockOwner unlocks the fence after lockOwner.
+func (p *partition) unlockOwner() { p.s.parts[p.id].mu.RUnlock() }
 
 // Acquire writes the next epoch of a partition. The earlier owner is fenced once the epoch is applied: its commits that
 // are not applied by then are refused, and the applied ones are before the epoch in the log. Acquire waits for the
@@ -89,9 +89,9 @@ func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time
 
 // Renew returns ErrFenced if the ownership is lost. On one machine it does not expire.
 func (p *partition) Renew(context.Context) error {
-	err := p.hold()
+	err := p.lockOwner()
 	if err == nil {
-		p.release()
+		p.unlockOwner()
 	}
 	return err
 }

@@ -39,13 +39,13 @@ func (p *partition) Claim(_ context.Context, c store.HookClaim) (h store.HookHol
 		return h, err
 	}
 	defer end()
-	if err := p.hold(); err != nil {
+	if err := p.lockOwner(); err != nil {
 		return h, err
 	}
 	p.s.inbox.Lock()
 	release := func() {
 		p.s.inbox.Unlock()
-		p.release()
+		p.unlockOwner()
 	}
 	b := p.s.db.NewBatch()
 	defer p.s.drop(b)

@@ -112,10 +112,10 @@ func (s *Store) Run(_ context.Context, run store.RunKey) (store.RunState, []stor
 	}
 	l := loader{s: s, entries: make([]store.Entry, 0, r.state.Length+4)} // a wake appends a few
 	if r.chunk > 0 {
-		err = s.chunks(run, r.state.Iteration, r.chunk, l.take)
+		err = s.chunks(run, r.state.Iteration, r.chunk, l.decode)
 	}
 	if err == nil && len(r.last) > 0 {
-		_, err = l.take(r.chunk, r.last)
+		_, err = l.decode(r.chunk, r.last)
 	}
 	if err == nil && store.Seq(len(l.entries)) != r.state.Length {
 		err = fmt.Errorf("%w: the journal has %d entries, the state says %d", store.ErrCorrupt, len(l.entries),
@@ -136,8 +136,8 @@ type loader struct {
 	next    store.Seq // 0 before the first chunk, which may have any seq
 }
 
-// take reads a chunk, which must not change: the entries share its memory.
-func (l *loader) take(first store.Seq, chunk []byte) (bool, error) {
+// decode reads a chunk, which must not change: the entries share its memory.
+func (l *loader) decode(first store.Seq, chunk []byte) (bool, error) {
 	return l.each(first, chunk, func(e store.Entry) bool {
 		l.entries = append(l.entries, e)
 		return true

@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Keys returns the keys with which payloads were encoded.
-func (s *Store) Keys(context.Context) ([]store.Key, error) {
+// SealKeys returns the keys with which payloads were encoded.
+func (s *Store) SealKeys(context.Context) ([]store.SealKey, error) {
 	end, err := s.begin()
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (s *Store) Keys(context.Context) ([]store.Key, error) {
 	return s.keys()
 }
 
-func (s *Store) keys() (list []store.Key, err error) {
+func (s *Store) keys() (list []store.SealKey, err error) {
 	prefix := store.GlobalKey(0, store.TableKey, nil)
 	err = s.scan(prefix, store.PrefixEnd(prefix), func(_, v []byte) (bool, error) {
 		k, err := store.DecodeKey(v)
@@ -32,9 +32,9 @@ func (s *Store) keys() (list []store.Key, err error) {
 	return list, err
 }
 
-// AddKey stores a key.
-func (s *Store) AddKey(_ context.Context, k store.Key) error {
-	if err := store.CheckKey(&k); err != nil {
+// AddSealKey stores a key.
+func (s *Store) AddSealKey(_ context.Context, k store.SealKey) error {
+	if err := store.CheckSealKey(&k); err != nil {
 		return err
 	}
 	end, err := s.beginWrite()
@@ -142,7 +142,7 @@ func (s *Store) countKeys(ctx context.Context) ([]KeyUse, error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(k.counts)) {
 		u := KeyUse{Key: id, Records: k.counts[id]}
-		if at := slices.IndexFunc(known, func(x store.Key) bool { return x.ID == id }); at >= 0 {
+		if at := slices.IndexFunc(known, func(x store.SealKey) bool { return x.ID == id }); at >= 0 {
 			u.CreatedUnixMs = known[at].CreatedUnixMs
 		}
 		if id == "" {

@@ -19,8 +19,8 @@ func sealedBy(key string, payload string) []byte {
 func newSealed(t *testing.T, key string) *checked {
 	t.Helper()
 	c := newChecked(t)
-	c.do(c.s.AddKey(t.Context(), store.Key{ID: "k1", Check: []byte("x"), CreatedUnixMs: 9}))
-	c.do(c.s.AddKey(t.Context(), store.Key{ID: "k2", Check: []byte("x")}))
+	c.do(c.s.AddSealKey(t.Context(), store.SealKey{ID: "k1", Check: []byte("x"), CreatedUnixMs: 9}))
+	c.do(c.s.AddSealKey(t.Context(), store.SealKey{ID: "k2", Check: []byte("x")}))
 	run := store.RunKey{ID: "sealed"}
 	p, err := c.s.Acquire(t.Context(), run.Partition(), "a", 0)
 	c.do(err)

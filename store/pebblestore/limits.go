@@ -111,7 +111,7 @@ func (s *Store) limitOrChange(key []byte) ([]byte, *unsettled, error) {
 	}
 	v, err := s.get(key)
 	if err == nil {
-		s.limited.note(key, v)
+		s.limited.remember(key, v)
 	}
 	return v, nil, err
 }
@@ -174,7 +174,7 @@ func (s *Store) cell(queue store.RunKey, name []byte) ([]store.Cell, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.cells.note(key, v)
+		s.cells.remember(key, v)
 	}
 	if v == nil {
 		return nil, nil

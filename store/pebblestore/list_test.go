@@ -151,7 +151,7 @@ func makeOld(s *Store) error {
 		return true, nil
 	})
 	_ = b.Set(formatKey, binary.BigEndian.AppendUint16([]byte{2}, store.Partitions), nil)
-	_ = b.Set(store.GlobalKey(0, store.TableSpace, []byte("n")), store.AppendNamespace(nil, &store.Namespace{ID: 1, Name: "n"}), nil)
+	_ = b.Set(store.GlobalKey(0, store.TableNamespace, []byte("n")), store.AppendNamespace(nil, &store.Namespace{ID: 1, Name: "n"}), nil)
 	return firstError(err, b.Commit(pebble.Sync))
 }
 

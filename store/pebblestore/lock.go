@@ -105,7 +105,7 @@ func (c *commit) order() error {
 func (c *commit) lockFences() error {
 	for i := range c.groups {
 		p := c.groups[i].Partition.(*partition) //nolint:forcetypeassert // order has checked it
-		if err := p.hold(); err != nil {
+		if err := p.lockOwner(); err != nil {
 			c.release()
 			return c.refused(i, -1, err)
 		}

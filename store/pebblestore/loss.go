@@ -172,7 +172,7 @@ func (d *logDamage) loss(dir string, later []string) (*Loss, error) {
 		Others: map[string]int64{}}
 	runs := map[store.RunKey]int64{}
 	cut, records := logfs.Salvage(d.b, numberOf(d.name), d.end)
-	l.note(cut, runs)
+	l.count(cut, runs)
 	for _, name := range later {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
@@ -184,7 +184,7 @@ func (d *logDamage) loss(dir string, later []string) (*Loss, error) {
 	}
 	for _, r := range records {
 		l.Commits++
-		l.note(r, runs)
+		l.count(r, runs)
 	}
 	for k, n := range runs {
 		l.Runs = append(l.Runs, LostRun{k.Namespace, k.ID, n})
@@ -201,8 +201,8 @@ func (d *logDamage) loss(dir string, later []string) (*Loss, error) {
 // unpadded returns the length of b without the zeros at its end: a log file is longer than its content.
 func unpadded(b []byte) int64 { return int64(len(bytes.TrimRight(b, "\x00"))) }
 
-// note counts the changes of a batch, as far as it can be read.
-func (l *Loss) note(batch []byte, runs map[store.RunKey]int64) {
+// count counts the changes of a batch, as far as it can be read.
+func (l *Loss) count(batch []byte, runs map[store.RunKey]int64) {
 	if len(batch) < batchrepr.HeaderLen {
 		return
 	}
@@ -249,7 +249,8 @@ func whatOfKey(k []byte) string {
 		return ""
 	}
 	return map[byte]string{store.TableInbox: "commands between runs", store.TableSchedule: "schedules", store.TableHook: "hooks",
-		store.TableQueue: "queues of limits", store.TableSpace: "namespaces", store.TableToken: "tokens", store.TableModule: "modules",
+		store.TableQueue: "queues of limits", store.TableNamespace: "namespaces", store.TableToken: "tokens",
+		store.TableModule:    "modules",
 		store.TableRetention: "retentions", store.TableQuota: "quotas", store.TableLimits: "limits",
 		store.TableWorkflow: "versions of workflows", store.TableKey: "encryption keys"}[k[keyPrefix-1]]
 }

@@ -17,7 +17,7 @@ import (
 // number of namespaces.
 var spaceCounter = store.GlobalKey(0, store.TableMeta, []byte("namespace"))
 
-func spaceKey(name string) []byte { return store.GlobalKey(0, store.TableSpace, []byte(name)) }
+func namespaceKey(name string) []byte { return store.GlobalKey(0, store.TableNamespace, []byte(name)) }
 
 // Namespace returns the id of a durable namespace. If create is set, it waits for a concurrent creation.
 func (s *Store) Namespace(_ context.Context, name string, create bool) (store.NamespaceID, error) {
@@ -29,7 +29,7 @@ func (s *Store) Namespace(_ context.Context, name string, create bool) (store.Na
 	if name == store.DefaultNamespace {
 		return 0, nil
 	}
-	v, err := s.durable(spaceKey(name))
+	v, err := s.durable(namespaceKey(name))
 	switch {
 	case err != nil:
 		return 0, err
@@ -55,7 +55,7 @@ func (s *Store) createNamespace(name string) (store.NamespaceID, error) {
 	defer end()
 	s.spaces.Lock()
 	defer s.spaces.Unlock()
-	if v, err := s.durable(spaceKey(name)); err != nil || v != nil { // created meanwhile
+	if v, err := s.durable(namespaceKey(name)); err != nil || v != nil { // created meanwhile
 		if err != nil {
 			return 0, err
 		}
@@ -82,8 +82,8 @@ func (s *Store) createNamespace(name string) (store.NamespaceID, error) {
 	b := s.db.NewBatch()
 	defer s.drop(b)
 	_ = b.Set(spaceCounter, binary.BigEndian.AppendUint32(nil, uint32(ns.ID)), nil)
-	_ = b.Set(spaceKey(name), store.AppendNamespace(nil, &ns), nil)
-	settle := s.settling.begin(spaceKey(name), nil)
+	_ = b.Set(namespaceKey(name), store.AppendNamespace(nil, &ns), nil)
+	settle := s.settling.begin(namespaceKey(name), nil)
 	if err := s.sync(b, nil); err != nil {
 		return ns.ID, err
 	}
@@ -115,7 +115,7 @@ func (s *Store) namespaces() ([]store.Namespace, error) {
 	s.spaces.RLock()
 	defer s.spaces.RUnlock()
 	list := []store.Namespace{{Name: store.DefaultNamespace}}
-	prefix := spaceKey("")
+	prefix := namespaceKey("")
 	err = s.scan(prefix, store.PrefixEnd(prefix), func(_, v []byte) (bool, error) {
 		ns, err := store.DecodeNamespace(v)
 		list = append(list, ns)

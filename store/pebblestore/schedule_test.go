@@ -64,7 +64,7 @@ func TestKeyOfSchedules(t *testing.T) {
 	key := store.RunKey{ID: "nightly"}
 	p, err := c.s.Acquire(t.Context(), key.Partition(), "a", 0)
 	c.do(err)
-	c.do(c.s.AddKey(t.Context(), store.Key{ID: "k"}))
+	c.do(c.s.AddSealKey(t.Context(), store.SealKey{ID: "k"}))
 	sealed := append([]byte{1, 'k'}, bytes.Repeat([]byte{9}, 30)...)
 	c.do(c.s.Commit(t.Context(), []store.Group{{Partition: p, Schedules: []store.ScheduleSet{
 		{Schedule: store.Schedule{Key: key, Revision: 1, WakeUnixMs: store.NoWake, Data: sealed, Sealed: true}}}}}))

@@ -184,7 +184,7 @@ func TestNamespacesAreReadWhileOthersChange(t *testing.T) {
 		}},
 		"quota": {store.QuotaKey(id), func() error { return e.s.SetQuota(t.Context(), store.Quota{Namespace: id, Runs: 1}) }},
 		"key": {store.GlobalKey(0, store.TableKey, []byte("k")), func() error {
-			return e.s.AddKey(t.Context(), store.Key{ID: "k"})
+			return e.s.AddSealKey(t.Context(), store.SealKey{ID: "k"})
 		}},
 	} {
 		changed := e.change(c.key, c.change)
@@ -195,7 +195,7 @@ func TestNamespacesAreReadWhileOthersChange(t *testing.T) {
 		e.g.set(false)
 		e.do(<-changed)
 	}
-	made := e.change(spaceKey("new"), read("new", true))
+	made := e.change(namespaceKey("new"), read("new", true))
 	e.soon("another namespace", read("there", true), nil)
 	e.soon("a namespace that is not durable", read("new", false), store.ErrNotFound)
 	again := make(chan error, 1)

@@ -38,7 +38,7 @@ type stallWatch struct {
 	count  atomic.Uint64 // operations reported
 
 	mu      sync.Mutex
-	pending []pendingOp // slots with an empty op are free
+	pending []pendingOp // elements with an empty op are free
 	armed   bool        // the timer is running
 	stop    func() bool // of the timer
 	closed  bool
@@ -62,7 +62,7 @@ func (o *Options) reportStall(s stall) {
 	o.Logger.Warn(text, "operation", s.Op, "file", s.Path, "for", s.For.Round(time.Millisecond))
 }
 
-// begin records an operation, and returns its slot, for end.
+// begin records an operation, and returns its index, for end.
 func (w *stallWatch) begin(op, path string) int {
 	now := logfs.Elapsed()
 	w.mu.Lock()

@@ -50,7 +50,8 @@ func (c *shifts) move(run store.RunKey, old, now *record) {
 		old = nil
 	}
 	if old != nil && now != nil && old.state.Status == now.state.Status && old.listed == now.listed &&
-		old.state.Version == now.state.Version && old.state.Workflow == now.state.Workflow && old.state.Held() == now.state.Held() {
+		old.state.Version == now.state.Version && old.state.Workflow == now.state.Workflow &&
+		old.state.UsageBytes() == now.state.UsageBytes() {
 		return
 	}
 	if old != nil {
@@ -72,8 +73,8 @@ func (c *shifts) add(run store.RunKey, r *record, n int64) {
 		c.list[i].listed.Add(r.listed, n)
 	}
 	c.list[i].runs.Add(r.state.Status, n)
-	c.list[i].listed.Bytes += n * r.state.Held()
-	c.list[i].runs.Bytes += n * r.state.Held()
+	c.list[i].listed.Bytes += n * r.state.UsageBytes()
+	c.list[i].runs.Bytes += n * r.state.UsageBytes()
 }
 
 // lock adds the changed counts to the batch, and keeps their partitions locked until unlock.

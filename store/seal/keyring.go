@@ -31,7 +31,7 @@ const (
 	derivedUses = 1024
 )
 
-// Keyring is a Codec that encrypts with AES-256-GCM: XAES-256-GCM of C2SP. The place is the additional data.
+// Keyring is a Codec that encrypts with AES-256-GCM: XAES-256-GCM of C2SP. The location is the additional data.
 type Keyring struct {
 	newest *aesKey
 	keys   map[string]*aesKey
@@ -102,8 +102,8 @@ func fill(b []byte) {
 }
 
 func checkID(id string) error {
-	if len(id) == 0 || len(id) > store.MaxKeyID {
-		return fmt.Errorf("the id of a key must have from 1 to %d characters, got %d", store.MaxKeyID, len(id))
+	if len(id) == 0 || len(id) > store.MaxSealKeyID {
+		return fmt.Errorf("the id of a key must have from 1 to %d characters, got %d", store.MaxSealKeyID, len(id))
 	}
 	for _, c := range []byte(id) {
 		if c != '.' && c != '-' && c != '_' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') {
@@ -177,7 +177,7 @@ func (r *Keyring) encoder() (*derived, error) {
 func (r *Keyring) Key() string { return r.newest.id }
 
 // Encode encrypts a payload. The result is the nonce, 24 bytes, and the output of AES-256-GCM.
-func (r *Keyring) Encode(dst, place, payload []byte) ([]byte, error) {
+func (r *Keyring) Encode(dst, location, payload []byte) ([]byte, error) {
 	d, err := r.encoder()
 	if err != nil {
 		return nil, err
@@ -185,12 +185,12 @@ func (r *Keyring) Encode(dst, place, payload []byte) ([]byte, error) {
 	dst = append(slices.Grow(dst, nonceBytes+len(payload)+aes.BlockSize), d.half[:]...)
 	rest := dst[len(dst) : len(dst)+halfNonce]
 	fill(rest)
-	return d.gcm.Seal(dst[:len(dst)+halfNonce], rest, payload, place), nil
+	return d.gcm.Seal(dst[:len(dst)+halfNonce], rest, payload, location), nil
 }
 
 // Decode decrypts. It returns store.ErrKey if it has no key with the id, and store.ErrCorrupt if the bytes were not
-// encrypted with that key for this place.
-func (r *Keyring) Decode(key string, place, encoded []byte) ([]byte, error) {
+// encrypted with that key for this location.
+func (r *Keyring) Decode(key string, location, encoded []byte) ([]byte, error) {
 	k := r.keys[key]
 	if k == nil {
 		return nil, fmt.Errorf("%w: it needs the key %q, which was not given", store.ErrKey, key)
@@ -207,9 +207,9 @@ func (r *Keyring) Decode(key string, place, encoded []byte) ([]byte, error) {
 		}
 		r.decodes.Store(d)
 	}
-	payload, err := d.gcm.Open(nil, encoded[halfNonce:nonceBytes], encoded[nonceBytes:], place)
+	payload, err := d.gcm.Open(nil, encoded[halfNonce:nonceBytes], encoded[nonceBytes:], location)
 	if err != nil {
-		return nil, fmt.Errorf("%w: it was changed, or belongs to another place, or was encrypted with another key of that id",
+		return nil, fmt.Errorf("%w: it was changed, or belongs to another location, or was encrypted with another key of that id",
 			store.ErrCorrupt)
 	}
 	return payload, nil

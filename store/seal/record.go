@@ -7,49 +7,49 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// The kinds of places, as their first byte. Numbers are never reused.
+// The kinds of locations, as their first byte. Numbers are never reused.
 const (
-	placeKey      = 1 // the check text of a key: the id
-	placeEntry    = 2 // run, iteration u32be, seq u64be, kind u8
-	placeLog      = 3 // run, index u64be
-	placeOutput   = 4 // run, index u64be
-	placeCommand  = 5 // receiver, sender's incarnation 16 B, iteration u32be, seq u64be
-	placeState    = 6 // the state as stored, without the reason
-	placeSchedule = 7 // the schedule as stored, without the data
-	placeMemo     = 8 // run, its incarnation 16 B
+	atKey      = 1 // the check text of a key: the id
+	atEntry    = 2 // run, iteration u32be, seq u64be, kind u8
+	atLog      = 3 // run, index u64be
+	atOutput   = 4 // run, index u64be
+	atCommand  = 5 // receiver, sender's incarnation 16 B, iteration u32be, seq u64be
+	atState    = 6 // the state as stored, without the reason
+	atSchedule = 7 // the schedule as stored, without the data
+	atMemo     = 8 // run, its incarnation 16 B
 )
 
-// placeBytes is more than most places take.
-const placeBytes = 96
+// locationBytes is more than most locations take.
+const locationBytes = 96
 
-// place returns the beginning of a place for a record of a run: kind u8, namespace u32be, length of the id uvarint, id.
-func place(kind byte, run store.RunKey) []byte {
-	b := append(make([]byte, 0, placeBytes), kind)
+// location returns the beginning of a location for a record of a run: kind u8, namespace u32be, length of the id uvarint, id.
+func location(kind byte, run store.RunKey) []byte {
+	b := append(make([]byte, 0, locationBytes), kind)
 	b = binary.BigEndian.AppendUint32(b, uint32(run.Namespace))
 	return append(binary.AppendUvarint(b, uint64(len(run.ID))), run.ID...)
 }
 
-func entryPlace(run store.RunKey, iteration uint32, e *store.Entry) []byte {
-	b := binary.BigEndian.AppendUint32(place(placeEntry, run), iteration)
+func entryLocation(run store.RunKey, iteration uint32, e *store.Entry) []byte {
+	b := binary.BigEndian.AppendUint32(location(atEntry, run), iteration)
 	return append(binary.BigEndian.AppendUint64(b, uint64(e.Seq)), byte(e.Kind))
 }
 
-func indexPlace(kind byte, run store.RunKey, index uint64) []byte {
-	return binary.BigEndian.AppendUint64(place(kind, run), index)
+func indexLocation(kind byte, run store.RunKey, index uint64) []byte {
+	return binary.BigEndian.AppendUint64(location(kind, run), index)
 }
 
-func commandPlace(c *store.Command) []byte {
-	b := append(place(placeCommand, c.To), c.ID.Incarnation[:]...)
+func commandLocation(c *store.Command) []byte {
+	b := append(location(atCommand, c.To), c.ID.Incarnation[:]...)
 	b = binary.BigEndian.AppendUint32(b, c.ID.Iteration)
 	return binary.BigEndian.AppendUint64(b, uint64(c.ID.Seq))
 }
 
 // record returns a sealed record, or an error if it is too large to be decoded again.
-func (s *sealer) record(what string, place, b []byte) ([]byte, error) {
+func (s *sealer) record(what string, location, b []byte) ([]byte, error) {
 	if err := store.CheckRecord(what, b); err != nil {
 		return nil, err
 	}
-	return s.seal(place, b)
+	return s.seal(location, b)
 }
 
 // sealEntries returns the sealed form of entries of an iteration.
@@ -62,7 +62,7 @@ func (s *sealer) sealEntries(run store.RunKey, iteration uint32, entries []store
 	for i := range entries {
 		e := &entries[i]
 		scratch = store.AppendEntry(scratch[:0], e)
-		data, err := s.record("entry", entryPlace(run, iteration, e), scratch)
+		data, err := s.record("entry", entryLocation(run, iteration, e), scratch)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (s *sealer) openEntry(run store.RunKey, iteration uint32, e *store.Entry) e
 	if !e.Sealed {
 		return nil
 	}
-	b, err := s.open(entryPlace(run, iteration, e), e.Data)
+	b, err := s.open(entryLocation(run, iteration, e), e.Data)
 	if err != nil {
 		return fmt.Errorf("entry %d: %w", e.Seq, err)
 	}
@@ -98,7 +98,7 @@ func (s *sealer) sealLogs(run store.RunKey, lines []store.LogLine) ([]store.LogL
 	sealed := make([]store.LogLine, len(lines))
 	for i := range lines {
 		l := &lines[i]
-		text, err := s.record("log line", indexPlace(placeLog, run, l.Index), store.AppendLogLine(nil, l))
+		text, err := s.record("log line", indexLocation(atLog, run, l.Index), store.AppendLogLine(nil, l))
 		if err != nil {
 			return nil, err
 		}
@@ -111,7 +111,7 @@ func (s *sealer) openLog(run store.RunKey, l *store.LogLine) error {
 	if !l.Sealed {
 		return nil
 	}
-	b, err := s.open(indexPlace(placeLog, run, l.Index), []byte(l.Text))
+	b, err := s.open(indexLocation(atLog, run, l.Index), []byte(l.Text))
 	if err == nil {
 		*l, err = store.DecodeLogLine(b)
 	}
@@ -125,7 +125,7 @@ func (s *sealer) sealOutput(run store.RunKey, chunks []store.Chunk) ([]store.Chu
 	sealed := make([]store.Chunk, len(chunks))
 	for i := range chunks {
 		c := &chunks[i]
-		data, err := s.record("output", indexPlace(placeOutput, run, c.Index), store.AppendChunk(nil, c))
+		data, err := s.record("output", indexLocation(atOutput, run, c.Index), store.AppendChunk(nil, c))
 		if err != nil {
 			return nil, err
 		}
@@ -138,7 +138,7 @@ func (s *sealer) openChunk(run store.RunKey, c *store.Chunk) error {
 	if !c.Sealed {
 		return nil
 	}
-	b, err := s.open(indexPlace(placeOutput, run, c.Index), c.Data)
+	b, err := s.open(indexLocation(atOutput, run, c.Index), c.Data)
 	if err == nil {
 		*c, err = store.DecodeChunk(b)
 	}
@@ -149,7 +149,7 @@ func (s *sealer) openChunk(run store.RunKey, c *store.Chunk) error {
 func (s *sealer) sealCommand(c *store.Command) (store.Command, error) {
 	whole := *c
 	whole.Seq = 0
-	data, err := s.record("command", commandPlace(c), store.AppendCommand(nil, &whole))
+	data, err := s.record("command", commandLocation(c), store.AppendCommand(nil, &whole))
 	return store.Command{Seq: c.Seq, ID: c.ID, Kind: c.Kind, To: c.To, ToIncarnation: c.ToIncarnation, Data: data, Sealed: true}, err
 }
 
@@ -168,7 +168,7 @@ func (s *sealer) openCommand(c *store.Command) error {
 	if !c.Sealed {
 		return nil
 	}
-	b, err := s.open(commandPlace(c), c.Data)
+	b, err := s.open(commandLocation(c), c.Data)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (s *sealer) openCommand(c *store.Command) error {
 }
 
 // sealState returns the sealed form of a state: Reason holds the sealed digest of the input and reason, and the memo is
-// sealed by itself. All other fields are the place, so a state that was changed does not decode.
+// sealed by itself. All other fields are the location, so a state that was changed does not decode.
 func (s *sealer) sealState(st *store.RunState) (store.RunState, error) {
 	sealed := *st
 	if st.Memo != "" {
@@ -218,17 +218,17 @@ func (s *sealer) openState(st *store.RunState) error {
 }
 
 func memoPlace(st *store.RunState) []byte {
-	return append(place(placeMemo, st.Run), st.Incarnation[:]...)
+	return append(location(atMemo, st.Run), st.Incarnation[:]...)
 }
 
 // stateBytes is more than most encoded states take.
 const stateBytes = 384
 
 func statePlace(bare *store.RunState) []byte {
-	return store.AppendState(append(make([]byte, 0, stateBytes), placeState), bare)
+	return store.AppendState(append(make([]byte, 0, stateBytes), atState), bare)
 }
 
-// sealSchedule returns the sealed form of a schedule. All fields except the data are the place: data from another
+// sealSchedule returns the sealed form of a schedule. All fields except the data are the location: data from another
 // schedule or revision does not decode.
 func (s *sealer) sealSchedule(x *store.Schedule) (store.Schedule, error) {
 	sealed := *x
@@ -253,5 +253,5 @@ func (s *sealer) openSchedule(x *store.Schedule) error {
 }
 
 func schedulePlace(bare *store.Schedule) []byte {
-	return store.AppendSchedule(append(make([]byte, 0, placeBytes), placeSchedule), bare)
+	return store.AppendSchedule(append(make([]byte, 0, locationBytes), atSchedule), bare)
 }

@@ -74,8 +74,8 @@ func TestStore(t *testing.T) {
 // TestXAES compares with the vectors of C2SP.
 func TestXAES(t *testing.T) {
 	for _, v := range []struct {
-		key        byte
-		place, hex string
+		key           byte
+		location, hex string
 	}{
 		{1, "", "ce546ef63c9cc60765923609b33a9a1974e96e52daf2fcf7075e2271"},
 		{3, "c2sp.org/XAES-256-GCM", "986ec1832593df5443a179437fd083bf3fdb41abd740a21f71eb769d"},
@@ -85,14 +85,14 @@ func TestXAES(t *testing.T) {
 			t.Fatal(err)
 		}
 		encoded := append([]byte("ABCDEFGHIJKLMNOPQRSTUVWX"), b...)
-		got, err := keyring(t, line("k", v.key)).Decode("k", []byte(v.place), encoded)
+		got, err := keyring(t, line("k", v.key)).Decode("k", []byte(v.location), encoded)
 		if err != nil || string(got) != "XAES-256-GCM" {
 			t.Errorf("key of %d: %q, %v", v.key, got, err)
 		}
 	}
 }
 
-// TestKeyring encrypts with the newest key, and decrypts what any key has encrypted at its place.
+// TestKeyring encrypts with the newest key, and decrypts what any key has encrypted at its location.
 func TestKeyring(t *testing.T) {
 	old, both := keyring(t, line("a", 1)), keyring(t, "# keys\n\n", line("a", 1), line("b", 2))
 	if both.Key() != "b" {
@@ -112,10 +112,10 @@ func TestKeyring(t *testing.T) {
 	bad := bytes.Clone(b)
 	bad[len(bad)-1] ^= 1
 	for name, f := range map[string]func() ([]byte, error){
-		"another place": func() ([]byte, error) { return old.Decode("a", []byte("there"), b) },
-		"changed":       func() ([]byte, error) { return old.Decode("a", []byte("here"), bad) },
-		"cut":           func() ([]byte, error) { return old.Decode("a", []byte("here"), b[:20]) },
-		"another key":   func() ([]byte, error) { return keyring(t, line("a", 9)).Decode("a", []byte("here"), b) },
+		"another location": func() ([]byte, error) { return old.Decode("a", []byte("there"), b) },
+		"changed":          func() ([]byte, error) { return old.Decode("a", []byte("here"), bad) },
+		"cut":              func() ([]byte, error) { return old.Decode("a", []byte("here"), b[:20]) },
+		"another key":      func() ([]byte, error) { return keyring(t, line("a", 9)).Decode("a", []byte("here"), b) },
 	} {
 		if got, err := f(); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%s: %q, %v", name, got, err)

@@ -26,8 +26,8 @@ type Store struct {
 	sealer
 	nowMs func() int64
 
-	noted  atomic.Bool // the key is stored
-	noting sync.Mutex
+	keyStored atomic.Bool // the key is stored
+	storing   sync.Mutex
 }
 
 var _ store.Store = (*Store)(nil)
@@ -37,10 +37,10 @@ var _ store.Store = (*Store)(nil)
 // used.
 func New(ctx context.Context, s store.Store, codec Codec, opts Options) (*Store, error) {
 	sealed := &Store{Store: s, sealer: sealer{codec: codec, key: codec.Key()}, nowMs: opts.NowMs}
-	if err := store.CheckKey(&store.Key{ID: sealed.key}); err != nil {
+	if err := store.CheckSealKey(&store.SealKey{ID: sealed.key}); err != nil {
 		return nil, fmt.Errorf("the newest key of the codec: %w", err)
 	}
-	known, err := s.Keys(ctx)
+	known, err := s.SealKeys(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -61,11 +61,11 @@ func (s *Store) Absent(run store.RunKey) bool {
 // checked is the text that is encoded with each key, to recognize the key later.
 const checked = "wfhost"
 
-func keyPlace(id string) []byte { return append([]byte{placeKey}, id...) }
+func keyLocation(id string) []byte { return append([]byte{atKey}, id...) }
 
 // check returns store.ErrKey if the codec lacks a key that the store has used, or has another key under its id.
-func (s *Store) check(k *store.Key) error {
-	b, err := s.codec.Decode(k.ID, keyPlace(k.ID), k.Check)
+func (s *Store) check(k *store.SealKey) error {
+	b, err := s.codec.Decode(k.ID, keyLocation(k.ID), k.Check)
 	switch {
 	case errors.Is(err, store.ErrKey):
 		return err
@@ -75,14 +75,14 @@ func (s *Store) check(k *store.Key) error {
 		return fmt.Errorf("%w: the key %q: %w", store.ErrKey, k.ID, err)
 	}
 	if k.ID == s.key {
-		s.noted.Store(true)
+		s.keyStored.Store(true)
 	}
 	return nil
 }
 
 // InTheClear returns store.ErrKey if a store has sealed records, which cannot be read without a codec.
 func InTheClear(ctx context.Context, s store.Store) error {
-	known, err := s.Keys(ctx)
+	known, err := s.SealKeys(ctx)
 	if err != nil || len(known) == 0 {
 		return err
 	}
@@ -93,29 +93,29 @@ func InTheClear(ctx context.Context, s store.Store) error {
 	return fmt.Errorf("%w: it needs the keys %s, and none was given", store.ErrKey, ids)
 }
 
-// note stores the id of the key, once.
-func (s *Store) note(ctx context.Context) error {
-	if s.noted.Load() {
+// storeKeyID stores the id of the key, once.
+func (s *Store) storeKeyID(ctx context.Context) error {
+	if s.keyStored.Load() {
 		return nil
 	}
-	s.noting.Lock()
-	defer s.noting.Unlock()
-	if s.noted.Load() {
+	s.storing.Lock()
+	defer s.storing.Unlock()
+	if s.keyStored.Load() {
 		return nil
 	}
-	k := store.Key{ID: s.key}
+	k := store.SealKey{ID: s.key}
 	if s.nowMs != nil {
 		k.CreatedUnixMs = s.nowMs()
 	}
 	var err error
-	k.Check, err = s.codec.Encode(nil, keyPlace(s.key), []byte(checked))
+	k.Check, err = s.codec.Encode(nil, keyLocation(s.key), []byte(checked))
 	if err != nil {
 		return err
 	}
-	if err := s.Store.AddKey(ctx, k); err != nil {
+	if err := s.Store.AddSealKey(ctx, k); err != nil {
 		return err
 	}
-	s.noted.Store(true)
+	s.keyStored.Store(true)
 	return nil
 }
 
@@ -130,7 +130,7 @@ func (s *Store) Acquire(ctx context.Context, p store.PartitionID, owner string, 
 
 // Commit seals the records in the groups, and commits them.
 func (s *Store) Commit(ctx context.Context, groups []store.Group) error {
-	if err := s.note(ctx); err != nil {
+	if err := s.storeKeyID(ctx); err != nil {
 		return err
 	}
 	groups = slices.Clone(groups)
@@ -209,7 +209,7 @@ func (s *Store) commit(c *store.RunCommit) (err error) {
 
 // SetLimits seals a command, and sets limits.
 func (s *Store) SetLimits(ctx context.Context, l store.Limits, tell store.Command) error {
-	if err := s.note(ctx); err != nil {
+	if err := s.storeKeyID(ctx); err != nil {
 		return err
 	}
 	sealed, err := s.sealCommand(&tell)
@@ -366,7 +366,7 @@ func (p *partition) Commands(ctx context.Context, after store.CommandSeq, limit 
 // Discard removes commands from the inbox. The answers are sealed.
 func (p *partition) Discard(ctx context.Context, seqs []store.CommandSeq, answers []store.Command) error {
 	if len(answers) > 0 {
-		if err := p.s.note(ctx); err != nil {
+		if err := p.s.storeKeyID(ctx); err != nil {
 			return err
 		}
 	}
@@ -379,7 +379,7 @@ func (p *partition) Discard(ctx context.Context, seqs []store.CommandSeq, answer
 
 // Claim makes a run the holder of a token. The reply is sealed.
 func (p *partition) Claim(ctx context.Context, c store.HookClaim) (store.HookHolder, error) {
-	if err := p.s.note(ctx); err != nil {
+	if err := p.s.storeKeyID(ctx); err != nil {
 		return store.HookHolder{}, err
 	}
 	if reply := c.Reply; reply != nil {

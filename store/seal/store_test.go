@@ -177,7 +177,7 @@ func TestSwapped(t *testing.T) {
 		change func(*store.RunCommit)
 	}{
 		"entry of another run": {entries, func(c *store.RunCommit) { c.Append[1] = y.Load[1] }},
-		"entry in another place": {entries, func(c *store.RunCommit) {
+		"entry in another location": {entries, func(c *store.RunCommit) {
 			c.Append[1] = x.Load[0]
 			c.Append[1].Seq = 1
 		}},
@@ -303,7 +303,7 @@ func TestKeys(t *testing.T) {
 	}
 	rotated := sealed(t, w.below, keyring(t, line("a", 1), line("b", 2)))
 	w.ok(w.partition(rotated, post).Discard(ctx, nil, c.Outbox))
-	known, err := w.below.Keys(ctx)
+	known, err := w.below.SealKeys(ctx)
 	w.ok(err)
 	if len(known) != 2 || known[0].ID != "a" || known[1].ID != "b" || known[1].CreatedUnixMs != 7 {
 		t.Errorf("keys %+v", known)
@@ -328,18 +328,18 @@ type flaky struct {
 	encode, decode error
 }
 
-func (f *flaky) Encode(dst, place, payload []byte) ([]byte, error) {
+func (f *flaky) Encode(dst, location, payload []byte) ([]byte, error) {
 	if f.encode != nil {
 		return nil, f.encode
 	}
-	return f.Keyring.Encode(dst, place, payload)
+	return f.Keyring.Encode(dst, location, payload)
 }
 
-func (f *flaky) Decode(key string, place, b []byte) ([]byte, error) {
+func (f *flaky) Decode(key string, location, b []byte) ([]byte, error) {
 	if f.decode != nil {
 		return nil, f.decode
 	}
-	return f.Keyring.Decode(key, place, b)
+	return f.Keyring.Decode(key, location, b)
 }
 
 // TestOutage has a codec fail for a while: nothing is written, nothing is taken for damaged, and then all goes on.
@@ -409,10 +409,10 @@ func TestTooLarge(t *testing.T) {
 
 func BenchmarkEncode(b *testing.B) {
 	r := keyring(b, line("a", 1))
-	place, payload := make([]byte, 50), make([]byte, 200)
+	location, payload := make([]byte, 50), make([]byte, 200)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := r.Encode(nil, place, payload); err != nil {
+		if _, err := r.Encode(nil, location, payload); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -427,7 +427,7 @@ func (plain) Encode(dst, _, payload []byte) ([]byte, error) { return append(dst,
 
 func (plain) Decode(_ string, _, encoded []byte) ([]byte, error) { return encoded, nil }
 
-// TestCodecThatDoesNotAuthenticate finds entries in a wrong place by what they say of themselves.
+// TestCodecThatDoesNotAuthenticate finds entries in a wrong location by what they say of themselves.
 func TestCodecThatDoesNotAuthenticate(t *testing.T) {
 	w := newWorld(t, plain{})
 	c := full("r")

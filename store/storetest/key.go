@@ -12,31 +12,31 @@ import (
 // testKeys adds keys, and finds them after a restart as they were added first.
 func testKeys(t *testing.T, e *env) {
 	ctx := context.Background()
-	before, err := e.s.Keys(ctx)
+	before, err := e.s.SealKeys(ctx)
 	e.ok(err)
 	if len(before) != 0 {
 		t.Fatalf("keys of a new store: %v", before)
 	}
-	a := store.Key{ID: "a", Check: []byte{1, 2}, CreatedUnixMs: 5}
-	b := store.Key{ID: strings.Repeat("b", store.MaxKeyID), Check: []byte{3}}
-	e.ok(e.s.AddKey(ctx, b))
-	e.ok(e.s.AddKey(ctx, a))
-	e.ok(e.s.AddKey(ctx, store.Key{ID: "a", Check: []byte{9}}))
-	for _, id := range []string{"", strings.Repeat("b", store.MaxKeyID+1)} {
-		if err := e.s.AddKey(ctx, store.Key{ID: id}); err == nil {
+	a := store.SealKey{ID: "a", Check: []byte{1, 2}, CreatedUnixMs: 5}
+	b := store.SealKey{ID: strings.Repeat("b", store.MaxSealKeyID), Check: []byte{3}}
+	e.ok(e.s.AddSealKey(ctx, b))
+	e.ok(e.s.AddSealKey(ctx, a))
+	e.ok(e.s.AddSealKey(ctx, store.SealKey{ID: "a", Check: []byte{9}}))
+	for _, id := range []string{"", strings.Repeat("b", store.MaxSealKeyID+1)} {
+		if err := e.s.AddSealKey(ctx, store.SealKey{ID: id}); err == nil {
 			t.Fatalf("a key with an id of %d bytes is accepted", len(id))
 		}
 	}
 	for range 2 {
-		list, err := e.s.Keys(ctx)
+		list, err := e.s.SealKeys(ctx)
 		e.ok(err)
-		if !reflect.DeepEqual(list, []store.Key{a, b}) {
+		if !reflect.DeepEqual(list, []store.SealKey{a, b}) {
 			t.Fatalf("keys %v, want %v and %v", list, a, b)
 		}
 		e.reopen()
 	}
 	e.ok(e.s.Close())
-	_, err = e.s.Keys(ctx)
+	_, err = e.s.SealKeys(ctx)
 	e.is(err, store.ErrClosed)
-	e.is(e.s.AddKey(ctx, a), store.ErrClosed)
+	e.is(e.s.AddSealKey(ctx, a), store.ErrClosed)
 }

@@ -29,7 +29,7 @@ const (
 	copies = 2
 )
 
-// State is the state of a disk when a Gauge checked it.
+// State is the state of a disk when a DiskMonitor checked it.
 type State struct {
 	store.Disk
 	Reserve uint64 // bytes
@@ -65,7 +65,7 @@ func size(n uint64) string {
 	}
 }
 
-// Config configures a Gauge.
+// Config configures a DiskMonitor.
 type Config struct {
 	// Disk asks the file system. It is called for each request. If it fails, work is accepted: if the disk is broken, the
 	// store fails too, with a better message.
@@ -77,22 +77,22 @@ type Config struct {
 	Changed func(State)
 }
 
-// Gauge checks the disk. It is safe for concurrent use.
-type Gauge struct {
+// DiskMonitor checks the disk. It is safe for concurrent use.
+type DiskMonitor struct {
 	cfg Config
 
 	mu   sync.Mutex // held while Changed is called, so that changes are reported in order
 	full bool
 }
 
-// NewGauge returns a Gauge that takes the disk not to be full until it has checked it.
-func NewGauge(cfg Config) *Gauge { return &Gauge{cfg: cfg} }
+// NewDiskMonitor returns a DiskMonitor that takes the disk not to be full until it has checked it.
+func NewDiskMonitor(cfg Config) *DiskMonitor { return &DiskMonitor{cfg: cfg} }
 
 // ErrUnknown reports that the store does not say how much room its disk has.
 var ErrUnknown = fmt.Errorf("the store does not say how much room it has: %w", errors.ErrUnsupported)
 
 // reserve returns the reserve on a disk of total bytes.
-func (g *Gauge) reserve(total uint64) uint64 {
+func (g *DiskMonitor) reserve(total uint64) uint64 {
 	switch {
 	case g.cfg.Reserve > 0:
 		return uint64(g.cfg.Reserve)
@@ -102,8 +102,8 @@ func (g *Gauge) reserve(total uint64) uint64 {
 	return min(DefaultReserve, max(total/defaultShare, min(leastReserve, total/2)))
 }
 
-// Look checks the disk, and calls Changed if the answer changed. It returns ErrUnknown if there is no Config.Disk.
-func (g *Gauge) Look() (State, error) {
+// Check checks the disk, and calls Changed if the answer changed. It returns ErrUnknown if there is no Config.Disk.
+func (g *DiskMonitor) Check() (State, error) {
 	if g.cfg.Disk == nil {
 		return State{}, ErrUnknown
 	}
@@ -129,11 +129,11 @@ func (g *Gauge) Look() (State, error) {
 }
 
 // Admit returns a *FullError if a request of the given size must be refused.
-func (g *Gauge) Admit(bytes int) error {
+func (g *DiskMonitor) Admit(bytes int) error {
 	if g.cfg.Reserve < 0 || g.cfg.Disk == nil {
 		return nil
 	}
-	s, err := g.Look()
+	s, err := g.Check()
 	if err != nil {
 		return nil //nolint:nilerr // see Config.Disk
 	}

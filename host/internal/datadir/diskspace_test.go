@@ -14,7 +14,7 @@ func TestReserve(t *testing.T) {
 	const mib = 1 << 20
 	disk := store.Disk{Path: "data/store", Total: 1 << 40}
 	var said []string
-	g := NewGauge(Config{Disk: func() (store.Disk, error) { return disk, nil }, Changed: func(s State) {
+	g := NewDiskMonitor(Config{Disk: func() (store.Disk, error) { return disk, nil }, Changed: func(s State) {
 		said = append(said, fmt.Sprint(s.Full, s.Free/mib, s.Reserve/mib))
 	}})
 	for _, c := range []struct {
@@ -60,8 +60,8 @@ func TestReserveOfADisk(t *testing.T) {
 		{1 << 30, 64 << 20, 1 << 30},
 		{-1, 1 << 40, 0},
 	} {
-		g := NewGauge(Config{Reserve: c.configured, Disk: func() (store.Disk, error) { return store.Disk{Total: c.total}, nil }})
-		s, err := g.Look()
+		g := NewDiskMonitor(Config{Reserve: c.configured, Disk: func() (store.Disk, error) { return store.Disk{Total: c.total}, nil }})
+		s, err := g.Check()
 		if err != nil || s.Reserve != c.want || s.Full != (c.want > 0) {
 			t.Errorf("configured %d on a disk of %d: %+v %v, want a reserve of %d", c.configured, c.total, s, err, c.want)
 		}
@@ -73,13 +73,13 @@ func TestReserveOfADisk(t *testing.T) {
 
 // TestUnknown accepts work where nobody says how much room there is.
 func TestUnknown(t *testing.T) {
-	g := NewGauge(Config{})
-	if _, err := g.Look(); !errors.Is(err, ErrUnknown) || g.Admit(1) != nil {
+	g := NewDiskMonitor(Config{})
+	if _, err := g.Check(); !errors.Is(err, ErrUnknown) || g.Admit(1) != nil {
 		t.Error(err)
 	}
 	broken := errors.New("input/output error")
-	g = NewGauge(Config{Disk: func() (store.Disk, error) { return store.Disk{}, broken }})
-	if _, err := g.Look(); !errors.Is(err, broken) || g.Admit(1) != nil {
+	g = NewDiskMonitor(Config{Disk: func() (store.Disk, error) { return store.Disk{}, broken }})
+	if _, err := g.Check(); !errors.Is(err, broken) || g.Admit(1) != nil {
 		t.Error(err)
 	}
 }

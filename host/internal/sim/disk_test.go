@@ -20,13 +20,13 @@ const (
 )
 
 // disk is the one on which the store is. Others may fill it, and make room again. While it is nearly full, users are refused by
-// the gauge that hosts ask in production, and what runs commit comes out of the reserve. When that is gone, the store fails.
+// the monitor that hosts ask in production, and what runs commit comes out of the reserve. When that is gone, the store fails.
 type disk struct {
-	odds   int // of 10,000 steps: others take room, or make some
-	free   int64
-	gauge  *datadir.Gauge
-	starts map[store.Incarnation]bool // that were refused
-	events map[string]bool            // signals and updates by their data: whether they were refused each time that they came
+	odds    int // of 10,000 steps: others take room, or make some
+	free    int64
+	monitor *datadir.DiskMonitor
+	starts  map[store.Incarnation]bool // that were refused
+	events  map[string]bool            // signals and updates by their data: whether they were refused each time that they came
 	// What was seen of it.
 	refused, went, failures int
 }
@@ -34,7 +34,7 @@ type disk struct {
 func (d *disk) init(w *world) {
 	d.free, d.starts, d.events = diskTotal, map[store.Incarnation]bool{}, map[string]bool{}
 	d.odds = []int{0, 0, 20, 60}[rand.New(rand.NewPCG(w.seed, 0xd15c)).IntN(4)] // the other draws stay what they were
-	d.gauge = datadir.NewGauge(datadir.Config{Reserve: diskReserve, Disk: func() (store.Disk, error) {
+	d.monitor = datadir.NewDiskMonitor(datadir.Config{Reserve: diskReserve, Disk: func() (store.Disk, error) {
 		return store.Disk{Path: "disk", Free: uint64(d.free), Total: diskTotal}, nil
 	}})
 }
@@ -68,7 +68,7 @@ func (d *disk) admits(w *world, ev run.Event) bool {
 	default:
 		return true
 	}
-	err := d.gauge.Admit(bytes)
+	err := d.monitor.Admit(bytes)
 	if err == nil {
 		if e, ok := ev.(run.Signal); ok {
 			d.events[string(e.Data)] = false

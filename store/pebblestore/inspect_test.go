@@ -12,22 +12,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestLook looks at a store that is not there, that is open, that was closed, and that an earlier and a newer release have written.
+// TestInspect looks at a store that is not there, that is open, that was closed, and that an earlier and a newer release have written.
 // Its files stay as they are, and what has it open keeps it.
-func TestLook(t *testing.T) {
+func TestInspect(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	is := func(want Looked, wrong error) {
+	is := func(want Inspection, wrong error) {
 		t.Helper()
-		if l, err := Look(dir); l != want || !errors.Is(err, wrong) {
+		if l, err := Inspect(dir); l != want || !errors.Is(err, wrong) {
 			t.Errorf("%+v, %v; want %+v, %v", l, err, want, wrong)
 		}
 	}
-	is(Looked{}, nil)
+	is(Inspection{}, nil)
 	s, err := Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	here := Looked{Exists: true, Format: store.FormatVersion, Database: int(databaseVersion)}
+	here := Inspection{Exists: true, Format: store.FormatVersion, Database: int(databaseVersion)}
 	open := here
 	open.Open, open.Holder = true, os.Getpid()
 	is(open, nil)
@@ -68,24 +68,24 @@ func TestLook(t *testing.T) {
 	if err := os.Rename(marks[0], filepath.Join(dir, "marker.format-version.999998.999")); err != nil {
 		t.Fatal(err)
 	}
-	is(Looked{Exists: true}, store.ErrVersion)
+	is(Inspection{Exists: true}, store.ErrVersion)
 }
 
 // other returns a process that looks at a store.
 func other(t *testing.T, dir string) *exec.Cmd {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLookElsewhere$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInspectElsewhere$", "-test.v")
 	cmd.Env = append(os.Environ(), "PEBBLESTORE_LOOK="+dir)
 	return cmd
 }
 
-// TestLookElsewhere is that process.
-func TestLookElsewhere(t *testing.T) {
+// TestInspectElsewhere is that process.
+func TestInspectElsewhere(t *testing.T) {
 	for _, v := range os.Environ() {
 		if dir, ok := strings.CutPrefix(v, "PEBBLESTORE_LOOK="); ok {
-			l, err := Look(dir)
+			l, err := Inspect(dir)
 			t.Logf("holder %d %v, %v", l.Holder, l.Open, err)
 			return
 		}
 	}
-	t.Skip("it is run by TestLook")
+	t.Skip("it is run by TestInspect")
 }

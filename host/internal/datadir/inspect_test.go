@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestLookSaysWhatTheChecksDo compares the faults of folders with what the checks of a host do about them: a refused folder stays as
+// TestInspectSaysWhatTheChecksDo compares the faults of folders with what the checks of a host do about them: a refused folder stays as
 // it is and has a refused fault; a folder whose permissions are narrowed has another fault; a folder without a fault stays as it is.
-func TestLookSaysWhatTheChecksDo(t *testing.T) {
+func TestInspectSaysWhatTheChecksDo(t *testing.T) {
 	checks := map[string]func(string) error{
 		"data":  func(dir string) error { return CheckData(dir, slog.New(slog.DiscardHandler)) },
 		"store": func(dir string) error { return CheckStore(dir, slog.New(slog.DiscardHandler)) },
@@ -25,7 +25,7 @@ func TestLookSaysWhatTheChecksDo(t *testing.T) {
 			none := filepath.Join(t.TempDir(), "none")
 			folders := map[string]string{"data": none, "store": none, "cache": none}
 			folders[what] = dir
-			faults, err := Look(folders["data"], folders["store"], folders["cache"])
+			faults, err := Inspect(folders["data"], folders["store"], folders["cache"])
 			if err != nil || len(faults) > 1 {
 				t.Fatal(faults, err)
 			}
@@ -47,8 +47,8 @@ func TestLookSaysWhatTheChecksDo(t *testing.T) {
 	}
 }
 
-// TestLookAtFoldersOfOthers looks as another user at folders and links of the user who runs the test, and at what is no folder.
-func TestLookAtFoldersOfOthers(t *testing.T) {
+// TestInspectFoldersOfOthers looks as another user at folders and links of the user who runs the test, and at what is no folder.
+func TestInspectFoldersOfOthers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -68,19 +68,19 @@ func TestLookAtFoldersOfOthers(t *testing.T) {
 		{at(t, 0o700), false, fmt.Sprintf("belongs to user %d, and this is user %d", os.Geteuid(), self), false},
 		{at(t, 0o700), true, "belongs to user", true},
 	} {
-		faults, err := look("store", c.dir, notOwner, c.owned, self)
+		faults, err := inspect("store", c.dir, notOwner, c.owned, self)
 		if err != nil || len(faults) != 1 || !strings.Contains(faults[0].Text, c.text) || faults[0].Refused != c.refused {
 			t.Errorf("%s, owned %v: %+v, %v", c.dir, c.owned, faults, err)
 		}
 	}
-	faults, err := look("store", link, notOwner, false, self)
+	faults, err := inspect("store", link, notOwner, false, self)
 	if err != nil || len(faults) == 0 {
 		t.Fatal(faults, err)
 	}
 	if others := strings.Contains(faults[0].Text, "is a symbolic link that user"); others != (os.Geteuid() != 0) {
 		t.Errorf("a link of user %d: %+v", os.Geteuid(), faults)
 	}
-	if _, err := Look(filepath.Join(file, "below"), "", ""); err == nil || !strings.Contains(err.Error(), "check data directory") {
+	if _, err := Inspect(filepath.Join(file, "below"), "", ""); err == nil || !strings.Contains(err.Error(), "check data directory") {
 		t.Errorf("a folder below a file: %v", err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Looked is what Look finds out about a store without opening it.
-type Looked struct {
+// Inspection is what Inspect finds out about a store without opening it.
+type Inspection struct {
 	Exists   bool
 	Format   int  // of the store; 0 if unknown: an earlier release, which wrote no format file, has it open
 	Database int  // of Pebble
@@ -24,15 +24,15 @@ type Looked struct {
 	Holder   int  // its process id, 0 if unknown
 }
 
-// Look inspects the store in a directory, even while a process has it open, and changes nothing. store.ErrVersion if
+// Inspect inspects the store in a directory, even while a process has it open, and changes nothing. store.ErrVersion if
 // this release cannot open the store, store.ErrCorrupt if no release can.
-func Look(dir string) (l Looked, err error) {
+func Inspect(dir string) (l Inspection, err error) {
 	found, err := pebble.Peek(dir, vfs.Default)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return l, nil
 	case err != nil && strings.Contains(err.Error(), "unknown format major version"):
-		return Looked{Exists: true}, fmt.Errorf("%w: %w", store.ErrVersion, err)
+		return Inspection{Exists: true}, fmt.Errorf("%w: %w", store.ErrVersion, err)
 	case err != nil:
 		return l, err
 	}

@@ -15,14 +15,14 @@ type Fault struct {
 	Refused bool // a host does not open the data; otherwise it fixes the permissions when it does
 }
 
-// Look returns the faults of a host's folders, without making or changing any. A folder that does not exist has none.
-func Look(data, store, cache string) (faults []Fault, err error) {
+// Inspect returns the faults of a host's folders, without making or changing any. A folder that does not exist has none.
+func Inspect(data, store, cache string) (faults []Fault, err error) {
 	for _, f := range []struct {
 		what, dir string
 		narrowed  os.FileMode // permissions that the host takes away
 		owned     bool        // it must belong to this user
 	}{{"data directory", data, groupWrite, false}, {"store", store, notOwner, false}, {"compilation cache", cache, notOwner, true}} {
-		found, err := look(f.what, f.dir, f.narrowed, f.owned, os.Geteuid())
+		found, err := inspect(f.what, f.dir, f.narrowed, f.owned, os.Geteuid())
 		if err != nil {
 			return faults, err
 		}
@@ -31,7 +31,7 @@ func Look(data, store, cache string) (faults []Fault, err error) {
 	return faults, nil
 }
 
-func look(what, dir string, narrowed os.FileMode, owned bool, self int) (faults []Fault, err error) {
+func inspect(what, dir string, narrowed os.FileMode, owned bool, self int) (faults []Fault, err error) {
 	link, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
