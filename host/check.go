@@ -167,7 +167,7 @@ func (s Workflows) Check(ctx context.Context, workflow string, wasm []byte, opts
 		return sum, translate(err)
 	}
 	sum.Workflow, sum.Module = workflow, digestOf(wasm).String()
-	p := pass{s: s.space, ns: ns, workflow: workflow, opts: opts, sum: &sum}
+	p := pass{s: s.nsRef, ns: ns, workflow: workflow, opts: opts, sum: &sum}
 	p.do = func(ctx context.Context, key store.RunKey) (RunCheck, error) {
 		r, err := s.h.rt.Checks.Run(ctx, key, mod, opts.fuel())
 		return reportOf(key, &r), err
@@ -177,13 +177,13 @@ func (s Workflows) Check(ctx context.Context, workflow string, wasm []byte, opts
 }
 
 // candidate compiles a module without storing it, and sets the name of the workflow if it is empty.
-func (s *space) candidate(ctx context.Context, workflow *string, wasm []byte) (*module.Module, error) {
+func (s *nsRef) candidate(ctx context.Context, workflow *string, wasm []byte) (*module.Module, error) {
 	mod, _, err := s.prepared(ctx, workflow, wasm)
 	return mod, err
 }
 
 // prepared is candidate, and also returns the description of the module.
-func (s *space) prepared(ctx context.Context, workflow *string, wasm []byte) (*module.Module, []byte, error) {
+func (s *nsRef) prepared(ctx context.Context, workflow *string, wasm []byte) (*module.Module, []byte, error) {
 	if _, err := validate.Scan(wasm); err != nil {
 		return nil, nil, translate(err)
 	}
@@ -220,7 +220,7 @@ var liveStatuses = []Status{Queued, Running, Sleeping, Waiting, Paused, Stuck}
 
 // pass is a walk over runs: a check or a migration.
 type pass struct {
-	s        *space
+	s        *nsRef
 	ns       store.NamespaceID
 	workflow string
 	runs     []string // only these runs; nil = all

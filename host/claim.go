@@ -102,7 +102,7 @@ var deciding [64]sync.Mutex
 
 // decide determines the versions that an upload makes, and their grants. It returns the numbers of the versions
 // before them. ErrConflict if the caller may not replace one of the workflows.
-func (s *space) decide(ctx context.Context, ns store.NamespaceID, c claim, wasm []byte, u *upload) ([]store.VersionSpec,
+func (s *nsRef) decide(ctx context.Context, ns store.NamespaceID, c claim, wasm []byte, u *upload) ([]store.VersionSpec,
 	map[string]uint32, error) {
 	m, d := s.h.store.Modules(), store.Digest(sha256.Sum256(wasm))
 	latest := map[string]store.Version{}

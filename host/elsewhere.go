@@ -56,7 +56,7 @@ func (a *acting) of(id string) *sync.Mutex {
 // caller that depends on the answer holds the id's lock of s.h.importing.acting until the run is stored.
 //
 // It reads a state in each namespace, since there is no index of runs by id alone.
-func (s *space) elsewhere(ctx context.Context, id, incarnation, move string) error {
+func (s *nsRef) elsewhere(ctx context.Context, id, incarnation, move string) error {
 	for ns, err := range s.h.store.Namespaces(ctx) {
 		if err != nil {
 			return err

@@ -46,7 +46,7 @@ type ExportOptions struct {
 // Nothing is written before the state and the module are read. So ErrNotFound, ErrBusy if too many exports are in
 // progress, and with Move, ErrConflict for a run that waits for a child, whose end another run waits for, or that is
 // a copy, come before the first byte. After another error, the written bytes are no archive: ErrNotFound if the run
-// was deleted meanwhile, ErrBusy if w took less than 256 KiB a second while another export needed its place. An
+// was deleted meanwhile, ErrBusy if w took less than 256 KiB a second while another export needed its permit. An
 // export holds some megabytes in memory, however long the journals are.
 func (s *scope) Export(ctx context.Context, id string, w io.Writer, opts ExportOptions) error {
 	key, err := s.key(ctx, id)
@@ -74,7 +74,7 @@ func (s *scope) Export(ctx context.Context, id string, w io.Writer, opts ExportO
 const moveBytes = 16
 
 // setAside sets a run aside for a move.
-func (s *space) setAside(ctx context.Context, key store.RunKey) error {
+func (s *nsRef) setAside(ctx context.Context, key store.RunKey) error {
 	st, err := s.h.rt.Runs.Durable(ctx, key)
 	if err != nil {
 		return err
@@ -227,7 +227,7 @@ func (s Workflows) CheckArchives(ctx context.Context, dir, workflow string, wasm
 	}
 	defer mod.Close()
 	sum.Workflow, sum.Module = workflow, digestOf(wasm).String()
-	p := pass{s: s.space, workflow: workflow, opts: opts, sum: &sum}
+	p := pass{s: s.nsRef, workflow: workflow, opts: opts, sum: &sum}
 	p.runs, err = archivesOf(dir, workflow)
 	if err != nil {
 		return sum, err

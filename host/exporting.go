@@ -18,17 +18,17 @@ const (
 	// three parts of 4 MiB.
 	maxExports    = 16
 	maxOwnExports = 2
-	// exportGrace is how long an export keeps its place however slow its reader is. After that, a reader slower than
-	// slowestExport, in bytes per second, loses the place to an export that finds none. At this rate, two megabits,
-	// the largest file takes some ten minutes.
+	// exportGrace is how long an export keeps its permit however slow its reader is. After that, an export that finds no
+	// permit takes the permit of one whose reader is slower than slowestExport, in bytes per second. At this rate, two
+	// megabits, the largest file takes some ten minutes.
 	exportGrace   = 10 * time.Second
 	slowestExport = 256 << 10
-	// exportPiece is how much is written between two checks that the export still has its place.
+	// exportPiece is how much is written between two checks that the export still has its permit.
 	exportPiece = 64 << 10
 )
 
 // errTooSlow is the cause of an export that was evicted because its reader was too slow.
-var errTooSlow = fmt.Errorf("the export was taken by less than %d bytes a second, and another one needed its place: try again "+
+var errTooSlow = fmt.Errorf("the export was taken by less than %d bytes a second, and another one needed its permit: try again "+
 	"later", slowestExport)
 
 // exporting counts the exports in progress.
@@ -106,7 +106,7 @@ func (x *exporting) evictLocked(now time.Time) bool {
 	return true
 }
 
-// Write writes b to the reader in pieces, as long as the export has its place.
+// Write writes b to the reader in pieces, as long as the export has its permit.
 func (e *exported) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		if e.ctx.Err() != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestSlowExportsMakeRoom fills all places with exports that nobody takes. Another one is refused as long as these may still be
-// taken, and has the place of the slowest one after that; those that are taken fast enough keep theirs.
+// TestSlowExportsMakeRoom gives all permits to exports that nobody takes. Another one is refused as long as these may still be
+// taken, and gets the permit of the slowest one after that; those that are taken fast enough keep theirs.
 func TestSlowExportsMakeRoom(t *testing.T) {
 	c := clock.NewFake(time.Unix(0, 0))
 	x := exporting{clock: c}

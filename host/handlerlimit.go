@@ -58,7 +58,7 @@ func (s HandlerLimits) Set(ctx context.Context, l HandlerLimit) (HandlerLimitInf
 	return s.Get(ctx, l.Handler)
 }
 
-func (s *space) setHandlerLimits(ctx context.Context, handler string, rules limits.Rules) error {
+func (s *nsRef) setHandlerLimits(ctx context.Context, handler string, rules limits.Rules) error {
 	if err := s.h.refuseCopy(); err != nil {
 		return translate(err)
 	}
@@ -70,7 +70,7 @@ func (s *space) setHandlerLimits(ctx context.Context, handler string, rules limi
 }
 
 // handler checks the name of a handler.
-func (s *space) handler(ctx context.Context, name string) (limits.HandlerKey, error) {
+func (s *nsRef) handler(ctx context.Context, name string) (limits.HandlerKey, error) {
 	err := abi.CheckHandler(abi.HandlerPrefix + name)
 	switch rest, prefixed := strings.CutPrefix(name, abi.HandlerPrefix); {
 	case name == "":

@@ -222,7 +222,7 @@ type Host struct {
 // Open opens the data and recovers it. Activations begin with Run.
 func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	h = &Host{cfg: cfg.withDefaults(), closed: make(chan struct{}), exports: exporting{clock: clock.System()},
-		importing: importing{turns: make(chan struct{}, maxImports)}}
+		importing: importing{permits: make(chan struct{}, maxImports)}}
 	h.scope.init(h, store.DefaultNamespace)
 	defer func() {
 		if err != nil {

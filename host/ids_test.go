@@ -139,7 +139,7 @@ func TestKeepIDsFor(t *testing.T) {
 	swept, err = use.Retentions().Sweep(ctx, false)
 	do(t, err)
 	want(t, swept.Forgotten, 0)
-	use = p.space("other")
+	use = p.namespace("other")
 	if _, err := use.Start(ctx, "child", 1, host.WithRunID("a")); !errors.Is(err, host.ErrConflict) {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func (s *scope) Import(ctx context.Context, r io.Reader, opts ImportOptions) (Ru
 
 // imported is Import without the delay of refusals. It sets read to the instant at which the file was read: a slow
 // sender must not count as a delay.
-func (s *space) imported(ctx context.Context, r io.Reader, opts ImportOptions, read *time.Time) (Run, error) {
+func (s *nsRef) imported(ctx context.Context, r io.Reader, opts ImportOptions, read *time.Time) (Run, error) {
 	if !opts.Adopt && (opts.Paused || opts.Force) {
 		return Run{}, &joined{errors.New("paused and force are for a run that is adopted"), ErrInvalid}
 	}
@@ -83,7 +83,7 @@ func (s *space) imported(ctx context.Context, r io.Reader, opts ImportOptions, r
 		return Run{}, translate(err)
 	}
 	defer file.Close()
-	leave, err := s.h.importTurn(ctx)
+	leave, err := s.h.waitForMemory(ctx)
 	if err != nil {
 		return Run{}, err
 	}
@@ -105,7 +105,7 @@ func (s *space) imported(ctx context.Context, r io.Reader, opts ImportOptions, r
 	return run, nil
 }
 
-func (s *space) imports(ctx context.Context, w *archive.Whole, opts *ImportOptions) (st store.RunState, existed bool, err error) {
+func (s *nsRef) imports(ctx context.Context, w *archive.Whole, opts *ImportOptions) (st store.RunState, existed bool, err error) {
 	now := s.h.cfg.Clock.Now().UnixMilli()
 	i := &run.Import{ID: w.ID, UnixMs: now, Copy: !opts.Adopt, Paused: opts.Paused, LogLines: w.State.LogLines,
 		Kept: w.State.Kept, StartedAt: w.State.StartedUnixMs, Rested: max(w.State.Suspension.Seq, w.State.Rested)}
@@ -166,7 +166,7 @@ func (s *space) imports(ctx context.Context, w *archive.Whole, opts *ImportOptio
 }
 
 // goesOn stores an imported run. It calls free as soon as the version may be released, also after an error.
-func (s *space) goesOn(ctx context.Context, n run.NewRun, live bool, free func()) (st store.RunState, existed bool,
+func (s *nsRef) goesOn(ctx context.Context, n run.NewRun, live bool, free func()) (st store.RunState, existed bool,
 	err error) {
 	if live && !n.Import.Copy { // check again: time has passed during the replay
 		one := s.h.importing.acting.of(n.Key.ID)
@@ -182,7 +182,7 @@ func (s *space) goesOn(ctx context.Context, n run.NewRun, live bool, free func()
 }
 
 // mayCome returns why a run cannot be imported in its state, into an existing namespace or a fresh one.
-func (s *space) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *run.Import, opts *ImportOptions) error {
+func (s *nsRef) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *run.Import, opts *ImportOptions) error {
 	j, err := i.Read()
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func (s *space) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *ru
 }
 
 // proven compiles the run's module and returns its description. It also replays a run that will continue.
-func (s *space) proven(ctx context.Context, w *archive.Whole, opts *ImportOptions) ([]byte, error) {
+func (s *nsRef) proven(ctx context.Context, w *archive.Whole, opts *ImportOptions) ([]byte, error) {
 	key, workflow := w.State.Run, w.State.Workflow
 	if w.Module == nil {
 		wasm, err := s.h.store.Modules().Get(ctx, w.State.Module)
@@ -265,7 +265,7 @@ func (s *space) proven(ctx context.Context, w *archive.Whole, opts *ImportOption
 // versionFor returns a version of the workflow with the run's module, and holds it until free is called: the version
 // with the run's number if it has the module, else the newest that has it. If there is none, it makes one without
 // grants, and one for each other workflow of the module that has none.
-func (s *space) versionFor(ctx context.Context, ns store.NamespaceID, w *archive.Whole, description []byte) (v store.Version,
+func (s *nsRef) versionFor(ctx context.Context, ns store.NamespaceID, w *archive.Whole, description []byte) (v store.Version,
 	free func(), err error) {
 	m, digest, now := s.h.store.Modules(), w.State.Module, s.h.cfg.Clock.Now().UnixMilli()
 	listed, err := listedBy(description)

@@ -39,8 +39,8 @@ type importing struct {
 	mu sync.Mutex // guards in
 	in []string   // names of the namespaces with an import in progress
 
-	turns  chan struct{} // holds an item for each import in memory
-	acting acting
+	permits chan struct{} // holds an item for each import in memory: its permit
+	acting  acting
 }
 
 // begin counts an import until end is called, or returns ErrBusy.
@@ -59,13 +59,13 @@ func (i *importing) begin(namespace string) (end func(), err error) {
 	}, nil
 }
 
-// importTurn waits for memory for an import, which is held until end is called.
-func (h *Host) importTurn(ctx context.Context) (end func(), err error) {
+// waitForMemory waits for memory for an import, which is held until end is called.
+func (h *Host) waitForMemory(ctx context.Context) (end func(), err error) {
 	late := clock.System().NewTimer(maxImportWait)
 	defer late.Stop()
 	select {
-	case h.importing.turns <- struct{}{}:
-		return func() { <-h.importing.turns }, nil
+	case h.importing.permits <- struct{}{}:
+		return func() { <-h.importing.permits }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-h.closed:

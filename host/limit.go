@@ -121,7 +121,7 @@ func (s WorkflowLimits) Set(ctx context.Context, l WorkflowLimit) (WorkflowLimit
 	return s.Get(ctx, l.Workflow)
 }
 
-func (s *space) setLimits(ctx context.Context, workflow string, rules limits.Rules) error {
+func (s *nsRef) setLimits(ctx context.Context, workflow string, rules limits.Rules) error {
 	if err := abi.CheckWorkflow(workflow); err != nil {
 		return translate(err)
 	}
@@ -166,7 +166,7 @@ func (s WorkflowLimits) Get(ctx context.Context, workflow string) (WorkflowLimit
 	return s.limitsInfo(ctx, ns, workflow, rules)
 }
 
-func (s *space) limitsInfo(ctx context.Context, ns store.NamespaceID, workflow string, rules limits.Rules) (WorkflowLimitInfo,
+func (s *nsRef) limitsInfo(ctx context.Context, ns store.NamespaceID, workflow string, rules limits.Rules) (WorkflowLimitInfo,
 	error) {
 	n, err := s.h.workflowLimiter.Count(ctx, ns, workflow)
 	return WorkflowLimitInfo{WorkflowLimit: limitsOf(workflow, rules), Holding: n.Held, Waiting: n.Waiting}, translate(err)
@@ -198,7 +198,7 @@ func (s WorkflowLimits) List(ctx context.Context) ([]WorkflowLimitInfo, error) {
 }
 
 // setQueuePosition sets r.QueuePosition if the run waits for a slot.
-func (s *space) setQueuePosition(ctx context.Context, st *store.RunState, r *Run) error {
+func (s *nsRef) setQueuePosition(ctx context.Context, st *store.RunState, r *Run) error {
 	if st.Slot != store.SlotAsked || st.Status.Terminal() {
 		return nil
 	}

@@ -69,7 +69,7 @@ func (s Workflows) Migrate(ctx context.Context, workflow string, opts MigrateOpt
 	if err := s.h.refuseCopy(); err != nil && !opts.DryRun {
 		return sum, translate(err)
 	}
-	p := pass{s: s.space, ns: ns, workflow: workflow, runs: opts.Runs, from: opts.From, opts: o, sum: &sum}
+	p := pass{s: s.nsRef, ns: ns, workflow: workflow, runs: opts.Runs, from: opts.From, opts: o, sum: &sum}
 	p.do = func(ctx context.Context, key store.RunKey) (RunCheck, error) {
 		return s.migrate(ctx, key, &opts, &to, o.fuel())
 	}
@@ -86,7 +86,7 @@ const (
 )
 
 // migrate replays one run and moves it to another version.
-func (s *space) migrate(ctx context.Context, key store.RunKey, opts *MigrateOptions, to *store.Version,
+func (s *nsRef) migrate(ctx context.Context, key store.RunKey, opts *MigrateOptions, to *store.Version,
 	fuel int64) (c RunCheck, err error) {
 	pause := migratePause
 	for range migrateTries {
@@ -147,7 +147,7 @@ func unfit(st *store.RunState, opts *MigrateOptions, to *store.Version) (CheckOu
 }
 
 // goOn moves a replayed run to another version. It reads the version again, as it may have been deleted.
-func (s *space) goOn(ctx context.Context, key store.RunKey, r *check.Result, to uint32) error {
+func (s *nsRef) goOn(ctx context.Context, key store.RunKey, r *check.Result, to uint32) error {
 	free := s.h.rt.Versions.LockDeletions()
 	v, err := s.h.store.Modules().Version(ctx, key.Namespace, r.State.Workflow, to)
 	if err != nil {

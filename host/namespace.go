@@ -29,17 +29,17 @@ type NamespaceInfo struct {
 }
 
 // scope is the common part of Host and Namespace.
-type scope struct{ space }
+type scope struct{ nsRef }
 
-// space is a namespace of a host. The types by noun, such as Schedules, have it too.
-type space struct {
+// nsRef refers to a namespace of a host. Host, Namespace and the groups of methods, such as Schedules, embed it.
+type nsRef struct {
 	h    *Host
 	name string // empty = the default namespace
 	// number is the namespace's id plus 1; 0 until the namespace is known to exist.
 	number atomic.Uint64
 }
 
-func (s *space) init(h *Host, name string) {
+func (s *nsRef) init(h *Host, name string) {
 	s.h = h
 	if name == store.DefaultNamespace {
 		name = ""
@@ -92,7 +92,7 @@ func (h *Host) Namespaces(ctx context.Context) ([]NamespaceInfo, error) {
 func (h *Host) Shared() bool { return h.several.Load() }
 
 // id returns the namespace's id. If it does not exist, id creates it, or returns store.ErrNotFound.
-func (s *space) id(ctx context.Context, create bool) (store.NamespaceID, error) {
+func (s *nsRef) id(ctx context.Context, create bool) (store.NamespaceID, error) {
 	if n := s.number.Load(); n != 0 {
 		return store.NamespaceID(n - 1), nil
 	}
@@ -130,7 +130,7 @@ func (h *Host) knowNamespace(id store.NamespaceID, name string) {
 }
 
 // key returns the key of a run, or store.ErrNotFound if the namespace does not exist.
-func (s *space) key(ctx context.Context, run string) (store.RunKey, error) {
+func (s *nsRef) key(ctx context.Context, run string) (store.RunKey, error) {
 	ns, err := s.id(ctx, false)
 	return store.RunKey{Namespace: ns, ID: run}, err
 }

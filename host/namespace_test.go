@@ -14,8 +14,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// space returns a namespace of the host under test as it is now: a restart makes another host.
-func (p *prims) space(name string) *host.Namespace {
+// namespace returns a namespace of the host under test as it is now: a restart makes another host.
+func (p *prims) namespace(name string) *host.Namespace {
 	p.t.Helper()
 	ns, err := p.Namespace(ctx, name)
 	if err != nil {
@@ -27,7 +27,7 @@ func (p *prims) space(name string) *host.Namespace {
 // uploadTo uploads the workflows of testdata/primitives to a namespace.
 func (p *prims) uploadTo(name string) *host.Namespace {
 	p.t.Helper()
-	ns := p.space(name)
+	ns := p.namespace(name)
 	if _, err := ns.Upload(ctx, "", hosttest.Build(p.t, "testdata/primitives"), host.AllowStep("*")); err != nil {
 		p.t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestNamespaceNames(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "default"} { // what Host itself acts on
-		if _, err := p.space(name).Workflows().Version(ctx, "child", 0); err != nil {
+		if _, err := p.namespace(name).Workflows().Version(ctx, "child", 0); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestNamespaceNames(t *testing.T) {
 // TestNamespaceUnknown uses a namespace before anything was uploaded to it.
 func TestNamespaceUnknown(t *testing.T) {
 	p := newPrims(t)
-	ns := p.space("team-a")
+	ns := p.namespace("team-a")
 	for what, f := range map[string]func() error{
 		"start":   func() error { _, err := ns.Start(ctx, "child", 1); return err },
 		"get":     func() error { _, err := ns.Get(ctx, "r"); return err },
@@ -97,7 +97,7 @@ func TestNamespaceIsolation(t *testing.T) {
 	p := newPrims(t)
 	names := []string{"default", "a", "b"}
 	for i, name := range names {
-		ns := p.space(name)
+		ns := p.namespace(name)
 		if name != "default" {
 			ns = p.uploadTo(name)
 		}
@@ -111,7 +111,7 @@ func TestNamespaceIsolation(t *testing.T) {
 	}
 	for i, name := range names {
 		for range i + 1 {
-			if err := p.space(name).Signal(ctx, "same", "go", name); err != nil {
+			if err := p.namespace(name).Signal(ctx, "same", "go", name); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -119,15 +119,15 @@ func TestNamespaceIsolation(t *testing.T) {
 		want(t, p.endedIn(names), i+1)
 	}
 	for i, name := range names {
-		got, err := host.Result[string](ctx, p.space(name), "same")
+		got, err := host.Result[string](ctx, p.namespace(name), "same")
 		if err != nil || strings.Count(got, name) != i+1 {
 			t.Errorf("%s: %q %v", name, got, err)
 		}
-		if err := p.space(name).Replay(ctx, "same"); err != nil {
+		if err := p.namespace(name).Replay(ctx, "same"); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := p.space("a").Delete(ctx, "same"); err != nil {
+	if err := p.namespace("a").Delete(ctx, "same"); err != nil {
 		t.Fatal(err)
 	}
 	want(t, p.endedIn(names), 2)
@@ -136,7 +136,7 @@ func TestNamespaceIsolation(t *testing.T) {
 // endedIn counts the runs with the id "same" that have ended.
 func (p *prims) endedIn(names []string) (n int) {
 	for _, name := range names {
-		for r, err := range p.space(name).Runs(ctx, host.Query{Workflow: "receive"}) {
+		for r, err := range p.namespace(name).Runs(ctx, host.Query{Workflow: "receive"}) {
 			if err != nil {
 				p.t.Fatal(err)
 			}
@@ -153,11 +153,11 @@ func TestNamespaceTimers(t *testing.T) {
 	p := newPrims(t)
 	p.uploadTo("a")
 	p.begin("child", 7200, host.WithRunID("nap"))
-	if _, err := p.space("a").Start(ctx, "child", 3600, host.WithRunID("nap")); err != nil {
+	if _, err := p.namespace("a").Start(ctx, "child", 3600, host.WithRunID("nap")); err != nil {
 		t.Fatal(err)
 	}
 	p.Settle()
-	timers, err := collect(p.space("a").Timers(ctx, hosttest.Epoch.Add(24*time.Hour)))
+	timers, err := collect(p.namespace("a").Timers(ctx, hosttest.Epoch.Add(24*time.Hour)))
 	if err != nil || len(timers) != 1 || !timers[0].Due.Equal(hosttest.Epoch.Add(time.Hour)) {
 		t.Fatalf("%+v %v", timers, err)
 	}
@@ -165,13 +165,13 @@ func TestNamespaceTimers(t *testing.T) {
 		p.Advance(d)
 		p.Crash()
 		for _, name := range []string{"", "a"} {
-			if r, err := p.space(name).Get(ctx, "nap"); err != nil || r.Status != host.Sleeping {
+			if r, err := p.namespace(name).Get(ctx, "nap"); err != nil || r.Status != host.Sleeping {
 				t.Fatalf("%q: %+v %v", name, r, err)
 			}
 		}
 	}
 	p.Advance(time.Millisecond)
-	if r, _ := p.space("a").Get(ctx, "nap"); r.Status != host.Completed {
+	if r, _ := p.namespace("a").Get(ctx, "nap"); r.Status != host.Completed {
 		t.Fatalf("%+v", r)
 	}
 	want(t, p.status("nap"), host.Sleeping)
@@ -181,17 +181,17 @@ func TestNamespaceTimers(t *testing.T) {
 func TestNamespaceChildren(t *testing.T) {
 	p := newPrims(t)
 	p.uploadTo("a")
-	if _, err := p.space("a").Start(ctx, "parent", childPlan{Child: "child", Sleep: 60, OnEnd: "cancel", ID: "kid"},
+	if _, err := p.namespace("a").Start(ctx, "parent", childPlan{Child: "child", Sleep: 60, OnEnd: "cancel", ID: "kid"},
 		host.WithRunID("mother")); err != nil {
 		t.Fatal(err)
 	}
 	p.Settle()
 	p.Crash()
 	p.Advance(time.Hour)
-	if text, err := host.Result[string](ctx, p.space("a"), "mother"); err != nil || text != "kid child slept" {
+	if text, err := host.Result[string](ctx, p.namespace("a"), "mother"); err != nil || text != "kid child slept" {
 		t.Fatal(text, err)
 	}
-	r, err := p.space("a").Get(ctx, "kid")
+	r, err := p.namespace("a").Get(ctx, "kid")
 	if err != nil || r.Parent != "mother" || r.Namespace != "a" {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -205,17 +205,17 @@ func TestNamespaceHooks(t *testing.T) {
 	p := newPrims(t)
 	p.uploadTo("a")
 	for _, name := range []string{"", "a"} {
-		if _, err := p.space(name).Start(ctx, "hooked", "the-token", host.WithRunID("hooked")); err != nil {
+		if _, err := p.namespace(name).Start(ctx, "hooked", "the-token", host.WithRunID("hooked")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.space(name).Start(ctx, "hooked", "", host.WithRunID("made")); err != nil {
+		if _, err := p.namespace(name).Start(ctx, "hooked", "", host.WithRunID("made")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.Settle()
 	p.Crash()
 	for _, name := range []string{"a", ""} {
-		ns := p.space(name)
+		ns := p.namespace(name)
 		lines, err := ns.Logs(ctx, "made", 0, 1)
 		if err != nil || len(lines) != 1 {
 			t.Fatal(lines, err)
@@ -272,7 +272,7 @@ func TestNamespaceSteps(t *testing.T) {
 	}))
 	p.uploadTo("a")
 	for _, name := range []string{"", "a"} {
-		if _, err := p.space(name).Start(ctx, "approval", "the-token", host.WithRunID("r")); err != nil {
+		if _, err := p.namespace(name).Start(ctx, "approval", "the-token", host.WithRunID("r")); err != nil {
 			t.Fatal(err)
 		}
 		p.Settle()

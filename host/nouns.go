@@ -4,48 +4,48 @@ package host
 // only Host has Tokens. Get a group from one of them: its zero value cannot be used.
 type (
 	// Workflows are the versions of uploaded workflows. Host.Upload adds one.
-	Workflows struct{ *space }
+	Workflows struct{ *nsRef }
 	// Schedules start runs at times of the calendar.
-	Schedules struct{ *space }
+	Schedules struct{ *nsRef }
 	// WorkflowLimits limit how many runs of a workflow go on at a time, and how many start within a time.
-	WorkflowLimits struct{ *space }
+	WorkflowLimits struct{ *nsRef }
 	// StartWindows debounce and throttle the starts of workflows.
-	StartWindows struct{ *space }
+	StartWindows struct{ *nsRef }
 	// HandlerLimits limit the attempts of handlers.
-	HandlerLimits struct{ *space }
+	HandlerLimits struct{ *nsRef }
 	// Retentions say how long ended runs are kept.
-	Retentions struct{ *space }
+	Retentions struct{ *nsRef }
 	// Attempts are the attempts of handlers whose workers are other processes: see Host.HandleRemote.
-	Attempts struct{ *space }
+	Attempts struct{ *nsRef }
 	// Hooks deliver answers from outside to the runs that wait for them.
-	Hooks struct{ *space }
+	Hooks struct{ *nsRef }
 	// Tokens give access to the HTTP API.
 	Tokens struct{ h *Host }
 )
 
 // Workflows returns the workflows of the namespace.
-func (s *scope) Workflows() Workflows { return Workflows{&s.space} }
+func (s *scope) Workflows() Workflows { return Workflows{&s.nsRef} }
 
 // Schedules returns the schedules of the namespace.
-func (s *scope) Schedules() Schedules { return Schedules{&s.space} }
+func (s *scope) Schedules() Schedules { return Schedules{&s.nsRef} }
 
 // WorkflowLimits returns the limits of workflows.
-func (s *scope) WorkflowLimits() WorkflowLimits { return WorkflowLimits{&s.space} }
+func (s *scope) WorkflowLimits() WorkflowLimits { return WorkflowLimits{&s.nsRef} }
 
 // StartWindows returns the start windows of workflows.
-func (s *scope) StartWindows() StartWindows { return StartWindows{&s.space} }
+func (s *scope) StartWindows() StartWindows { return StartWindows{&s.nsRef} }
 
 // HandlerLimits returns the limits of handlers.
-func (s *scope) HandlerLimits() HandlerLimits { return HandlerLimits{&s.space} }
+func (s *scope) HandlerLimits() HandlerLimits { return HandlerLimits{&s.nsRef} }
 
 // Retentions returns how long ended runs are kept.
-func (s *scope) Retentions() Retentions { return Retentions{&s.space} }
+func (s *scope) Retentions() Retentions { return Retentions{&s.nsRef} }
 
 // Attempts returns the attempts for workers.
-func (s *scope) Attempts() Attempts { return Attempts{&s.space} }
+func (s *scope) Attempts() Attempts { return Attempts{&s.nsRef} }
 
 // Hooks returns the hooks of the namespace's runs.
-func (s *scope) Hooks() Hooks { return Hooks{&s.space} }
+func (s *scope) Hooks() Hooks { return Hooks{&s.nsRef} }
 
 // Tokens returns the tokens of the host.
 func (h *Host) Tokens() Tokens { return Tokens{h} }

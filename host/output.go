@@ -37,7 +37,7 @@ func (s *scope) FollowOutput(ctx context.Context, id, topic string, from int64) 
 	return s.output(ctx, id, topic, from, true)
 }
 
-func (s *space) output(ctx context.Context, id, topic string, from int64, follow bool) iter.Seq2[Chunk, error] {
+func (s *nsRef) output(ctx context.Context, id, topic string, from int64, follow bool) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		key, err := s.key(ctx, id)
 		if err != nil {
@@ -95,7 +95,7 @@ func (s *space) output(ctx context.Context, id, topic string, from int64, follow
 
 // last returns the index of the n-th last chunk, of the topic if it is not empty; 0 if there are fewer. It reads
 // backwards, a page at a time, only as far as necessary. Over a gap, as a run that repeats another one may have, pages double.
-func (s *space) last(ctx context.Context, key store.RunKey, topic string, length, n uint64) (uint64, error) {
+func (s *nsRef) last(ctx context.Context, key store.RunKey, topic string, length, n uint64) (uint64, error) {
 	if topic == "" {
 		return length - min(n, length), nil
 	}
@@ -138,7 +138,7 @@ const queryPatience = 10 * time.Second
 
 // ask queries a run. While the durable journal ends where the workflow cannot be queried and more entries will follow,
 // it retries. st is the state of the run that answered.
-func (s *space) ask(ctx context.Context, key store.RunKey, name string, input []byte) (_ []byte, st store.RunState, err error) {
+func (s *nsRef) ask(ctx context.Context, key store.RunKey, name string, input []byte) (_ []byte, st store.RunState, err error) {
 	changed, stop := s.h.rt.Watchers.Watch(key)
 	defer stop()
 	patience := s.h.cfg.Clock.NewTimer(queryPatience)

@@ -153,7 +153,7 @@ func (s *scope) Quota(ctx context.Context) (Quota, error) {
 // Name returns the name of the namespace, "default" for the namespace of Host's own methods.
 func (s *scope) Name() string { return s.title() }
 
-func (s *space) title() string {
+func (s *nsRef) title() string {
 	if s.name == "" {
 		return store.DefaultNamespace
 	}
@@ -197,7 +197,7 @@ func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict Confli
 
 // slowly returns err, delayed if it is the refusal of a quota, so that callers which retry in a loop take little from
 // other callers. began is when the request began. The caller must hold no locks or slots.
-func (s *space) slowly(ctx context.Context, began time.Time, err error) error {
+func (s *nsRef) slowly(ctx context.Context, began time.Time, err error) error {
 	if e, ok := errors.AsType[*abi.Error](err); ok && e.Kind == limits.QuotaKind {
 		s.h.refusals.Delay(ctx, s.name, clock.System().Now().Sub(began))
 	}
@@ -213,7 +213,7 @@ func (h *Host) continued(c *store.RunCommit) {
 
 // admitSchedule admits a new schedule. It returns an error if the quota is exhausted, or if ctx ended while other
 // schedules of the namespace were created. The caller calls leave once the creation has succeeded or failed.
-func (s *space) admitSchedule(ctx context.Context, key store.RunKey) (leave func(), err error) {
+func (s *nsRef) admitSchedule(ctx context.Context, key store.RunKey) (leave func(), err error) {
 	limit := s.h.quotas.Of(key.Namespace).Schedules
 	if limit == 0 {
 		return func() {}, nil
@@ -245,7 +245,7 @@ func (s *space) admitSchedule(ctx context.Context, key store.RunKey) (leave func
 
 // roomForModule returns an error if the namespace has used up its quota of versions and the module is new, so that it
 // need not be compiled. A module that the store has may belong to an existing version.
-func (s *space) roomForModule(ctx context.Context, wasm []byte) error {
+func (s *nsRef) roomForModule(ctx context.Context, wasm []byte) error {
 	ns, err := s.id(ctx, false)
 	quota := s.h.quotas.Of(ns).Versions
 	switch {
@@ -263,7 +263,7 @@ func (s *space) roomForModule(ctx context.Context, wasm []byte) error {
 
 // roomForVersions returns an error if the versions would exceed the quota of a namespace. Existing versions do not
 // count.
-func (s *space) roomForVersions(ctx context.Context, ns store.NamespaceID, specs []store.VersionSpec) error {
+func (s *nsRef) roomForVersions(ctx context.Context, ns store.NamespaceID, specs []store.VersionSpec) error {
 	quota := s.h.quotas.Of(ns).Versions
 	if quota == 0 {
 		return nil
@@ -282,7 +282,7 @@ func (s *space) roomForVersions(ctx context.Context, ns store.NamespaceID, specs
 }
 
 // moreVersions returns an error if this many more versions would exceed the quota of a namespace.
-func (s *space) moreVersions(ctx context.Context, ns store.NamespaceID, limit, more int64) error {
+func (s *nsRef) moreVersions(ctx context.Context, ns store.NamespaceID, limit, more int64) error {
 	if more == 0 {
 		return nil
 	}

@@ -104,7 +104,7 @@ type Attempt struct {
 }
 
 // queue returns the queue of a handler, or ErrNotFound if the handler is not for workers.
-func (s *space) queue(ctx context.Context, name string) (handler.WorkerQueue, error) {
+func (s *nsRef) queue(ctx context.Context, name string) (handler.WorkerQueue, error) {
 	if _, ok := s.h.remotes.Load(name); !ok {
 		return handler.WorkerQueue{}, fmt.Errorf("%w: handler %.300q is not for workers: "+
 			"name it with `wfhost serve --worker-handler`, or Host.HandleRemote", ErrNotFound, name)
@@ -220,7 +220,7 @@ func (s Attempts) Fail(ctx context.Context, handler, lease string, f Failure) er
 	return s.handIn(ctx, handler, lease, out)
 }
 
-func (s *space) handIn(ctx context.Context, handler, lease string, out run.StepOutcome) error {
+func (s *nsRef) handIn(ctx context.Context, handler, lease string, out run.StepOutcome) error {
 	q, err := s.queue(ctx, handler)
 	if err != nil {
 		return err

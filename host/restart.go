@@ -139,7 +139,7 @@ func restartCalls(list []run.Call) []RestartCall {
 
 // planRestart plans a restart. Under another version, and for a stuck run, whose version may not fit its journal, it replays the
 // kept part against the version.
-func (s *space) planRestart(ctx context.Context, key store.RunKey, opts *RestartOptions) (x runtime.Restart, err error) {
+func (s *nsRef) planRestart(ctx context.Context, key store.RunKey, opts *RestartOptions) (x runtime.Restart, err error) {
 	q := runtime.RestartRequest{Of: key, From: opts.From, Iteration: opts.Iteration, KeepUndone: opts.KeepUndone}
 	st, err := s.h.rt.Runs.State(ctx, key)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *space) planRestart(ctx context.Context, key store.RunKey, opts *Restart
 
 // fitsKept replays the kept part of a journal against the version of the new run. refused says where they diverge;
 // nil if they do not.
-func (s *space) fitsKept(ctx context.Context, key store.RunKey, x *runtime.Restart) (refused, err error) {
+func (s *nsRef) fitsKept(ctx context.Context, key store.RunKey, x *runtime.Restart) (refused, err error) {
 	n := x.New
 	n.Key = key
 	n.Draw(s.h.cfg.Random)

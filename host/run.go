@@ -147,7 +147,7 @@ func newRunID(now time.Time) string {
 // Get returns the current state of a run.
 func (s *scope) Get(ctx context.Context, id string) (Run, error) { return s.get(ctx, id) }
 
-func (s *space) get(ctx context.Context, id string) (Run, error) {
+func (s *nsRef) get(ctx context.Context, id string) (Run, error) {
 	key, err := s.key(ctx, id)
 	if err != nil {
 		return Run{}, translate(err)
@@ -174,7 +174,7 @@ func (s *space) get(ctx context.Context, id string) (Run, error) {
 
 // failure reads the entry that ended a failed run. It returns the message and, if the entry has that form, the whole
 // failure; "" and nil if the entry cannot be read or is no longer a failure.
-func (s *space) failure(ctx context.Context, id string, end store.Seq) (string, *abi.Error) {
+func (s *nsRef) failure(ctx context.Context, id string, end store.Seq) (string, *abi.Error) {
 	for e, err := range s.journal(ctx, id, nil, end) {
 		if err != nil || e.Kind != store.KindFailed {
 			break
@@ -224,7 +224,7 @@ func (s *scope) JournalOf(ctx context.Context, id string, iteration uint32, from
 	return s.journal(ctx, id, &iteration, from)
 }
 
-func (s *space) journal(ctx context.Context, id string, iteration *uint32, from store.Seq) iter.Seq2[Entry, error] {
+func (s *nsRef) journal(ctx context.Context, id string, iteration *uint32, from store.Seq) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		key, err := s.key(ctx, id)
 		if err != nil {

@@ -228,7 +228,7 @@ func (h *Host) scheduleOf(x *schedule.Stored) Schedule {
 }
 
 // scheduleKey returns the key of a schedule. It checks the id and, if acts is set, that the host may act.
-func (s *space) scheduleKey(ctx context.Context, id string, acts bool) (store.RunKey, error) {
+func (s *nsRef) scheduleKey(ctx context.Context, id string, acts bool) (store.RunKey, error) {
 	if err := schedule.CheckID(id); err != nil {
 		return store.RunKey{}, err
 	}
@@ -241,7 +241,7 @@ func (s *space) scheduleKey(ctx context.Context, id string, acts bool) (store.Ru
 }
 
 // shown converts a stored schedule and its error for the caller.
-func (s *space) shown(x *schedule.Stored, err error) (Schedule, error) {
+func (s *nsRef) shown(x *schedule.Stored, err error) (Schedule, error) {
 	if err != nil {
 		return Schedule{}, translate(err)
 	}
@@ -292,7 +292,7 @@ func (s Schedules) Update(ctx context.Context, id string, spec ScheduleSpec) (Sc
 // startable returns an error if a run would be refused now, because the input does not fit the workflow's schema.
 // Input and schema may change before the schedule is due, so each start is checked again. The workflow may be
 // uploaded later.
-func (s *space) startable(ctx context.Context, spec *ScheduleSpec) error {
+func (s *nsRef) startable(ctx context.Context, spec *ScheduleSpec) error {
 	if err := limits.CheckPriority(spec.Priority); err != nil {
 		return translate(err)
 	}
@@ -420,7 +420,7 @@ func (h *scheduler) Find(ctx context.Context, key store.RunKey, run string) (*sc
 
 // scopeOf returns a namespace by its number.
 func (h *Host) scopeOf(ns store.NamespaceID) *scope {
-	s := &scope{space{h: h, name: h.nameOf(ns)}}
+	s := &scope{nsRef{h: h, name: h.nameOf(ns)}}
 	s.number.Store(uint64(ns) + 1)
 	return s
 }

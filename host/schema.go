@@ -67,7 +67,7 @@ func (s Workflows) Schemas(ctx context.Context, workflow string, number uint32) 
 }
 
 // schemasOf returns the compiled schemas of a workflow of a module, nil if it has none.
-func (s *space) schemasOf(ctx context.Context, workflow string, module store.Digest) (*schema.Workflow, error) {
+func (s *nsRef) schemasOf(ctx context.Context, workflow string, module store.Digest) (*schema.Workflow, error) {
 	w, err := s.h.schemas.Of(ctx, module, workflow, func() ([]byte, error) {
 		info, err := s.h.store.Modules().Info(ctx, module)
 		return info.DescriptionJSON, err
@@ -76,7 +76,7 @@ func (s *space) schemasOf(ctx context.Context, workflow string, module store.Dig
 }
 
 // fitting checks the input of a start and its first signal. The input of an existing run was checked at its start.
-func (s *space) fitting(ctx context.Context, n *run.NewRun, module store.Digest, o *start) error {
+func (s *nsRef) fitting(ctx context.Context, n *run.NewRun, module store.Digest, o *start) error {
 	if n.Existing {
 		if o.signal == nil {
 			return nil
@@ -125,7 +125,7 @@ func fittingSignal(ctx context.Context, w *schema.Workflow, name string, payload
 // fittingTo checks the payload of a signal to a run. A signal that the run accepted before, by its idempotency key,
 // fits, whatever the schema of the run's version is by now. If the run does not exist, it returns nil: the signal
 // fails anyway.
-func (s *space) fittingTo(ctx context.Context, key store.RunKey, n run.Signal) error {
+func (s *nsRef) fittingTo(ctx context.Context, key store.RunKey, n run.Signal) error {
 	st, err := s.h.rt.Runs.State(ctx, key)
 	if err != nil {
 		return nil //nolint:nilerr // the signal itself returns the error

@@ -68,7 +68,7 @@ func (s *scope) SignalRaw(ctx context.Context, id, name string, payload []byte, 
 	return s.signal(ctx, id, n)
 }
 
-func (s *space) signal(ctx context.Context, id string, n run.Signal) error {
+func (s *nsRef) signal(ctx context.Context, id string, n run.Signal) error {
 	if err := s.h.roomOnDisk(len(n.Data)); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (s Hooks) Check(ctx context.Context, token string) error {
 func noHook() error { return &joined{errors.New("no run holds this token"), ErrNotFound} }
 
 // hook returns the hook of the run that holds a token.
-func (s *space) hook(ctx context.Context, token string) (runtime.Hook, error) {
+func (s *nsRef) hook(ctx context.Context, token string) (runtime.Hook, error) {
 	ns, err := s.id(ctx, false)
 	var hook runtime.Hook
 	if err == nil {

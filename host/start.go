@@ -201,7 +201,7 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 }
 
 // begin checks the options and starts the run, within the start window of its workflow if there is one.
-func (s *space) begin(ctx context.Context, workflow string, input []byte, o *start) (Run, error) {
+func (s *nsRef) begin(ctx context.Context, workflow string, input []byte, o *start) (Run, error) {
 	if o.err != nil {
 		return Run{}, o.err
 	}
@@ -243,7 +243,7 @@ func (s *space) begin(ctx context.Context, workflow string, input []byte, o *sta
 }
 
 // startOf starts a run and retries while startOnce returns errStartAgain.
-func (s *space) startOf(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start, at int64) (Run, error) {
+func (s *nsRef) startOf(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start, at int64) (Run, error) {
 	for {
 		r, err := s.startOnce(ctx, key, workflow, input, o, at)
 		if !errors.Is(err, errStartAgain) {
@@ -257,7 +257,7 @@ var errStartAgain = errors.New("start again")
 
 // startOnce chooses a version, checks the input against its schema, and starts the run. It does not hold versions
 // during the check: the check may take long, and a caller that deletes a version would wait for it.
-func (s *space) startOnce(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start, at int64) (Run, error) {
+func (s *nsRef) startOnce(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start, at int64) (Run, error) {
 	if err := ctx.Err(); err != nil {
 		return Run{}, err
 	}
@@ -308,7 +308,7 @@ func (s *space) startOnce(ctx context.Context, key store.RunKey, workflow string
 // versionOf chooses the version of a start. Under ConflictExisting, if a run of the same workflow has the id, it is
 // the version of that run, whatever the latest version is by now. versionOf then sets n.Existing, also if the run is
 // of another workflow: that run is returned or conflicts with the start, and its input was checked when it started.
-func (s *space) versionOf(ctx context.Context, n *run.NewRun, o *start) (store.Version, error) {
+func (s *nsRef) versionOf(ctx context.Context, n *run.NewRun, o *start) (store.Version, error) {
 	number := o.version
 	if o.named && o.conflict == ConflictExisting {
 		st, err := s.h.rt.Runs.State(ctx, n.Key)

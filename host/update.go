@@ -150,7 +150,7 @@ func (s *scope) UpdateResult(ctx context.Context, id, name, updateID string, wai
 }
 
 // accept makes a run accept an update, unless the run has accepted the same update before.
-func (s *space) accept(ctx context.Context, u *updating) error {
+func (s *nsRef) accept(ctx context.Context, u *updating) error {
 	for range updateTries {
 		known, err := s.knownUpdate(ctx, u)
 		if err != nil || known {
@@ -191,7 +191,7 @@ func mayAccept(j *journal.Journal, asked *store.RunState) error {
 // knownUpdate reports whether a run has accepted an update before. It returns an error if the run cannot accept it
 // whatever the workflow says: the run has ended, the input does not fit the schema, the workflow does not list the
 // update, or the id came with another input before.
-func (s *space) knownUpdate(ctx context.Context, u *updating) (known bool, err error) {
+func (s *nsRef) knownUpdate(ctx context.Context, u *updating) (known bool, err error) {
 	var seen struct { // separate, because the writer continues to fill it in if ctx ends
 		st           store.RunState
 		known, ended bool
@@ -223,7 +223,7 @@ func (s *space) knownUpdate(ctx context.Context, u *updating) (known bool, err e
 }
 
 // updated returns the state of an accepted update. If wait is set, it waits for the answer.
-func (s *space) updated(ctx context.Context, key store.RunKey, u Update, wait bool) (Update, error) {
+func (s *nsRef) updated(ctx context.Context, key store.RunKey, u Update, wait bool) (Update, error) {
 	changed, stop := s.h.rt.Watchers.Watch(key)
 	defer stop()
 	for {
@@ -262,7 +262,7 @@ func (s *space) updated(ctx context.Context, key store.RunKey, u Update, wait bo
 }
 
 // earlier reads the outcome of an update from the journal of a past iteration.
-func (s *space) earlier(ctx context.Context, key store.RunKey, iteration uint32, u *Update) error {
+func (s *nsRef) earlier(ctx context.Context, key store.RunKey, iteration uint32, u *Update) error {
 	st, err := s.h.store.State(ctx, key)
 	if err == nil {
 		err = st.Removed(iteration)

@@ -72,7 +72,7 @@ func (s StartWindows) Set(ctx context.Context, w StartWindow) (StartWindow, erro
 	return windowOf(w.Workflow, &p), nil
 }
 
-func (s *space) setWindow(ctx context.Context, workflow string, p *limits.StartPolicy) error {
+func (s *nsRef) setWindow(ctx context.Context, workflow string, p *limits.StartPolicy) error {
 	err := abi.CheckWorkflow(workflow)
 	if err == nil {
 		err = s.h.refuseCopy()
@@ -118,7 +118,7 @@ func (s StartWindows) List(ctx context.Context) ([]StartWindow, error) {
 
 // startWithin starts a run if the workflow has a start window. It returns is = false, without an error, if the start
 // must proceed without a window.
-func (s *space) startWithin(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start,
+func (s *nsRef) startWithin(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start,
 	at int64) (r Run, is bool, err error) {
 	if o.schedule != "" {
 		return Run{}, false, nil
@@ -170,7 +170,7 @@ func fitsWindow(p *limits.StartPolicy, workflow string, o *start, at int64) erro
 }
 
 // throttled returns the run of the key's window, or opens a window with the run of this start.
-func (s *space) throttled(ctx context.Context, k *limits.StartKey, key store.RunKey, workflow string, input []byte,
+func (s *nsRef) throttled(ctx context.Context, k *limits.StartKey, key store.RunKey, workflow string, input []byte,
 	o *start, at int64, p *limits.StartPolicy) (Run, bool, error) {
 	now := s.h.cfg.Clock.Now().UnixMilli()
 	if x := k.Window; x.Run != "" && now < x.EndMs {
@@ -195,7 +195,7 @@ func (s *space) throttled(ctx context.Context, k *limits.StartKey, key store.Run
 }
 
 // debounced moves the waiting run of a key, or starts one.
-func (s *space) debounced(ctx context.Context, k *limits.StartKey, key store.RunKey, workflow string, input []byte, o *start,
+func (s *nsRef) debounced(ctx context.Context, k *limits.StartKey, key store.RunKey, workflow string, input []byte, o *start,
 	p *limits.StartPolicy) (Run, bool, error) {
 	now := s.h.cfg.Clock.Now().UnixMilli()
 	moves := *o

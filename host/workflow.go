@@ -171,7 +171,7 @@ func (s *scope) UploadAll(ctx context.Context, name string, wasm []byte, opts ..
 // process. A Go module has some MiB, a hand-written one a few KiB.
 const largeModule = 1 << 20
 
-func (s *space) upload(ctx context.Context, name string, wasm []byte, opts []UploadOption) ([]Version, error) {
+func (s *nsRef) upload(ctx context.Context, name string, wasm []byte, opts []UploadOption) ([]Version, error) {
 	var u upload
 	for _, o := range opts {
 		o(&u)
@@ -227,7 +227,7 @@ const uploadAttempts = 10
 
 // addVersions stores a module and makes a version of each workflow. A refused module is not stored, or its caller
 // discards it.
-func (s *space) addVersions(ctx context.Context, c claim, wasm []byte, info store.ModuleInfo, u *upload) ([]Version, error) {
+func (s *nsRef) addVersions(ctx context.Context, c claim, wasm []byte, info store.ModuleInfo, u *upload) ([]Version, error) {
 	ns, err := s.id(ctx, true)
 	if err != nil {
 		return nil, err
@@ -300,7 +300,7 @@ func freeMemory() {
 }
 
 // addDecided makes the versions of a stored module. It decides again, because other uploads may have intervened.
-func (s *space) addDecided(ctx context.Context, ns store.NamespaceID, c claim, wasm []byte, info store.ModuleInfo, u *upload) (
+func (s *nsRef) addDecided(ctx context.Context, ns store.NamespaceID, c claim, wasm []byte, info store.ModuleInfo, u *upload) (
 	[]Version, error) {
 	mu := &deciding[int(ns)%len(deciding)]
 	mu.Lock()
@@ -395,7 +395,7 @@ func (s Workflows) LiveVersions(ctx context.Context, workflow string) (versions 
 }
 
 // names returns the names that a module's description declares for a workflow. The result is cached.
-func (s *space) names(ctx context.Context, workflow string, module store.Digest) module.Names {
+func (s *nsRef) names(ctx context.Context, workflow string, module store.Digest) module.Names {
 	return s.h.named.Of(module, workflow, func() ([]byte, error) {
 		info, err := s.h.store.Modules().Info(ctx, module)
 		return info.DescriptionJSON, err
@@ -403,7 +403,7 @@ func (s *space) names(ctx context.Context, workflow string, module store.Digest)
 }
 
 // described returns what a module's description declares for a workflow; the zero value if it has no description.
-func (s *space) described(ctx context.Context, workflow string, module store.Digest) (w abi.WorkflowDescription) {
+func (s *nsRef) described(ctx context.Context, workflow string, module store.Digest) (w abi.WorkflowDescription) {
 	info, err := s.h.store.Modules().Info(ctx, module)
 	var d abi.Description
 	if err != nil || json.Unmarshal(info.DescriptionJSON, &d) != nil {

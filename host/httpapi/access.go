@@ -266,7 +266,7 @@ func (s *API) admit(w http.ResponseWriter, r *http.Request, pattern string, scop
 		return c, r, err
 	}
 	if !c.exempt && scope != public && !everywhere[pattern] && !whole[pattern] { // a delivery counts once its hook is found
-		err = s.spaces.check(w, out)
+		err = s.namespaceRates.check(w, out)
 	}
 	return c, out, err
 }

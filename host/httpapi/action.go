@@ -50,7 +50,7 @@ func (s *API) registerActions(api huma.API) {
 		huma.Register(api, huma.Operation{OperationID: name, Method: http.MethodPost, Path: "/v1/runs/{id}/" + name,
 			Summary: actionHelp[name]},
 			func(ctx context.Context, in *RunPath) (*struct{ Body Changed }, error) {
-				n, err := act(space(ctx), ctx, in.ID)
+				n, err := act(namespaceFrom(ctx), ctx, in.ID)
 				if err != nil {
 					return nil, failedFor(ctx, err)
 				}
@@ -63,7 +63,7 @@ func (s *API) registerActions(api huma.API) {
 			RunPath
 			Name string `query:"name"`
 		}) (*struct{ Body Changed }, error) {
-			n, err := space(ctx).Wake(ctx, in.ID, in.Name)
+			n, err := namespaceFrom(ctx).Wake(ctx, in.ID, in.Name)
 			if err != nil {
 				return nil, failed(err)
 			}
@@ -91,12 +91,12 @@ func (s *API) timers(ctx context.Context, in *timersInput) (*listOutput[host.Tim
 		}
 		q.WithinMs = max(ms, 1) // 0 means all
 	}
-	page, err := space(ctx).TimerPage(ctx, q)
+	page, err := namespaceFrom(ctx).TimerPage(ctx, q)
 	return paged(page.Timers, page.Next, err)
 }
 
 func (s *API) changed(ctx context.Context, id string, n int) (*struct{ Body Changed }, error) {
-	r, err := space(ctx).Get(ctx, id)
+	r, err := namespaceFrom(ctx).Get(ctx, id)
 	return &struct{ Body Changed }{Changed{r, n}}, failed(err)
 }
 

@@ -36,26 +36,26 @@ const maxBodyBytes = 2 * abi.MaxPayloadBytes
 
 // API is the HTTP API of a host. It is an http.Handler.
 type API struct {
-	h        *host.Host
-	access   Access
-	mux      *http.ServeMux
-	misses   *rate.Limiter // of deliveries to unknown tokens
-	rates    *rates        // of requests, by caller
-	spaces   spaces        // of requests, by namespace
-	denials  *rates        // of requests without a valid token, by address
-	streams  streams
-	polls    streams   // of workers
-	refusals *refusals // in the audit log
-	brake    admission.RefusalDelay[string]
-	backlog  *backlog // of answers
-	bodies   *bodies  // of requests
-	makers   makers
-	schemas  map[string]bool
-	draining atomic.Bool
-	clock    clock.Clock // for checking again whether callers are still admitted
-	withPage bool
-	pageOpts []page.Option
-	page     http.Handler // nil = none
+	h              *host.Host
+	access         Access
+	mux            *http.ServeMux
+	misses         *rate.Limiter  // of deliveries to unknown tokens
+	rates          *rates         // of requests, by caller
+	namespaceRates namespaceRates // of requests, by namespace
+	denials        *rates         // of requests without a valid token, by address
+	streams        streams
+	polls          streams   // of workers
+	refusals       *refusals // in the audit log
+	brake          admission.RefusalDelay[string]
+	backlog        *backlog // of answers
+	bodies         *bodies  // of requests
+	makers         makers
+	schemas        map[string]bool
+	draining       atomic.Bool
+	clock          clock.Clock // for checking again whether callers are still admitted
+	withPage       bool
+	pageOpts       []page.Option
+	page           http.Handler // nil = none
 
 	interpreter func(context.Context) ([]byte, error) // of definitions
 	prefix      string                                // of all paths; empty for none

@@ -27,7 +27,7 @@ var wholeLists = map[string]bool{listPattern: true, "GET /v1/timers": true, "GET
 // makers is a semaphore for building lists.
 type makers chan struct{}
 
-// enter waits for a slot. The returned function releases it; further calls do nothing.
+// enter waits for a permit. The returned function releases it; further calls do nothing.
 func (m makers) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case m <- struct{}{}:

@@ -46,7 +46,7 @@ func (s *API) registerChanges(api huma.API) {
 			RunPath
 			Version uint32 `query:"version" maximum:"4294967295" doc:"go on under this version of the workflow"`
 		}) (*struct{ Body Changed }, error) {
-			if err := space(ctx).Retry(ctx, in.ID, in.Version); err != nil {
+			if err := namespaceFrom(ctx).Retry(ctx, in.ID, in.Version); err != nil {
 				return nil, failed(err)
 			}
 			return s.changed(ctx, in.ID, 1)
@@ -55,7 +55,7 @@ func (s *API) registerChanges(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "delete", Method: http.MethodDelete, Path: "/v1/runs/{id}",
 		Summary: "Delete an ended run", DefaultStatus: http.StatusNoContent},
 		func(ctx context.Context, in *RunPath) (*struct{}, error) {
-			return nil, failed(space(ctx).Delete(ctx, in.ID))
+			return nil, failed(namespaceFrom(ctx).Delete(ctx, in.ID))
 		})
 	huma.Register(api, huma.Operation{OperationID: "bulk", Method: http.MethodPost, Path: "/v1/runs:bulk",
 		Summary: "Do one thing to all runs that a filter selects"},
@@ -68,17 +68,17 @@ func (s *API) registerChanges(api huma.API) {
 func (s *API) act(ctx context.Context, action, id string) (bool, error) {
 	switch action {
 	case "cancel":
-		return space(ctx).Cancel(ctx, id)
+		return namespaceFrom(ctx).Cancel(ctx, id)
 	case "pause":
-		return space(ctx).Pause(ctx, id)
+		return namespaceFrom(ctx).Pause(ctx, id)
 	case "unpause":
-		return space(ctx).Unpause(ctx, id)
+		return namespaceFrom(ctx).Unpause(ctx, id)
 	case "terminate":
-		return true, space(ctx).Terminate(ctx, id)
+		return true, namespaceFrom(ctx).Terminate(ctx, id)
 	case "retry":
-		return true, space(ctx).Retry(ctx, id, 0)
+		return true, namespaceFrom(ctx).Retry(ctx, id, 0)
 	}
-	return true, space(ctx).Delete(ctx, id)
+	return true, namespaceFrom(ctx).Delete(ctx, id)
 }
 
 func (s *API) bulk(ctx context.Context, req BulkRequest) (*struct{ Body BulkAnswer }, error) {
@@ -101,7 +101,7 @@ func (s *API) bulk(ctx context.Context, req BulkRequest) (*struct{ Body BulkAnsw
 	}
 	var ids []string
 	q := host.Query{Workflow: req.Workflow, Statuses: statuses, Attributes: req.Attributes, Where: where, Limit: limit + 1}
-	for r, err := range space(ctx).Runs(ctx, q) {
+	for r, err := range namespaceFrom(ctx).Runs(ctx, q) {
 		if err != nil {
 			return nil, failed(err)
 		}

@@ -145,7 +145,7 @@ func (s *API) define(ctx context.Context, in *defineInput) (*defineOutput, error
 	if err != nil {
 		return nil, problem(http.StatusNotImplemented, "interpreter", "%v", err)
 	}
-	versions, err := space(ctx).UploadAll(ctx, d.Name, wasm, in.options()...)
+	versions, err := namespaceFrom(ctx).UploadAll(ctx, d.Name, wasm, in.options()...)
 	if err != nil {
 		return nil, failed(err)
 	}
@@ -180,7 +180,7 @@ func migrateTo(ctx context.Context, v host.Version) (*Migration, error) {
 		return nil
 	}}
 	var err error
-	m.Summary, err = space(ctx).Workflows().Migrate(ctx, v.Workflow, opts)
+	m.Summary, err = namespaceFrom(ctx).Workflows().Migrate(ctx, v.Workflow, opts)
 	return m, err
 }
 

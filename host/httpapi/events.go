@@ -45,7 +45,7 @@ func (f *follower) all(ctx context.Context, workflow string) {
 	runs, failure := make(chan host.Run), make(chan error, 1)
 	began := make(chan struct{})
 	go func() {
-		for r, err := range space(ctx).FollowRuns(ctx, workflow, func() { close(began) }) {
+		for r, err := range namespaceFrom(ctx).FollowRuns(ctx, workflow, func() { close(began) }) {
 			if err != nil {
 				failure <- err
 				return

@@ -33,7 +33,7 @@ func (s *API) registerExport(api huma.API) {
 		huma.Register(api, op, func(ctx context.Context, in *input) (*huma.StreamResponse, error) {
 			return &huma.StreamResponse{Body: func(c huma.Context) {
 				out := &archiveWriter{c: c, of: ctx}
-				err := space(ctx).Export(ctx, in.ID, out, host.ExportOptions{WithoutModule: !in.Module, Move: move,
+				err := namespaceFrom(ctx).Export(ctx, in.ID, out, host.ExportOptions{WithoutModule: !in.Module, Move: move,
 					NewestIteration: in.Newest})
 				switch {
 				case err != nil && !out.begun:

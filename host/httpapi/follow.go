@@ -99,7 +99,7 @@ func (f *follower) fail(err error) {
 // follow answers with the events that more sends. It calls more whenever new data of the run is durable, until the run
 // had ended before the call. more sends the events that were not sent yet.
 func (s *API) follow(ctx context.Context, run string, more func(context.Context, *follower) error) (*huma.StreamResponse, error) {
-	if _, err := space(ctx).Get(ctx, run); err != nil {
+	if _, err := namespaceFrom(ctx).Get(ctx, run); err != nil {
 		return nil, failed(err)
 	}
 	leave, err := s.streams.enter(callerOf(ctx))
@@ -115,10 +115,10 @@ func (s *API) follow(ctx context.Context, run string, more func(context.Context,
 }
 
 func (f *follower) watch(ctx context.Context, run string, more func(context.Context, *follower) error) {
-	changed, stop := space(ctx).Watch(run)
+	changed, stop := namespaceFrom(ctx).Watch(run)
 	defer stop()
 	for f.err == nil {
-		r, err := space(ctx).Get(ctx, run)
+		r, err := namespaceFrom(ctx).Get(ctx, run)
 		if err == nil {
 			err = more(ctx, f)
 		}
@@ -152,7 +152,7 @@ func (s *API) followRun(ctx context.Context, id string) (*huma.StreamResponse, e
 	var last time.Time
 	var entries uint64
 	return s.follow(ctx, id, func(ctx context.Context, f *follower) error {
-		r, err := space(ctx).Get(ctx, id)
+		r, err := namespaceFrom(ctx).Get(ctx, id)
 		if err == nil && (r.Updated != last || r.Entries != entries) {
 			f.send(strconv.FormatUint(r.Entries, 10), "run", r)
 			last, entries = r.Updated, r.Entries
@@ -173,13 +173,13 @@ func (s *API) followJournal(ctx context.Context, in *journalInput) (*huma.Stream
 		iteration, from = int64(at), from+1
 	}
 	return s.follow(ctx, in.ID, func(ctx context.Context, f *follower) error {
-		r, err := space(ctx).Get(ctx, in.ID)
+		r, err := namespaceFrom(ctx).Get(ctx, in.ID)
 		if iteration < 0 {
 			iteration = int64(r.Iteration)
 		}
 		for ; err == nil && iteration <= int64(r.Iteration); iteration, from = iteration+1, 0 {
 			var e host.Entry
-			for e, err = range space(ctx).JournalOf(ctx, in.ID, uint32(iteration), store.Seq(from)) {
+			for e, err = range namespaceFrom(ctx).JournalOf(ctx, in.ID, uint32(iteration), store.Seq(from)) {
 				if err != nil || !f.send(fmt.Sprintf("%d.%d", iteration, e.Seq), "entry", EntryOf(e)) {
 					return err
 				}
@@ -204,7 +204,7 @@ func (s *API) followLogs(ctx context.Context, id, lastID string, from uint64) (*
 	}
 	return s.follow(ctx, id, func(ctx context.Context, f *follower) error {
 		for {
-			lines, err := space(ctx).Logs(ctx, id, from, logPortion)
+			lines, err := namespaceFrom(ctx).Logs(ctx, id, from, logPortion)
 			for _, l := range lines {
 				if !f.send(strconv.FormatUint(l.Index, 10), "log", LogOf(l)) {
 					return nil
@@ -229,7 +229,7 @@ func (s *API) followOutput(ctx context.Context, in *outputInput) (*huma.StreamRe
 		from = int64(last) + 1
 	}
 	return s.follow(ctx, in.ID, func(ctx context.Context, f *follower) error {
-		for c, err := range space(ctx).Output(ctx, in.ID, in.Topic, from) {
+		for c, err := range namespaceFrom(ctx).Output(ctx, in.ID, in.Topic, from) {
 			if err != nil || !f.send(strconv.FormatUint(c.Index, 10), "output", ChunkOf(c)) {
 				return err
 			}

@@ -77,7 +77,7 @@ func (s *API) registerHandlers(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "handlers", Method: http.MethodGet, Path: "/v1/handlers",
 		Summary: "List the handlers for workers, and what waits for them in this namespace"},
 		func(ctx context.Context, _ *struct{}) (*listOutput[host.RemoteHandler], error) {
-			list, err := space(ctx).Attempts().Handlers(ctx)
+			list, err := namespaceFrom(ctx).Attempts().Handlers(ctx)
 			return listed(list, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "take-attempts", Method: http.MethodGet, Path: "/v1/handlers/{handler}/attempts",
@@ -102,9 +102,9 @@ func (s *API) registerHandlers(api huma.API) {
 			}
 			var l host.Lease
 			if len(in.RawBody) == 0 {
-				l, err = space(ctx).Attempts().Heartbeat(ctx, in.Handler, in.Lease, d)
+				l, err = namespaceFrom(ctx).Attempts().Heartbeat(ctx, in.Handler, in.Lease, d)
 			} else {
-				l, err = space(ctx).Attempts().HeartbeatDetails(ctx, in.Handler, in.Lease, d, in.RawBody)
+				l, err = namespaceFrom(ctx).Attempts().HeartbeatDetails(ctx, in.Handler, in.Lease, d, in.RawBody)
 			}
 			return &struct{ Body host.Lease }{l}, failed(err)
 		})
@@ -116,7 +116,7 @@ func (s *API) registerHandlers(api huma.API) {
 			AttemptPath
 			RawBody []byte
 		}) (*struct{}, error) {
-			return nil, failed(space(ctx).Attempts().Complete(ctx, in.Handler, in.Lease, in.RawBody))
+			return nil, failed(namespaceFrom(ctx).Attempts().Complete(ctx, in.Handler, in.Lease, in.RawBody))
 		})
 	optionalBody(api, path+"/complete")
 	huma.Register(api, huma.Operation{OperationID: "fail", Method: http.MethodPost, Path: path + "/fail",
@@ -133,12 +133,12 @@ func (s *API) registerHandlers(api huma.API) {
 					return nil, err
 				}
 			}
-			return nil, failed(space(ctx).Attempts().Fail(ctx, in.Handler, in.Lease, f))
+			return nil, failed(namespaceFrom(ctx).Attempts().Fail(ctx, in.Handler, in.Lease, f))
 		})
 	huma.Register(api, huma.Operation{OperationID: "release", Method: http.MethodPost, Path: path + "/release",
 		DefaultStatus: http.StatusNoContent, Summary: "Give an attempt back that was not begun, for another worker"},
 		func(ctx context.Context, in *struct{ AttemptPath }) (*struct{}, error) {
-			return nil, failed(space(ctx).Attempts().Release(ctx, in.Handler, in.Lease))
+			return nil, failed(namespaceFrom(ctx).Attempts().Release(ctx, in.Handler, in.Lease))
 		})
 }
 
@@ -172,14 +172,14 @@ func (s *API) take(ctx context.Context, in *takeInput) ([]Attempt, error) {
 		return nil, err
 	}
 	defer leave()
-	list, err := space(ctx).Attempts().Take(ctx, in.Handler, o)
+	list, err := namespaceFrom(ctx).Attempts().Take(ctx, in.Handler, o)
 	if err != nil {
 		return nil, failed(err)
 	}
 	out := []Attempt{}
 	for _, a := range list {
 		if ctx.Err() != nil {
-			_ = space(ctx).Attempts().Release(ctx, in.Handler, a.Lease) // an error means that its lease has ended
+			_ = namespaceFrom(ctx).Attempts().Release(ctx, in.Handler, a.Lease) // an error means that its lease has ended
 			continue
 		}
 		out = append(out, attemptOf(&a))

@@ -22,13 +22,13 @@ func (s *API) registerHandlerLimits(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "handler-limits", Method: http.MethodGet, Path: "/v1/handler-limits",
 		Summary: "List the limits of handlers, with how many attempts hold a slot on this server, and how many wait for one"},
 		func(ctx context.Context, _ *struct{}) (*listOutput[host.HandlerLimitInfo], error) {
-			list, err := space(ctx).HandlerLimits().List(ctx)
+			list, err := namespaceFrom(ctx).HandlerLimits().List(ctx)
 			return listed(list, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "handler-limits-of", Method: http.MethodGet, Path: handlerLimitsPath,
 		Summary: "Show the limits of a handler"},
 		func(ctx context.Context, in *HandlerPath) (*handlerLimitsOutput, error) {
-			info, err := space(ctx).HandlerLimits().Get(ctx, in.Handler)
+			info, err := namespaceFrom(ctx).HandlerLimits().Get(ctx, in.Handler)
 			return &handlerLimitsOutput{info}, failed(err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "set-handler-limits", Method: http.MethodPut, Path: handlerLimitsPath,
@@ -38,12 +38,12 @@ func (s *API) registerHandlerLimits(api huma.API) {
 			Body LimitsBody
 		}) (*handlerLimitsOutput, error) {
 			l := host.HandlerLimit{Handler: in.Handler, Concurrency: in.Body.Concurrency, Rate: in.Body.Rate}
-			info, err := space(ctx).HandlerLimits().Set(ctx, l)
+			info, err := namespaceFrom(ctx).HandlerLimits().Set(ctx, l)
 			return &handlerLimitsOutput{info}, failed(err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "delete-handler-limits", Method: http.MethodDelete, Path: handlerLimitsPath,
 		Summary: "Remove the limits of a handler: all attempts that wait begin", DefaultStatus: http.StatusNoContent},
 		func(ctx context.Context, in *HandlerPath) (*struct{}, error) {
-			return nil, failed(space(ctx).HandlerLimits().Delete(ctx, in.Handler))
+			return nil, failed(namespaceFrom(ctx).HandlerLimits().Delete(ctx, in.Handler))
 		})
 }

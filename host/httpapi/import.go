@@ -61,7 +61,7 @@ func (s *API) importRun(w http.ResponseWriter, r *http.Request) {
 		}
 		*x.of(&opts) = on
 	}
-	run, err := space(r.Context()).Import(r.Context(), http.MaxBytesReader(w, r.Body, host.MaxArchiveBytes), opts)
+	run, err := namespaceFrom(r.Context()).Import(r.Context(), http.MaxBytesReader(w, r.Body, host.MaxArchiveBytes), opts)
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case large, errors.Is(err, os.ErrDeadlineExceeded):

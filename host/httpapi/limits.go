@@ -28,13 +28,13 @@ func (s *API) registerLimits(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "limits", Method: http.MethodGet, Path: "/v1/limits",
 		Summary: "List the limits of workflows, with how many of their runs hold a slot, and how many wait for one"},
 		func(ctx context.Context, _ *struct{}) (*listOutput[host.WorkflowLimitInfo], error) {
-			list, err := space(ctx).WorkflowLimits().List(ctx)
+			list, err := namespaceFrom(ctx).WorkflowLimits().List(ctx)
 			return listed(list, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "limits-of", Method: http.MethodGet, Path: limitsPath,
 		Summary: "Show the limits of a workflow"},
 		func(ctx context.Context, in *LimitsPath) (*limitsOutput, error) {
-			info, err := space(ctx).WorkflowLimits().Get(ctx, in.Workflow)
+			info, err := namespaceFrom(ctx).WorkflowLimits().Get(ctx, in.Workflow)
 			return &limitsOutput{info}, failed(err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "set-limits", Method: http.MethodPut, Path: limitsPath,
@@ -44,12 +44,12 @@ func (s *API) registerLimits(api huma.API) {
 			Body LimitsBody
 		}) (*limitsOutput, error) {
 			l := host.WorkflowLimit{Workflow: in.Workflow, Concurrency: in.Body.Concurrency, Rate: in.Body.Rate}
-			info, err := space(ctx).WorkflowLimits().Set(ctx, l)
+			info, err := namespaceFrom(ctx).WorkflowLimits().Set(ctx, l)
 			return &limitsOutput{info}, failed(err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "delete-limits", Method: http.MethodDelete, Path: limitsPath,
 		Summary: "Remove the limits of a workflow: all runs that wait begin", DefaultStatus: http.StatusNoContent},
 		func(ctx context.Context, in *LimitsPath) (*struct{}, error) {
-			return nil, failed(space(ctx).WorkflowLimits().Delete(ctx, in.Workflow))
+			return nil, failed(namespaceFrom(ctx).WorkflowLimits().Delete(ctx, in.Workflow))
 		})
 }

@@ -46,7 +46,7 @@ func (s *API) logs(ctx context.Context, in *struct {
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		out := stream{c: c, limit: min(in.Limit, maxPage)}
 		for n := logPortion; n == logPortion; {
-			lines, err := space(ctx).Logs(ctx, in.ID, from, logPortion)
+			lines, err := namespaceFrom(ctx).Logs(ctx, in.ID, from, logPortion)
 			for _, l := range lines {
 				from = l.Index + 1
 				if !out.add(l.Index, LogOf(l), nil) {

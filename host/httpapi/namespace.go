@@ -18,8 +18,8 @@ import (
 // namespaceKey is the context key of the request's *host.Namespace.
 type namespaceKey struct{}
 
-// space returns the namespace of a request.
-func space(ctx context.Context) *host.Namespace {
+// namespaceFrom returns the namespace of a request.
+func namespaceFrom(ctx context.Context) *host.Namespace {
 	return ctx.Value(namespaceKey{}).(*host.Namespace) //nolint:forcetypeassert // ServeHTTP has set it
 }
 
@@ -119,15 +119,15 @@ func (s *API) registerNamespaces(api huma.API) {
 		})
 }
 
-// spaces limits the rates of requests by namespace, for namespaces with a quota of them.
-type spaces struct {
+// namespaceRates limits the rates of requests by namespace, for namespaces with a quota of them.
+type namespaceRates struct {
 	mu sync.Mutex
 	by map[string]*rate.Limiter
 }
 
 // check returns a problem if the request exceeds the quota of its namespace.
-func (s *spaces) check(w http.ResponseWriter, r *http.Request) error {
-	ns := space(r.Context())
+func (s *namespaceRates) check(w http.ResponseWriter, r *http.Request) error {
+	ns := namespaceFrom(r.Context())
 	q, err := ns.Quota(r.Context())
 	if err != nil || q.RequestsPerSecond == 0 { // a missing namespace has no quota
 		return nil //nolint:nilerr // the endpoint says so

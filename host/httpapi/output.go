@@ -50,7 +50,7 @@ func (s *API) registerOutput(api huma.API) {
 		Summary:   "Read a run's output; with Accept: text/event-stream, follow it until the run ends",
 		Responses: streamOf[Chunk](api)},
 		func(ctx context.Context, in *outputInput) (*huma.StreamResponse, error) {
-			if _, err := space(ctx).Get(ctx, in.ID); err != nil {
+			if _, err := namespaceFrom(ctx).Get(ctx, in.ID); err != nil {
 				return nil, failed(err)
 			}
 			if in.Cursor != "" {
@@ -65,7 +65,7 @@ func (s *API) registerOutput(api huma.API) {
 			}
 			return &huma.StreamResponse{Body: func(c huma.Context) {
 				out := stream{c: c, limit: min(max(in.Limit, 1), maxPage)}
-				for chunk, err := range space(ctx).Output(ctx, in.ID, in.Topic, in.From) {
+				for chunk, err := range namespaceFrom(ctx).Output(ctx, in.ID, in.Topic, in.From) {
 					if !out.add(chunk.Index, ChunkOf(chunk), err) {
 						return
 					}

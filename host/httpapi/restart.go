@@ -55,10 +55,10 @@ func (s *API) registerRestart(api huma.API) {
 				return nil, err
 			}
 			if in.DryRun {
-				p, err := space(ctx).PlanRestart(ctx, in.ID, o)
+				p, err := namespaceFrom(ctx).PlanRestart(ctx, in.ID, o)
 				return &restartOutput{http.StatusOK, p}, failed(err)
 			}
-			r, err := space(ctx).RestartWith(ctx, in.ID, o)
+			r, err := namespaceFrom(ctx).RestartWith(ctx, in.ID, o)
 			return &restartOutput{http.StatusCreated, r}, failed(err)
 		})
 }

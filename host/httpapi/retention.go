@@ -43,7 +43,7 @@ func (s *API) registerRetention(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "retentions", Method: http.MethodGet, Path: "/v1/retention",
 		Summary: "List how long ended runs are kept"},
 		func(ctx context.Context, _ *struct{}) (*listOutput[Retention], error) {
-			list, err := space(ctx).Retentions().List(ctx)
+			list, err := namespaceFrom(ctx).Retentions().List(ctx)
 			out := []Retention{}
 			for _, r := range list {
 				out = append(out, retentionOf(r))
@@ -60,7 +60,7 @@ func (s *API) registerRetention(api huma.API) {
 			if err != nil {
 				return nil, err
 			}
-			if err := space(ctx).Retentions().Set(ctx, r); err != nil {
+			if err := namespaceFrom(ctx).Retentions().Set(ctx, r); err != nil {
 				return nil, failed(err)
 			}
 			return &struct{ Body Retention }{retentionOf(r)}, nil
@@ -68,14 +68,14 @@ func (s *API) registerRetention(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "delete-retention", Method: http.MethodDelete, Path: "/v1/retention/{workflow}",
 		Summary: "Remove what was set for a workflow", DefaultStatus: http.StatusNoContent},
 		func(ctx context.Context, in *RetentionPath) (*struct{}, error) {
-			return nil, failed(space(ctx).Retentions().Delete(ctx, unlessOthers(in.Workflow)))
+			return nil, failed(namespaceFrom(ctx).Retentions().Delete(ctx, unlessOthers(in.Workflow)))
 		})
 	huma.Register(api, huma.Operation{OperationID: "sweep", Method: http.MethodPost, Path: "/v1/retention:sweep",
 		Summary: "Delete the runs that are kept no longer, now, or only say which"},
 		func(ctx context.Context, in *struct {
 			DryRun bool `query:"dry_run" doc:"delete nothing"`
 		}) (*struct{ Body host.Swept }, error) {
-			swept, err := space(ctx).Retentions().Sweep(ctx, in.DryRun)
+			swept, err := namespaceFrom(ctx).Retentions().Sweep(ctx, in.DryRun)
 			return &struct{ Body host.Swept }{swept}, failed(err)
 		})
 }

@@ -168,7 +168,7 @@ func (s *API) registerRuns(api huma.API) {
 			if in.wanted() {
 				return s.followRun(ctx, in.ID)
 			}
-			r, err := space(ctx).Get(ctx, in.ID)
+			r, err := namespaceFrom(ctx).Get(ctx, in.ID)
 			return single(r, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "journal", Method: http.MethodGet, Path: "/v1/runs/{id}/journal",
@@ -214,7 +214,7 @@ func (s *API) start(ctx context.Context, workflow, traceParent string, body []by
 		if err := checkJSON("the payload of the signal", req.Signal.Payload); err != nil && len(req.Signal.Payload) > 0 {
 			return nil, err
 		}
-		declared, _ := space(ctx).Workflows().DeclaredSignals(ctx, workflow, req.Version) // the start reports errors of the workflow
+		declared, _ := namespaceFrom(ctx).Workflows().DeclaredSignals(ctx, workflow, req.Version) // the start reports errors
 		if err := checkSignal(declared, req.Signal.Name, req.Signal.Payload); err != nil {
 			return nil, err
 		}
@@ -223,7 +223,7 @@ func (s *API) start(ctx context.Context, workflow, traceParent string, body []by
 		return nil, problem(http.StatusForbidden, "scope", "on_conflict %q ends runs or takes their records: %s", req.OnConflict,
 			c.refusal(host.ScopeOperate, c.in))
 	}
-	r, err := space(ctx).StartRaw(ctx, workflow, input, append(opts, host.WithTraceParent(traceParent))...)
+	r, err := namespaceFrom(ctx).StartRaw(ctx, workflow, input, append(opts, host.WithTraceParent(traceParent))...)
 	if err != nil {
 		return nil, failed(err)
 	}
@@ -331,7 +331,7 @@ func (s *API) list(ctx context.Context, in *listInput) (*listOutput[host.Run], e
 			return nil, problem(http.StatusBadRequest, "invalid", "%s must be an instant as 2026-01-31T12:00:00Z, got %q", x.name, x.text)
 		}
 	}
-	page, err := space(ctx).RunPage(ctx, q)
+	page, err := namespaceFrom(ctx).RunPage(ctx, q)
 	return paged(page.Runs, page.Next, err)
 }
 
@@ -344,7 +344,7 @@ type Counts struct {
 func (s *API) count(ctx context.Context, in *struct {
 	Workflow string `query:"workflow" doc:"only its runs"`
 }) (*struct{ Body Counts }, error) {
-	c, err := space(ctx).Counts(ctx, in.Workflow)
+	c, err := namespaceFrom(ctx).Counts(ctx, in.Workflow)
 	return &struct{ Body Counts }{Counts{c.Total(), c}}, failed(err)
 }
 
@@ -390,9 +390,9 @@ type journalInput struct {
 // entries returns the requested entries.
 func (s *API) entries(ctx context.Context, in *journalInput) iter.Seq2[host.Entry, error] {
 	if in.Iteration < 0 {
-		return space(ctx).Journal(ctx, in.ID, store.Seq(in.From))
+		return namespaceFrom(ctx).Journal(ctx, in.ID, store.Seq(in.From))
 	}
-	return space(ctx).JournalOf(ctx, in.ID, uint32(min(in.Iteration, math.MaxUint32)), store.Seq(in.From))
+	return namespaceFrom(ctx).JournalOf(ctx, in.ID, uint32(min(in.Iteration, math.MaxUint32)), store.Seq(in.From))
 }
 
 // journal streams entries as it reads them, so that a long journal is never in memory as a whole, however slow the
@@ -415,7 +415,7 @@ func (s *API) journal(ctx context.Context, in *journalInput) (*huma.StreamRespon
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer cancel()
-		changed, stop := space(ctx).Watch(in.ID)
+		changed, stop := namespaceFrom(ctx).Watch(in.ID)
 		defer stop()
 		out := stream{c: c, limit: min(in.Limit, maxPage)}
 		for {
@@ -452,9 +452,9 @@ func (s *API) result(ctx context.Context, in *struct {
 		return nil, err
 	}
 	defer cancel()
-	r, err := space(ctx).Get(ctx, in.ID)
+	r, err := namespaceFrom(ctx).Get(ctx, in.ID)
 	if err == nil && in.Wait != "" {
-		r, err = space(ctx).Wait(hold, in.ID)
+		r, err = namespaceFrom(ctx).Wait(hold, in.ID)
 		if hold.Err() != nil && r.ID != "" { // the run has not ended yet
 			err = nil
 		}
@@ -466,7 +466,7 @@ func (s *API) result(ctx context.Context, in *struct {
 		b, err := marshal(r)
 		return &resultOutput{http.StatusAccepted, "application/json", b}, err
 	}
-	b, err := space(ctx).ResultRaw(ctx, in.ID)
+	b, err := namespaceFrom(ctx).ResultRaw(ctx, in.ID)
 	if re, ok := errors.AsType[*host.RunError](err); ok {
 		p := &Problem{Type: "about:blank", Title: "run " + re.Status.String(), Status: http.StatusUnprocessableEntity,
 			Detail: re.Error(), Code: re.Status.String(), Run: r, Failure: re.Failure}

@@ -115,7 +115,7 @@ func (s *API) registerSchedules(api huma.API) {
 			Cursor string `query:"cursor" doc:"next of the page before"`
 			Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
 		}) (*listOutput[Schedule], error) {
-			page, err := space(ctx).Schedules().Page(ctx, in.Cursor, in.Limit)
+			page, err := namespaceFrom(ctx).Schedules().Page(ctx, in.Cursor, in.Limit)
 			out := []Schedule{}
 			for _, x := range page.Schedules {
 				out = append(out, scheduleOf(x))
@@ -132,7 +132,7 @@ func (s *API) registerSchedules(api huma.API) {
 			if err != nil {
 				return nil, err
 			}
-			return shownSchedule(space(ctx).Schedules().Create(ctx, in.Body.ID, spec))
+			return shownSchedule(namespaceFrom(ctx).Schedules().Create(ctx, in.Body.ID, spec))
 		})
 	huma.Register(api, huma.Operation{OperationID: "update-schedule", Method: http.MethodPut, Path: "/v1/schedules/{schedule}",
 		Summary: "Replace what a schedule starts when"},
@@ -147,17 +147,17 @@ func (s *API) registerSchedules(api huma.API) {
 			if err != nil {
 				return nil, err
 			}
-			return shownSchedule(space(ctx).Schedules().Update(ctx, in.ID, spec))
+			return shownSchedule(namespaceFrom(ctx).Schedules().Update(ctx, in.ID, spec))
 		})
 	huma.Register(api, huma.Operation{OperationID: "schedule", Method: http.MethodGet, Path: "/v1/schedules/{schedule}",
 		Summary: "Show a schedule"},
 		func(ctx context.Context, in *SchedulePath) (*scheduleBody, error) {
-			return shownSchedule(space(ctx).Schedules().Get(ctx, in.ID))
+			return shownSchedule(namespaceFrom(ctx).Schedules().Get(ctx, in.ID))
 		})
 	huma.Register(api, huma.Operation{OperationID: "delete-schedule", Method: http.MethodDelete, Path: "/v1/schedules/{schedule}",
 		Summary: "Delete a schedule; its runs go on", DefaultStatus: http.StatusNoContent},
 		func(ctx context.Context, in *SchedulePath) (*struct{}, error) {
-			return nil, failed(space(ctx).Schedules().Delete(ctx, in.ID))
+			return nil, failed(namespaceFrom(ctx).Schedules().Delete(ctx, in.ID))
 		})
 	huma.Register(api, huma.Operation{OperationID: "schedule-next", Method: http.MethodGet, Path: "/v1/schedules/{schedule}/next",
 		Summary: "List the next instants of a schedule"},
@@ -165,7 +165,7 @@ func (s *API) registerSchedules(api huma.API) {
 			SchedulePath
 			Limit int `query:"limit" default:"10" minimum:"1" maximum:"1000"`
 		}) (*listOutput[host.ScheduleInstant], error) {
-			list, err := space(ctx).Schedules().Next(ctx, in.ID, in.Limit)
+			list, err := namespaceFrom(ctx).Schedules().Next(ctx, in.ID, in.Limit)
 			return listed(list, err)
 		})
 	s.registerScheduleActions(api)
@@ -178,7 +178,7 @@ func (s *API) registerScheduleActions(api huma.API) {
 			SchedulePath
 			Body ScheduleNote
 		}) (*scheduleBody, error) {
-			return shownSchedule(space(ctx).Schedules().Pause(ctx, in.ID, in.Body.Note))
+			return shownSchedule(namespaceFrom(ctx).Schedules().Pause(ctx, in.ID, in.Body.Note))
 		})
 	huma.Register(api, huma.Operation{OperationID: "resume-schedule", Method: http.MethodPost,
 		Path: "/v1/schedules/{schedule}/resume", Summary: "Let a paused schedule go on with what is due from now on"},
@@ -186,7 +186,7 @@ func (s *API) registerScheduleActions(api huma.API) {
 			SchedulePath
 			Body ScheduleNote
 		}) (*scheduleBody, error) {
-			return shownSchedule(space(ctx).Schedules().Resume(ctx, in.ID, in.Body.Note))
+			return shownSchedule(namespaceFrom(ctx).Schedules().Resume(ctx, in.ID, in.Body.Note))
 		})
 	huma.Register(api, huma.Operation{OperationID: "trigger-schedule", Method: http.MethodPost,
 		Path: "/v1/schedules/{schedule}/trigger", Summary: "Start a run of a schedule now"},
@@ -199,7 +199,7 @@ func (s *API) registerScheduleActions(api huma.API) {
 				return nil, problem(http.StatusForbidden, "scope", "the overlap policy %q ends runs: %s", o,
 					c.refusal(host.ScopeOperate, c.in))
 			}
-			r, err := space(ctx).Schedules().Trigger(ctx, in.ID, o)
+			r, err := namespaceFrom(ctx).Schedules().Trigger(ctx, in.ID, o)
 			return &struct{ Body Triggered }{Triggered{r.ID, r.ID == ""}}, failed(err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "backfill-schedule", Method: http.MethodPost,
@@ -211,7 +211,7 @@ func (s *API) registerScheduleActions(api huma.API) {
 			if err := mayStart(ctx); err != nil {
 				return nil, err
 			}
-			return shownSchedule(space(ctx).Schedules().Backfill(ctx, in.ID, in.Body.From, in.Body.To, in.Body.All))
+			return shownSchedule(namespaceFrom(ctx).Schedules().Backfill(ctx, in.ID, in.Body.From, in.Body.To, in.Body.All))
 		})
 }
 

@@ -31,12 +31,12 @@ func (s *API) registerSignals(api huma.API) {
 			Key     string `header:"Idempotency-Key"`
 			RawBody []byte
 		}) (*struct{}, error) {
-			declared, err := space(ctx).SignalsOf(ctx, in.ID)
+			declared, err := namespaceFrom(ctx).SignalsOf(ctx, in.ID)
 			if err == nil {
 				if err := checkSignal(declared, in.Name, in.RawBody); err != nil {
 					return nil, err
 				}
-				err = space(ctx).SignalRaw(ctx, in.ID, in.Name, in.RawBody, keyOption(in.Key)...)
+				err = namespaceFrom(ctx).SignalRaw(ctx, in.ID, in.Name, in.RawBody, keyOption(in.Key)...)
 			}
 			return nil, failed(err)
 		})
@@ -121,7 +121,7 @@ func (s *API) query(ctx context.Context, id, name string, input []byte) (*result
 		}
 		in = raw(input)
 	}
-	b, err := space(ctx).Query(ctx, id, name, in)
+	b, err := namespaceFrom(ctx).Query(ctx, id, name, in)
 	if q, ok := errors.AsType[*host.QueryError](err); ok && !errors.Is(err, host.ErrNotFound) {
 		return nil, problem(http.StatusUnprocessableEntity, "query_failed", "%v", q)
 	}
@@ -135,11 +135,11 @@ func (s *API) query(ctx context.Context, id, name string, input []byte) (*result
 // count against the quota of any namespace.
 func (s *API) deliver(w http.ResponseWriter, r *http.Request) {
 	ctx, token := r.Context(), r.PathValue("token")
-	if err := space(ctx).Hooks().Check(ctx, token); err != nil {
+	if err := namespaceFrom(ctx).Hooks().Check(ctx, token); err != nil {
 		s.undelivered(w, r, err)
 		return
 	}
-	if err := s.spaces.check(w, r); err != nil {
+	if err := s.namespaceRates.check(w, r); err != nil {
 		s.hold(r, callerOf(ctx), err)
 		writeProblem(w, err)
 		return
@@ -149,7 +149,7 @@ func (s *API) deliver(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, badBody(err, abi.MaxPayloadBytes))
 		return
 	}
-	reply, err := space(ctx).Hooks().Deliver(ctx, token, body, keyOption(r.Header.Get("Idempotency-Key"))...)
+	reply, err := namespaceFrom(ctx).Hooks().Deliver(ctx, token, body, keyOption(r.Header.Get("Idempotency-Key"))...)
 	if err != nil { // also if the hook has ended meanwhile
 		s.undelivered(w, r, err)
 		return

@@ -51,7 +51,7 @@ func (s *API) registerUpdates(api huma.API) {
 				}
 				input = raw(in.RawBody)
 			}
-			u, err := space(ctx).Update(ctx, in.ID, in.Name, input, opts...)
+			u, err := namespaceFrom(ctx).Update(ctx, in.ID, in.Name, input, opts...)
 			in.RawBody = nil // the answer may take a minute
 			used(ctx)
 			return updated(ctx, hold, u, err)
@@ -70,7 +70,7 @@ func (s *API) registerUpdates(api huma.API) {
 				return nil, err
 			}
 			defer cancel()
-			u, err := space(ctx).UpdateResult(ctx, in.ID, in.Name, in.Update, false)
+			u, err := namespaceFrom(ctx).UpdateResult(ctx, in.ID, in.Name, in.Update, false)
 			return updated(ctx, hold, u, err)
 		})
 }
@@ -78,7 +78,7 @@ func (s *API) registerUpdates(api huma.API) {
 // updated answers with the state of an update, after waiting for its end as long as hold lasts.
 func updated(ctx, hold context.Context, u host.Update, err error) (*updateOutput, error) {
 	if err == nil && u.Status == host.UpdateAccepted && hold.Err() == nil {
-		later, e := space(ctx).UpdateResult(hold, u.Run, u.Name, u.ID, true)
+		later, e := namespaceFrom(ctx).UpdateResult(hold, u.Run, u.Name, u.ID, true)
 		if e == nil || hold.Err() == nil && !errors.Is(e, host.ErrClosed) { // otherwise there is no answer yet
 			u, err = later, e
 		}

@@ -94,7 +94,7 @@ func (s *API) check(ctx context.Context, in *checkInput) (*huma.StreamResponse, 
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		out := lineWriter{c: c, clock: s.clock}
 		opts.Each, opts.Progress = out.report, out.progress
-		sum, err := space(ctx).Workflows().Check(ctx, in.Workflow, in.RawBody, opts)
+		sum, err := namespaceFrom(ctx).Workflows().Check(ctx, in.Workflow, in.RawBody, opts)
 		out.end(&sum, err)
 	}}, nil
 }
@@ -116,7 +116,7 @@ func (s *API) migrate(ctx context.Context, workflow string, in *MigrateRequest) 
 			}
 			return out.report(r)
 		}
-		sum, err := space(ctx).Workflows().Migrate(ctx, workflow, opts)
+		sum, err := namespaceFrom(ctx).Workflows().Migrate(ctx, workflow, opts)
 		out.end(&sum, err)
 	}}, nil
 }

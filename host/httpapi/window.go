@@ -22,7 +22,7 @@ func (s *API) registerStartWindows(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "start-windows", Method: http.MethodGet, Path: "/v1/start-windows",
 		Summary: "List the debounces and throttles of the starts of workflows"},
 		func(ctx context.Context, _ *struct{}) (*listOutput[host.StartWindow], error) {
-			list, err := space(ctx).StartWindows().List(ctx)
+			list, err := namespaceFrom(ctx).StartWindows().List(ctx)
 			return listed(list, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "set-start-window", Method: http.MethodPut, Path: startWindowPath,
@@ -31,13 +31,13 @@ func (s *API) registerStartWindows(api huma.API) {
 			LimitsPath
 			Body StartWindowBody
 		}) (*struct{ Body host.StartWindow }, error) {
-			w, err := space(ctx).StartWindows().Set(ctx, host.StartWindow{Workflow: in.Workflow, Debounce: in.Body.Debounce,
+			w, err := namespaceFrom(ctx).StartWindows().Set(ctx, host.StartWindow{Workflow: in.Workflow, Debounce: in.Body.Debounce,
 				Longest: in.Body.Longest, Throttle: in.Body.Throttle})
 			return &struct{ Body host.StartWindow }{w}, failed(err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "delete-start-window", Method: http.MethodDelete, Path: startWindowPath,
 		Summary: "Remove the debounce or throttle of a workflow", DefaultStatus: http.StatusNoContent},
 		func(ctx context.Context, in *LimitsPath) (*struct{}, error) {
-			return nil, failed(space(ctx).StartWindows().Delete(ctx, in.Workflow))
+			return nil, failed(namespaceFrom(ctx).StartWindows().Delete(ctx, in.Workflow))
 		})
 }

@@ -101,7 +101,7 @@ func (s *API) registerWorkflows(api huma.API) {
 			if in.Workflow == "-" {
 				in.Workflow = ""
 			}
-			versions, err := space(ctx).UploadAll(ctx, in.Workflow, in.RawBody, opts...)
+			versions, err := namespaceFrom(ctx).UploadAll(ctx, in.Workflow, in.RawBody, opts...)
 			if err != nil {
 				return nil, failed(err)
 			}
@@ -121,7 +121,7 @@ func (s *API) registerWorkflows(api huma.API) {
 		func(ctx context.Context, in *struct {
 			Workflow string `path:"workflow"`
 		}) (*versionsOutput, error) {
-			versions, err := space(ctx).Workflows().LiveVersions(ctx, in.Workflow)
+			versions, err := namespaceFrom(ctx).Workflows().LiveVersions(ctx, in.Workflow)
 			return &versionsOutput{http.StatusOK, List[host.Version]{Items: versions}}, failed(err)
 		})
 }
@@ -135,14 +135,14 @@ func (s *API) registerSchemas(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "schemas", Method: http.MethodGet, Path: "/v1/workflows/{workflow}/schemas",
 		Summary: "Show the JSON Schemas of a workflow's input, result and signals"},
 		func(ctx context.Context, in *schemasInput) (*struct{ Body any }, error) {
-			x, err := space(ctx).Workflows().Schemas(ctx, in.Workflow, in.Version)
+			x, err := namespaceFrom(ctx).Workflows().Schemas(ctx, in.Workflow, in.Version)
 			return &struct{ Body any }{x}, failed(err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "workflow-openapi", Method: http.MethodGet,
 		Path:    "/v1/workflows/{workflow}/openapi.json",
 		Summary: "Give an OpenAPI document of one workflow, with its schemas, for typed clients"},
 		func(ctx context.Context, in *schemasInput) (*struct{ Body any }, error) {
-			x, err := space(ctx).Workflows().Schemas(ctx, in.Workflow, in.Version)
+			x, err := namespaceFrom(ctx).Workflows().Schemas(ctx, in.Workflow, in.Version)
 			return &struct{ Body any }{openAPIOf(in.Workflow, x)}, failed(err)
 		})
 }
@@ -155,13 +155,13 @@ func (s *API) registerVersions(api huma.API) {
 			Workflow string `path:"workflow"`
 			Version  uint32 `path:"version" minimum:"1" maximum:"4294967295"`
 		}) (*struct{}, error) {
-			return nil, failed(space(ctx).Workflows().DeleteVersion(ctx, in.Workflow, in.Version))
+			return nil, failed(namespaceFrom(ctx).Workflows().DeleteVersion(ctx, in.Workflow, in.Version))
 		})
 }
 
 func (s *API) versions(ctx context.Context) (*versionsOutput, error) {
 	out := &versionsOutput{Status: http.StatusOK, Body: List[host.Version]{Items: []host.Version{}}}
-	for v, err := range space(ctx).Workflows().Versions(ctx, "") {
+	for v, err := range namespaceFrom(ctx).Workflows().Versions(ctx, "") {
 		if err != nil {
 			return nil, failed(err)
 		}

@@ -80,7 +80,7 @@ type tokenData struct {
 
 // tokenForm shows the form of a new token.
 func (v *visit) tokenForm() error {
-	return v.showToken(http.StatusOK, &tokenData{Space: v.space, TTL: "90d"})
+	return v.showToken(http.StatusOK, &tokenData{Space: v.namespace, TTL: "90d"})
 }
 
 func (v *visit) showToken(status int, d *tokenData) error {

@@ -107,7 +107,7 @@ func (v *visit) overview() error {
 		d.Disk = &disk
 	}
 	if r := v.p.o.rates; r != nil {
-		d.Rates = r.pulse(v.space)
+		d.Rates = r.pulse(v.namespace)
 		if v.seesAll() { // it may belong to another namespace
 			d.Rates.Overdue = v.p.h.Stats().Overdue
 		}

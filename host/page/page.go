@@ -225,17 +225,17 @@ func harden(h http.Header) {
 
 // visit is one request and its caller.
 type visit struct {
-	p       *Page
-	w       http.ResponseWriter
-	r       *http.Request
-	caller  Caller
-	session string // empty without a login
-	ns      *host.Namespace
-	space   string // "default" for the default namespace
-	now     time.Time
-	status  int
-	changed bool
-	form    url.Values // of a POST
+	p         *Page
+	w         http.ResponseWriter
+	r         *http.Request
+	caller    Caller
+	session   string // empty without a login
+	ns        *host.Namespace
+	namespace string // "default" for the default namespace
+	now       time.Time
+	status    int
+	changed   bool
+	form      url.Values // of a POST
 }
 
 // answer answers a request to a route.
@@ -288,7 +288,7 @@ func (v *visit) admit(to route) error {
 	if err != nil {
 		return err
 	}
-	v.space = v.ns.Name()
+	v.namespace = v.ns.Name()
 	if err := v.needs(to.scope); err != nil {
 		return err
 	}
@@ -300,11 +300,11 @@ func (v *visit) admit(to route) error {
 
 // needs returns an error if the caller lacks a scope.
 func (v *visit) needs(scope host.Scope) error {
-	if v.caller.Allows(scope, v.space) {
+	if v.caller.Allows(scope, v.namespace) {
 		return nil
 	}
-	if v.caller.Namespace != "" && v.caller.Namespace != v.space {
-		return say(http.StatusForbidden, "Your token is for the namespace %q, not for %q.", v.caller.Namespace, v.space)
+	if v.caller.Namespace != "" && v.caller.Namespace != v.namespace {
+		return say(http.StatusForbidden, "Your token is for the namespace %q, not for %q.", v.caller.Namespace, v.namespace)
 	}
 	var has []string
 	for _, s := range v.caller.Scopes {

@@ -14,7 +14,7 @@ const (
 	rateMinutes = 60
 	// maxRateSpaces bounds the namespaces in Rates, at about 5 KiB each. Namespaces without events for an hour make
 	// room; if there are none, a new namespace is not counted.
-	maxRateSpaces = 1000
+	maxRateNamespaces = 1000
 )
 
 // Rates counts events of runs per minute for the overview: starts, ends, and how late wakes were in the last hour. It
@@ -27,8 +27,8 @@ type Rates struct {
 	clock host.Clock
 	began time.Time
 
-	mu     sync.Mutex // guards spaces; no callbacks while it is held, because runs wait for it
-	spaces map[string]*hour
+	mu         sync.Mutex // guards namespaces; no callbacks while it is held, because runs wait for it
+	namespaces map[string]*hour
 }
 
 // hour is the last hour of a namespace: a ring, in which each minute has the index of its number modulo 60.
@@ -36,7 +36,7 @@ type hour [rateMinutes]minute
 
 // minute has the counts of one minute.
 type minute struct {
-	number                            int64 // since 1970; a slot with another number is stale
+	number                            int64 // since 1970; with another number it is stale
 	started, completed, failed, other int64
 	wakes                             int64
 	late, latest                      time.Duration // sum and maximum of the lateness of wakes
@@ -47,7 +47,7 @@ func NewRates(c host.Clock) *Rates {
 	if c == nil {
 		c = clock.System()
 	}
-	return &Rates{clock: c, began: c.Now(), spaces: map[string]*hour{}}
+	return &Rates{clock: c, began: c.Now(), namespaces: map[string]*hour{}}
 }
 
 // WithRates shows the rates of the last hour in the overview. Default: the overview shows no rates.
@@ -87,13 +87,13 @@ func (r *Rates) count(namespace string, change func(*minute)) {
 	number := r.clock.Now().Unix() / 60
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := r.spaces[namespace]
+	h := r.namespaces[namespace]
 	if h == nil {
-		if len(r.spaces) >= maxRateSpaces && !r.makeRoom(number) {
+		if len(r.namespaces) >= maxRateNamespaces && !r.makeRoom(number) {
 			return
 		}
 		h = &hour{}
-		r.spaces[namespace] = h
+		r.namespaces[namespace] = h
 	}
 	m := &h[number%rateMinutes]
 	if m.number != number {
@@ -104,13 +104,13 @@ func (r *Rates) count(namespace string, change func(*minute)) {
 
 // makeRoom removes a namespace without events for an hour, and reports whether there was one. r.mu is held.
 func (r *Rates) makeRoom(number int64) bool {
-	for name, h := range r.spaces {
+	for name, h := range r.namespaces {
 		quiet := true
 		for i := range h {
 			quiet = quiet && number-h[i].number >= rateMinutes
 		}
 		if quiet {
-			delete(r.spaces, name)
+			delete(r.namespaces, name)
 			return true
 		}
 	}
@@ -176,7 +176,7 @@ func (r *Rates) pulse(namespace string) *pulse {
 func (r *Rates) lastHour(namespace string, number int64) (list [rateMinutes]minute) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := r.spaces[namespace]
+	h := r.namespaces[namespace]
 	if h == nil {
 		return list
 	}

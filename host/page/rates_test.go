@@ -32,16 +32,16 @@ func TestRatesAreBounded(t *testing.T) {
 	s := newSite(t, WithoutLogin())
 	r := NewRates(s.h.Clock)
 	start := r.Events().RunStarted
-	for i := range maxRateSpaces + 10 {
+	for i := range maxRateNamespaces + 10 {
 		start(host.Run{Namespace: fmt.Sprint("n", i)})
 	}
-	if n := len(r.spaces); n != maxRateSpaces {
+	if n := len(r.namespaces); n != maxRateNamespaces {
 		t.Error(n, "namespaces are counted")
 	}
 	s.h.Advance(2 * time.Hour)
 	start(host.Run{Namespace: "late"})
-	if p := r.pulse("late"); len(r.spaces) != maxRateSpaces || p.Started != 1 || len(p.Starts) != 1 || p.Starts[0].X != rateMinutes-1 {
-		t.Errorf("%d namespaces, %+v", len(r.spaces), p)
+	if p := r.pulse("late"); len(r.namespaces) != maxRateNamespaces || p.Started != 1 || len(p.Starts) != 1 || p.Starts[0].X != rateMinutes-1 {
+		t.Errorf("%d namespaces, %+v", len(r.namespaces), p)
 	}
 	if p := r.pulse("nobody"); p.Started+p.Ended+p.Wakes != 0 || len(p.Starts) != 0 {
 		t.Errorf("%+v", p)

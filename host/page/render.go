@@ -110,8 +110,8 @@ func (v *visit) write(status int, view, title string, data any) error {
 // an empty value are omitted.
 func (v *visit) Link(path string, parameters ...any) string {
 	q := url.Values{}
-	if v.space != "" && v.space != "default" {
-		q.Set("namespace", v.space)
+	if v.namespace != "" && v.namespace != "default" {
+		q.Set("namespace", v.namespace)
 	}
 	for i := 0; i+1 < len(parameters); i += 2 {
 		if text := plainText(parameters[i+1]); text != "" {
@@ -197,7 +197,7 @@ func (v *visit) Static(name string) string { return v.p.o.prefix + "/static/" + 
 
 // Can reports whether the visitor has a scope.
 func (v *visit) Can(scope string) bool {
-	return v.caller.Name != "" && v.caller.Allows(host.Scope(scope), v.space)
+	return v.caller.Name != "" && v.caller.Allows(host.Scope(scope), v.namespace)
 }
 
 // Who returns the logged-in user, empty without a session.
@@ -213,10 +213,10 @@ func (v *visit) Who() string {
 
 // Space returns the namespace, empty for the default one.
 func (v *visit) Space() string {
-	if v.space == "default" {
+	if v.namespace == "default" {
 		return ""
 	}
-	return v.space
+	return v.namespace
 }
 
 // Spaces returns the names of the namespaces that the visitor may see, if there are several.

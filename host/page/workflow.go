@@ -283,7 +283,7 @@ func (v *visit) upload() error {
 	switch {
 	case len(wasm) == 0:
 		err = say(http.StatusBadRequest, "Choose a file: a module, as `wfhost build` writes it")
-	case grants != "" && !v.caller.Allows(host.ScopeAdmin, v.space):
+	case grants != "" && !v.caller.Allows(host.ScopeAdmin, v.namespace):
 		err = say(http.StatusForbidden, "Granting steps and requests needs the scope admin: leave the grants empty, and the "+
 			"version has those of the version before")
 	case d.HTTP != "" && v.caller.Namespace != "":
