@@ -135,12 +135,12 @@ func (s *nsRef) fittingTo(ctx context.Context, key store.RunKey, n run.Signal) e
 		return err
 	}
 	refused := fittingSignal(ctx, w, n.Name, n.Data)
-	if refused == nil || n.Key == "" {
+	if refused == nil || n.IdempotencyKey == "" {
 		return refused
 	}
 	taken := false
 	err = s.h.rt.Runs.Look(ctx, key, func(r *run.Run) (err error) {
-		taken, err = r.Journal().CheckSignal(n.Name, n.Key, n.Data)
+		taken, err = r.Journal().CheckSignal(n.Name, n.IdempotencyKey, n.Data)
 		return err
 	})
 	if err == nil && taken {

@@ -17,7 +17,9 @@ type SignalOption func(*run.Signal)
 // WithIdempotencyKey makes a repeated signal recognizable. The same name, key and payload again change nothing. The
 // same name and key with another payload are ErrConflict. Keys of signals with different names are independent. A run
 // remembers its newest 10,000 keys.
-func WithIdempotencyKey(key string) SignalOption { return func(n *run.Signal) { n.Key = key } }
+func WithIdempotencyKey(key string) SignalOption {
+	return func(n *run.Signal) { n.IdempotencyKey = key }
+}
 
 func newSignal(name string, payload any, opts []SignalOption) (run.Signal, error) {
 	data, err := encoded(fmt.Sprintf("the payload of signal %q", name), payload)
@@ -35,8 +37,8 @@ func newRawSignal(name string, data []byte, opts []SignalOption) (run.Signal, er
 	if err := abi.CheckName("signal name", name); err != nil {
 		return n, translate(err)
 	}
-	if n.Key != "" {
-		if err := abi.CheckName("idempotency key", n.Key); err != nil {
+	if n.IdempotencyKey != "" {
+		if err := abi.CheckName("idempotency key", n.IdempotencyKey); err != nil {
 			return n, translate(err)
 		}
 	}

@@ -114,7 +114,7 @@ func (s *scope) Update(ctx context.Context, id, name string, input any, opts ...
 	if u.ID == "" {
 		u.ID = newRunID(s.h.cfg.Clock.Now())
 	}
-	u.signal = run.Signal{Name: abi.UpdatePrefix + name, Data: bytes.Clone(data), Key: u.ID}
+	u.signal = run.Signal{Name: abi.UpdatePrefix + name, Data: bytes.Clone(data), IdempotencyKey: u.ID}
 	err = errors.Join(abi.CheckUpdate(name), abi.CheckName("update id", u.ID))
 	if err == nil && len(data) > abi.MaxPayloadBytes {
 		err = abi.Errorf(abi.TooLarge, "the input of update %q has %d bytes, the limit is %d", name, len(data), abi.MaxPayloadBytes)
@@ -199,7 +199,7 @@ func (s *nsRef) knownUpdate(ctx context.Context, u *updating) (known bool, err e
 	signal := u.signal
 	err = s.h.rt.Runs.Look(ctx, u.key, func(r *run.Run) (err error) {
 		seen.st, seen.ended = r.State(), r.Journal().Ended() != store.KindInvalid
-		seen.known, err = r.Journal().CheckSignal(signal.Name, signal.Key, signal.Data)
+		seen.known, err = r.Journal().CheckSignal(signal.Name, signal.IdempotencyKey, signal.Data)
 		if a, ok := errors.AsType[*abi.Error](err); ok && a.Code == abi.Limit && seen.ended {
 			err = nil
 		}

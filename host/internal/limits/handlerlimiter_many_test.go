@@ -17,7 +17,7 @@ import (
 // has the rate.
 func TestWithdrawnWhileCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x := newHouse(t, memstore.New().Open(), startClock())
 		x.set("1/1h")
 		x.hold = make(chan struct{}, 9)
 		a := run.Ask{Run: store.RunKey{ID: "r"}, Step: "a", Handler: charge.Name}
@@ -55,8 +55,8 @@ func (idleEntrant) Queued()              {}
 // TestManyWait has so many attempts of a handler wait that work for each of them at each withdrawal would take minutes, and removes
 // the limits: that takes one goroutine, not one for each.
 func TestManyWait(t *testing.T) {
-	x := newHouse(t, memstore.New().Open(), turnstileStart())
-	if err := x.Set(turnstileCtx, charge, rules(t, "1")); err != nil {
+	x := newHouse(t, memstore.New().Open(), startClock())
+	if err := x.Set(handlerCtx, charge, rules(t, "1")); err != nil {
 		t.Fatal(err)
 	}
 	e := idleEntrant{make(chan struct{})}
@@ -73,7 +73,7 @@ func TestManyWait(t *testing.T) {
 		t.Errorf("%d hold a slot, %d wait", held, waiting)
 	}
 	before := runtime.NumGoroutine()
-	if err := x.Set(turnstileCtx, charge, nil); err != nil {
+	if err := x.Set(handlerCtx, charge, nil); err != nil {
 		t.Fatal(err)
 	}
 	if more := runtime.NumGoroutine() - before; more > 10 {

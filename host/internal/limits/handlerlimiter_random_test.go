@@ -20,7 +20,7 @@ import (
 func TestTurnstileRandom(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
-			w := turnstileNewWorld(t, seed)
+			w := newHandlerWorld(t, seed)
 			for range 120 {
 				w.step()
 				if w.check(); t.Failed() {
@@ -37,8 +37,8 @@ func TestTurnstileRandom(t *testing.T) {
 // tick is by how much the clock goes forward at a time.
 const tick = 20 * time.Millisecond
 
-// turnstileWorld is two hosts that share a store and a clock.
-type turnstileWorld struct {
+// handlerWorld is two hosts that share a store and a clock.
+type handlerWorld struct {
 	*rand.Rand
 	t       *testing.T
 	clock   *clock.Fake
@@ -55,8 +55,8 @@ type turnstileWorld struct {
 	did     []string
 }
 
-func turnstileNewWorld(t *testing.T, seed uint64) *turnstileWorld {
-	w := &turnstileWorld{Rand: rand.New(rand.NewPCG(seed, 1)), t: t, clock: turnstileStart(), times: map[string][]time.Time{},
+func newHandlerWorld(t *testing.T, seed uint64) *handlerWorld {
+	w := &handlerWorld{Rand: rand.New(rand.NewPCG(seed, 1)), t: t, clock: startClock(), times: map[string][]time.Time{},
 		keys:    map[string]string{},
 		cancels: map[string]func(){}, begun: map[string]int{}, holds: seed%2 == 1}
 	shared := memstore.New()
@@ -69,7 +69,7 @@ func turnstileNewWorld(t *testing.T, seed uint64) *turnstileWorld {
 }
 
 // set sets other limits on both hosts.
-func (w *turnstileWorld) set() {
+func (w *handlerWorld) set() {
 	choices := [][]string{{"2"}, {"1 per input.k"}, {"3/1s"}, {"2/1s per input.k"}, {"3", "1 per input.k"},
 		{"2", "2/1s per input.k"},
 		{"5/1s", "2/1s per input.k"}, {"300"}}
@@ -83,14 +83,14 @@ func (w *turnstileWorld) set() {
 }
 
 // one returns one of some names, empty if there is none.
-func (w *turnstileWorld) one(names []string) string {
+func (w *handlerWorld) one(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
 	return names[w.IntN(len(names))]
 }
 
-func (w *turnstileWorld) step() {
+func (w *handlerWorld) step() {
 	i := w.IntN(2)
 	x := w.houses[i]
 	what := ""
@@ -143,7 +143,7 @@ func (w *turnstileWorld) step() {
 }
 
 // withdraw withdraws an attempt, unless it has begun.
-func (w *turnstileWorld) withdraw(x *house, name string) {
+func (w *handlerWorld) withdraw(x *house, name string) {
 	x.mu.Lock()
 	began := slices.Contains(x.begun, name)
 	x.mu.Unlock()
@@ -152,7 +152,7 @@ func (w *turnstileWorld) withdraw(x *house, name string) {
 	}
 }
 
-func (w *turnstileWorld) advance(ticks int) {
+func (w *handlerWorld) advance(ticks int) {
 	for range ticks {
 		w.clock.Advance(tick)
 		w.check()
@@ -160,7 +160,7 @@ func (w *turnstileWorld) advance(ticks int) {
 }
 
 // check takes in what has begun, and looks for what waits in vain.
-func (w *turnstileWorld) check() {
+func (w *handlerWorld) check() {
 	synctest.Wait()
 	now := w.clock.Now()
 	for i, x := range w.houses {
@@ -206,7 +206,7 @@ func (w *turnstileWorld) check() {
 }
 
 // durable compares what is stored with the limits.
-func (w *turnstileWorld) durable(now time.Time) {
+func (w *handlerWorld) durable(now time.Time) {
 	for _, r := range rules(w.t, w.limits...) {
 		window := time.Duration(r.WindowMs) * time.Millisecond
 		if window == 0 || now.Sub(w.since) < window { // those of before had other limits
@@ -216,7 +216,7 @@ func (w *turnstileWorld) durable(now time.Time) {
 			c := newAttemptWindow(r, key)
 			queue := store.RunKey{ID: QueuePrefix + charge.Name}
 			q := store.CellQuery{Queue: queue, From: []byte(c.name), To: []byte(c.name + "\x00"), Limit: 1}
-			list, err := w.houses[0].Cells(turnstileCtx, q)
+			list, err := w.houses[0].Cells(handlerCtx, q)
 			if err != nil {
 				w.t.Fatal(err)
 			}
@@ -234,7 +234,7 @@ func (w *turnstileWorld) durable(now time.Time) {
 }
 
 // stuck looks for attempts of a host that wait though nothing is in their way.
-func (w *turnstileWorld) stuck(i int) {
+func (w *handlerWorld) stuck(i int) {
 	x := w.houses[i]
 	x.HandlerLimiter.mu.Lock()
 	defer x.HandlerLimiter.mu.Unlock()
@@ -269,7 +269,7 @@ func (w *turnstileWorld) stuck(i int) {
 }
 
 // end has all attempts end, and looks what became of each.
-func (w *turnstileWorld) end() {
+func (w *handlerWorld) end() {
 	for _, x := range w.houses {
 		x.mu.Lock()
 		if x.hold != nil {

@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	turnstileCtx = context.Background()
-	charge       = HandlerKey{Name: "charge"}
+	handlerCtx = context.Background()
+	charge     = HandlerKey{Name: "charge"}
 )
 
 // house is a Turnstile over a store whose commits can be held up and refused.
@@ -97,7 +97,7 @@ func rules(t *testing.T, texts ...string) (l Rules) {
 
 func (x *house) set(texts ...string) {
 	x.t.Helper()
-	if err := x.Set(turnstileCtx, charge, rules(x.t, texts...)); err != nil {
+	if err := x.Set(handlerCtx, charge, rules(x.t, texts...)); err != nil {
 		x.t.Fatal(err)
 	}
 	synctest.Wait()
@@ -195,12 +195,12 @@ func (x *house) advance(d time.Duration) {
 	synctest.Wait()
 }
 
-func turnstileStart() *clock.Fake { return clock.NewFake(time.Unix(1_000_000, 0)) }
+func startClock() *clock.Fake { return clock.NewFake(time.Unix(1_000_000, 0)) }
 
 // TestTurns has keys take turns, and the runs of a key, whatever number of attempts each of them has.
 func TestTurnstileTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x := newHouse(t, memstore.New().Open(), startClock())
 		x.set("1", "1 per input.k")
 		x.enter("r0", "first", "a")
 		for _, e := range [][3]string{{"r1", "a1", "a"}, {"r1", "a2", "a"}, {"r1", "a3", "a"}, {"r2", "a4", "a"}, {"r3", "b1", "b"},
@@ -227,7 +227,7 @@ func TestTurnstileTurns(t *testing.T) {
 // Keys that wait for a counter that they have in common have turns as well.
 func TestTurnsBehindAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x := newHouse(t, memstore.New().Open(), startClock())
 		x.set("1 per input.same", "5 per input.k")
 		x.enter("r", "first", "x")
 		var want []string
@@ -252,10 +252,10 @@ func TestTurnsBehindAKey(t *testing.T) {
 func TestAnotherHostIsQuicker(t *testing.T) {
 	for _, rate := range []string{"2/1h", "2/1h per input.k"} {
 		synctest.Test(t, func(t *testing.T) {
-			s, c := memstore.New().Open(), turnstileStart()
+			s, c := memstore.New().Open(), startClock()
 			one, two := newHouse(t, s, c), newHouse(t, s, c)
 			one.set(rate)
-			if err := two.Load(turnstileCtx, 0); err != nil {
+			if err := two.Load(handlerCtx, 0); err != nil {
 				t.Fatal(err)
 			}
 			one.hold = make(chan struct{}, 9)
@@ -284,7 +284,7 @@ func TestRefused(t *testing.T) {
 	for _, err := range []error{store.ErrConflict, errors.New("the disk is full")} {
 		for _, rate := range []string{"1/1h", "1/1h per input.k"} {
 			synctest.Test(t, func(t *testing.T) {
-				x := newHouse(t, memstore.New().Open(), turnstileStart())
+				x := newHouse(t, memstore.New().Open(), startClock())
 				x.set(rate)
 				x.hold = make(chan struct{}, 9)
 				x.enter("r", "a", "k")
@@ -303,7 +303,7 @@ func TestRefused(t *testing.T) {
 // TestRefusedForLong has the disk be full for a while: the log says so, and not each second.
 func TestRefusedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x := newHouse(t, memstore.New().Open(), startClock())
 		x.set("1/1h")
 		x.deny = errors.New("the disk is full")
 		x.enter("r", "a", "k")
@@ -326,7 +326,7 @@ func TestRefusedForLong(t *testing.T) {
 // TestNotPurged removes limits whose counters cannot be deleted: they are gone, and nothing is wrong.
 func TestNotPurged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x := newHouse(t, memstore.New().Open(), startClock())
 		x.set("1/1h")
 		x.enter("r", "a", "k")
 		x.enter("r", "b", "k")
@@ -334,7 +334,7 @@ func TestNotPurged(t *testing.T) {
 		x.deny = errors.New("the disk is full")
 		x.set()
 		x.want("b")
-		if list, err := x.All(turnstileCtx, 0); err != nil || len(list) > 0 || len(x.lines) != 1 || !strings.Contains(x.lines[0], "the disk is full") {
+		if list, err := x.All(handlerCtx, 0); err != nil || len(list) > 0 || len(x.lines) != 1 || !strings.Contains(x.lines[0], "the disk is full") {
 			t.Errorf("%v, %v, the log is %q", list, err, x.lines)
 		}
 		x.deny = nil
@@ -347,7 +347,7 @@ func TestNotPurged(t *testing.T) {
 // TestDeletedWhileRefused has the limits go while a commit is refused: the attempt begins.
 func TestDeletedWhileRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x := newHouse(t, memstore.New().Open(), startClock())
 		x.set("1/1h")
 		x.hold = make(chan struct{}, 9)
 		x.enter("r", "a", "k")
@@ -367,7 +367,7 @@ func TestDeletedWhileRefused(t *testing.T) {
 // TestChangedWhileRefused has other limits hold when a commit is refused: the attempt waits by those.
 func TestChangedWhileRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x := newHouse(t, memstore.New().Open(), startClock())
 		x.set("1/1h")
 		x.hold = make(chan struct{}, 9)
 		x.enter("r", "a", "k")
@@ -388,7 +388,7 @@ func TestChangedWhileRefused(t *testing.T) {
 func TestClockIsSetBack(t *testing.T) {
 	for _, rate := range []string{"1/1m", "1/1m per input.k"} {
 		synctest.Test(t, func(t *testing.T) {
-			x := newHouse(t, memstore.New().Open(), turnstileStart())
+			x := newHouse(t, memstore.New().Open(), startClock())
 			x.set(rate)
 			x.enter("r", "a", "k")
 			x.enter("r", "b", "k")
@@ -406,7 +406,7 @@ func TestClockIsSetBack(t *testing.T) {
 // TestWithdrawn has attempts not be wanted any more: one that waits, and one that is counted.
 func TestWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x := newHouse(t, memstore.New().Open(), startClock())
 		x.set("9/1h", "1")
 		x.hold = make(chan struct{}, 9)
 		if v := x.enter("r", "a", "k"); v != run.Soon {
@@ -428,7 +428,7 @@ func TestWithdrawn(t *testing.T) {
 // TestDrainingLimiter gives no slots while the host is about to stop.
 func TestDrainingLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x := newHouse(t, memstore.New().Open(), startClock())
 		x.set("1")
 		x.SetDraining(true)
 		if v := x.enter("r", "a", "k"); v != run.Queues {
@@ -443,7 +443,7 @@ func TestDrainingLimiter(t *testing.T) {
 // TestOtherKeys changes the limits to ones whose keys waiting attempts have not: they ask again.
 func TestOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x := newHouse(t, memstore.New().Open(), startClock())
 		x.set("1")
 		x.enter("r", "a", "k")
 		x.enter("s", "b", "k")
@@ -468,7 +468,7 @@ func TestOtherKeys(t *testing.T) {
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New().Open()
-		x := newHouse(t, s, turnstileStart())
+		x := newHouse(t, s, startClock())
 		x.set("1/1m per input.k")
 		const each = 100
 		for i := range 20 {
@@ -482,7 +482,7 @@ func TestSweep(t *testing.T) {
 			x.begun = nil
 			x.advance(time.Minute)
 		}
-		cells, err := s.Cells(turnstileCtx, store.CellQuery{Queue: x.queues[charge].queueKey(), Limit: 1 << 14})
+		cells, err := s.Cells(handlerCtx, store.CellQuery{Queue: x.queues[charge].queueKey(), Limit: 1 << 14})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -495,7 +495,7 @@ func TestSweep(t *testing.T) {
 // TestRaised has a concurrency raised for more attempts than begin at a time: all of them begin, and not only when others end.
 func TestRaised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newHouse(t, memstore.New().Open(), turnstileStart())
+		x := newHouse(t, memstore.New().Open(), startClock())
 		x.set("1")
 		const n = 2*maxBatch + 10
 		for i := range n {
@@ -513,7 +513,7 @@ func TestRaised(t *testing.T) {
 func TestRefusedWhileStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, refused := range []error{store.ErrConflict, errors.New("no room")} {
-			x := newHouse(t, memstore.New().Open(), turnstileStart())
+			x := newHouse(t, memstore.New().Open(), startClock())
 			x.set("1/1m")
 			hold := make(chan struct{})
 			x.hold = hold

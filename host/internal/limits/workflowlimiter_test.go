@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-var gateCtx = context.Background()
+var workflowCtx = context.Background()
 
 // fakeHost owns all partitions of a store in memory.
 type fakeHost struct {
@@ -65,14 +65,14 @@ func newFake(t *testing.T, rules string) *fakeHost {
 	h.k = NewWorkflowLimiter(WorkflowLimiterConfig{Store: h.s, Logger: slog.New(slog.DiscardHandler), Now: func() int64 { return h.now }})
 	h.acquire()
 	h.k.Begin(h)
-	h.ok(h.k.Set(gateCtx, store.Limits{Workflow: "print", Data: []byte(rules)}, store.Incarnation{9}))
+	h.ok(h.k.Set(workflowCtx, store.Limits{Workflow: "print", Data: []byte(rules)}, store.Incarnation{9}))
 	t.Cleanup(h.k.Close)
 	return h
 }
 
 func (h *fakeHost) acquire() {
 	for p := range store.PartitionID(store.Partitions) {
-		part, err := h.s.Acquire(gateCtx, p, "test", 0)
+		part, err := h.s.Acquire(workflowCtx, p, "test", 0)
 		h.ok(err)
 		h.parts[p] = part
 	}
@@ -120,7 +120,7 @@ func gateIncarnation(run string) (i store.Incarnation) {
 // submit puts a command into an inbox.
 func (h *fakeHost) submit(cmd store.Command) {
 	h.t.Helper()
-	h.ok(h.parts[0].Discard(gateCtx, nil, []store.Command{cmd}))
+	h.ok(h.parts[0].Discard(workflowCtx, nil, []store.Command{cmd}))
 }
 
 // send puts a command of a run into the inbox of the queue.
@@ -146,13 +146,13 @@ func (h *fakeHost) send(id string, kind store.CommandKind) {
 // take has all commands taken one after the other, as the partition does.
 func (h *fakeHost) take() error {
 	p := h.parts[queueKey.Partition()]
-	cmds, err := p.Commands(gateCtx, 0, 1000)
+	cmds, err := p.Commands(workflowCtx, 0, 1000)
 	h.ok(err)
 	for _, cmd := range cmds {
 		if cmd.Kind == store.CommandSignal {
 			continue
 		}
-		if err := h.k.Process(gateCtx, p, cmd); err != nil {
+		if err := h.k.Process(workflowCtx, p, cmd); err != nil {
 			return err
 		}
 	}
@@ -164,7 +164,7 @@ func (h *fakeHost) given(want ...string) {
 	h.t.Helper()
 	var got []string
 	for _, p := range h.parts {
-		cmds, err := p.Commands(gateCtx, 0, 1000)
+		cmds, err := p.Commands(workflowCtx, 0, 1000)
 		h.ok(err)
 		for _, cmd := range cmds {
 			if cmd.Kind == store.CommandSlotGive {
@@ -172,7 +172,7 @@ func (h *fakeHost) given(want ...string) {
 				if cmd.ToIncarnation != gateIncarnation(cmd.To.ID) {
 					h.t.Errorf("%+v", cmd)
 				}
-				h.ok(p.Discard(gateCtx, []store.CommandSeq{cmd.Seq}, nil))
+				h.ok(p.Discard(workflowCtx, []store.CommandSeq{cmd.Seq}, nil))
 			}
 		}
 	}
@@ -184,7 +184,7 @@ func (h *fakeHost) given(want ...string) {
 
 func (h *fakeHost) left(want int) {
 	h.t.Helper()
-	cmds, err := h.parts[queueKey.Partition()].Commands(gateCtx, 0, 1000)
+	cmds, err := h.parts[queueKey.Partition()].Commands(workflowCtx, 0, 1000)
 	h.ok(err)
 	n := 0
 	for _, cmd := range cmds {
@@ -215,7 +215,7 @@ func TestTake(t *testing.T) {
 	}
 	h.ok(h.take())
 	h.given("a2")
-	p, ok, err := h.k.Position(gateCtx, &store.RunState{Run: store.RunKey{ID: "a4"}, Workflow: "print", Incarnation: gateIncarnation("a4")})
+	p, ok, err := h.k.Position(workflowCtx, &store.RunState{Run: store.RunKey{ID: "a4"}, Workflow: "print", Incarnation: gateIncarnation("a4")})
 	if want := (QueuePosition{Position: 1, Same: 1, Waiting: 1, Rule: "2"}); err != nil || !ok || p != want {
 		t.Errorf("%+v %v %v", p, ok, err)
 	}
@@ -223,7 +223,7 @@ func TestTake(t *testing.T) {
 	h.send("a1", store.CommandSlotReturn)
 	h.ok(h.take())
 	h.given("a4")
-	n, err := h.k.Count(gateCtx, 0, "print")
+	n, err := h.k.Count(workflowCtx, 0, "print")
 	if err != nil || n != (QueueStats{Waiting: 0, Held: 2}) {
 		t.Errorf("%+v, %v", n, err)
 	}
@@ -240,7 +240,7 @@ func TestMany(t *testing.T) {
 	}
 	h.ok(h.take())
 	h.given(want[0])
-	h.ok(h.k.Set(gateCtx, store.Limits{Workflow: "print"}, store.Incarnation{8}))
+	h.ok(h.k.Set(workflowCtx, store.Limits{Workflow: "print"}, store.Incarnation{8}))
 	h.ok(h.take())
 	h.given(want[1:]...)
 }
@@ -292,8 +292,8 @@ func TestFailures(t *testing.T) {
 	h.is(h.failed, store.ErrFailed)
 	h.s.err, h.s.readErr = nil, store.ErrCorrupt
 	h.is(h.take(), store.ErrCorrupt)
-	h.is(h.k.Limit(gateCtx, &run.NewRun{Workflow: "print"}), store.ErrCorrupt)
-	_, _, err := h.k.Position(gateCtx, &store.RunState{Workflow: "print"})
+	h.is(h.k.Limit(workflowCtx, &run.NewRun{Workflow: "print"}), store.ErrCorrupt)
+	_, _, err := h.k.Position(workflowCtx, &store.RunState{Workflow: "print"})
 	h.is(err, store.ErrCorrupt)
 	h.s.readErr = nil
 	h.left(1)
@@ -302,9 +302,9 @@ func TestFailures(t *testing.T) {
 	defer another.Close()
 	p := h.parts[queueKey.Partition()]
 	h.s.before = func() { // between this one's reads and its commit
-		cmds, err := p.Commands(gateCtx, 0, 10)
+		cmds, err := p.Commands(workflowCtx, 0, 10)
 		h.ok(err)
-		h.ok(another.Process(gateCtx, p, cmds[0]))
+		h.ok(another.Process(workflowCtx, p, cmds[0]))
 	}
 	h.is(h.take(), store.ErrConflict)
 	h.ok(h.take())
@@ -316,20 +316,20 @@ func TestFailures(t *testing.T) {
 	h.submit(bad)
 	h.ok(h.take())
 	h.left(0)
-	h.ok(h.s.Store.SetLimits(gateCtx, store.Limits{Workflow: "print", Data: []byte("no JSON")}, run.Changed(queueKey, store.Incarnation{})))
-	_, err = h.k.Rules(gateCtx, 0, "print")
+	h.ok(h.s.Store.SetLimits(workflowCtx, store.Limits{Workflow: "print", Data: []byte("no JSON")}, run.Changed(queueKey, store.Incarnation{})))
+	_, err = h.k.Rules(workflowCtx, 0, "print")
 	h.is(err, store.ErrCorrupt)
 }
 
 func TestLimit(t *testing.T) {
 	h := newFake(t, `[{"max":1,"per":"input.customer"}]`)
 	n := &run.NewRun{Workflow: "print", Input: []byte(`{"customer":"a"}`), Priority: 4}
-	h.ok(h.k.Limit(gateCtx, n))
+	h.ok(h.k.Limit(workflowCtx, n))
 	if n.Limit == nil || n.Limit.Priority != 4 || n.Limit.Keys["input.customer"] != `"a"` {
 		t.Errorf("%+v", n.Limit)
 	}
 	n.Workflow = "other"
-	h.ok(h.k.Limit(gateCtx, n))
+	h.ok(h.k.Limit(workflowCtx, n))
 	if n.Limit != nil {
 		t.Errorf("%+v", n.Limit)
 	}
@@ -339,7 +339,7 @@ func TestLimit(t *testing.T) {
 func TestBegin(t *testing.T) {
 	s := memstore.New().Open()
 	k := NewWorkflowLimiter(WorkflowLimiterConfig{Store: s, Logger: slog.New(slog.DiscardHandler), Now: func() int64 { return 0 }})
-	ended, cancel := context.WithCancel(gateCtx)
+	ended, cancel := context.WithCancel(workflowCtx)
 	cancel()
 	if err := k.Process(ended, nil, store.Command{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
@@ -351,7 +351,7 @@ func TestBegin(t *testing.T) {
 	k.Due(queueKey, func() { close(done) })
 	k.Close()
 	<-done
-	if err := k.Process(gateCtx, nil, store.Command{}); !errors.Is(err, store.ErrClosed) {
+	if err := k.Process(workflowCtx, nil, store.Command{}); !errors.Is(err, store.ErrClosed) {
 		t.Error(err)
 	}
 }

@@ -16,18 +16,19 @@ func (e Look) apply(t *transition) error { return e.Func(t.Run) }
 // apply accepts the signal. A signal with a known idempotency key and the same payload changes nothing, even after
 // the run's end: its sender did not get the first answer, and gets it now.
 func (e Signal) apply(t *transition) error {
-	again, _ := t.rec.Journal.Known(e.Name, e.Key) // keys of old releases have no name, and do not count after the end
-	if end := t.rec.Journal.Ended(); end != store.KindInvalid && (e.Key == "" || again.Name != e.Name) {
+	again, _ := t.rec.Journal.Known(e.Name, e.IdempotencyKey) // keys of old releases have no name, and do not count after the end
+	if end := t.rec.Journal.Ended(); end != store.KindInvalid && (e.IdempotencyKey == "" || again.Name != e.Name) {
 		return fmt.Errorf("%w: %s", journal.ErrEnded, end)
 	}
-	same, err := t.rec.Journal.CheckSignal(e.Name, e.Key, e.Data)
+	same, err := t.rec.Journal.CheckSignal(e.Name, e.IdempotencyKey, e.Data)
 	if err == nil && !same && e.If != nil {
 		err = e.If(t.rec.Journal)
 	}
 	if err != nil || same {
 		return err
 	}
-	if err := t.append(store.Entry{Kind: store.KindSignalAccepted, Name: e.Name, Data: e.Data, Target: e.Key}); err != nil {
+	accepted := store.Entry{Kind: store.KindSignalAccepted, Name: e.Name, Data: e.Data, Target: e.IdempotencyKey}
+	if err := t.append(accepted); err != nil {
 		return err
 	}
 	t.fx.Answer.Changed = true

@@ -122,8 +122,8 @@ func TestCosts(t *testing.T) {
 		ev   func(i int) Event
 	}{
 		{"signal", func(int) Event { return Signal{Name: "other"} }},
-		{"signal with a key", func(i int) Event { return Signal{Name: "other", Key: fmt.Sprint(i)} }},
-		{"update", func(i int) Event { return Signal{Name: abi.UpdatePrefix + "other", Key: fmt.Sprint(i)} }},
+		{"signal with a key", func(i int) Event { return Signal{Name: "other", IdempotencyKey: fmt.Sprint(i)} }},
+		{"update", func(i int) Event { return Signal{Name: abi.UpdatePrefix + "other", IdempotencyKey: fmt.Sprint(i)} }},
 		{"due", func(int) Event { return Due{} }},
 		{"look", func(int) Event { return Look{Func: func(*Run) error { return nil }} }},
 		{"delivery to a token", func(i int) Event {

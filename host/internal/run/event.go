@@ -34,10 +34,10 @@ type (
 	Start struct{ New NewRun }
 	// Signal sends the run a signal, which stays in the journal until the workflow receives it.
 	Signal struct {
-		Name string
-		Data []byte
-		Key  string                       // idempotency key; empty = none
-		If   func(*journal.Journal) error // if set, returns an error to refuse a new signal
+		Name           string
+		Data           []byte
+		IdempotencyKey string                       // empty = none
+		If             func(*journal.Journal) error // if set, returns an error to refuse a new signal
 	}
 	// Cancel asks the run to end. A workflow that handles cancels is told once; any other run ends as cancelled.
 	Cancel struct{}

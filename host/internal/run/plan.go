@@ -131,7 +131,7 @@ func SignalOfStart(j *journal.Journal) *Signal {
 	if e.Kind != store.KindSignalAccepted { // of an archive that somebody made
 		return nil
 	}
-	return &Signal{Name: e.Name, Data: e.Data, Key: e.Target}
+	return &Signal{Name: e.Name, Data: e.Data, IdempotencyKey: e.Target}
 }
 
 // find returns the index of the first call that a restart repeats, or 0 if no call has the name. The names of steps,

@@ -38,10 +38,10 @@ func (t *transition) signalAgain(s *Signal) error {
 	if !t.rec.Ended() {
 		return s.apply(t)
 	}
-	same, _ := t.rec.Journal.CheckSignal(s.Name, s.Key, s.Data) // an error for lack of room no longer matters
+	same, _ := t.rec.Journal.CheckSignal(s.Name, s.IdempotencyKey, s.Data) // an error for lack of room no longer matters
 	if entries := t.rec.Journal.All(); !same && t.rec.Iteration == 0 && len(entries) > 1 {
 		e := &entries[1] // the signal of a start is entry 1
-		same = e.Kind == store.KindSignalAccepted && e.Name == s.Name && e.Target == s.Key && bytes.Equal(e.Data, s.Data)
+		same = e.Kind == store.KindSignalAccepted && e.Name == s.Name && e.Target == s.IdempotencyKey && bytes.Equal(e.Data, s.Data)
 	}
 	if same {
 		return nil

@@ -77,7 +77,7 @@ func (s *story) signal() {
 		data = []byte(strings.Repeat("x", int(n)))
 	}
 	for range max(s.int("times", 1), 1) {
-		s.step(run.Signal{Name: s.d.CmdArgs[0].Key, Data: data, Key: s.arg("key")}, true)
+		s.step(run.Signal{Name: s.d.CmdArgs[0].Key, Data: data, IdempotencyKey: s.arg("key")}, true)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestBatchIsBounded(t *testing.T) {
 	w.waiter(a)
 	w.waiter(b)
 	for i := range 5 {
-		w.deliver(a, run.Signal{Name: "x", Data: make([]byte, 1<<20), Key: fmt.Sprint(i)})
+		w.deliver(a, run.Signal{Name: "x", Data: make([]byte, 1<<20), IdempotencyKey: fmt.Sprint(i)})
 	}
 	r := w.deliver(b, run.Signal{Name: "x"})
 	batch := w.begin()
@@ -333,9 +333,9 @@ func TestDuplicateSignalWaitsForTheFirst(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
 	w.waiter(a)
-	first := w.deliver(a, run.Signal{Name: "x", Key: "k"})
+	first := w.deliver(a, run.Signal{Name: "x", IdempotencyKey: "k"})
 	batch := w.begin()
-	second := w.deliver(a, run.Signal{Name: "x", Key: "k"})
+	second := w.deliver(a, run.Signal{Name: "x", IdempotencyKey: "k"})
 	if w.begin() != nil {
 		t.Fatal("two commits are on their way")
 	}
@@ -347,7 +347,7 @@ func TestDuplicateSignalWaitsForTheFirst(t *testing.T) {
 	if second.answer.Changed {
 		t.Error("the second signal has changed something")
 	}
-	third := w.deliver(a, run.Signal{Name: "x", Key: "k"})
+	third := w.deliver(a, run.Signal{Name: "x", IdempotencyKey: "k"})
 	if n := w.pump(); n != 0 {
 		t.Errorf("%d commits for a signal that is known", n)
 	}

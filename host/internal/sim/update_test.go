@@ -147,7 +147,7 @@ func (u *users) update(w *world, id string, h *history) {
 	} else {
 		u.sent = append(u.sent, x)
 	}
-	x.signal = run.Signal{Name: x.name, Data: x.data, Key: x.id}
+	x.signal = run.Signal{Name: x.name, Data: x.data, IdempotencyKey: x.id}
 	u.accept(w, x, updateTries)
 }
 

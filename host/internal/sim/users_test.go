@@ -223,7 +223,7 @@ func (u *users) start(w *world, id string) {
 func (u *users) signal(w *world, id string) {
 	s := run.Signal{Name: signalNames[w.rng.IntN(len(signalNames))], Data: fmt.Appendf(nil, "signal %d", u.n)}
 	if w.odds(1, 2) {
-		s.Key = fmt.Sprint("key", u.n)
+		s.IdempotencyKey = fmt.Sprint("key", u.n)
 		u.keyed = append(u.keyed, sent{id, s})
 	}
 	if len(u.keyed) > 0 && w.odds(1, 3) { // one that may have come before
@@ -306,7 +306,7 @@ func (u *users) push(w *world, h *history) bool {
 			u.n++
 			s := run.Signal{Name: x.Name, Data: fmt.Appendf(nil, "push %d", u.n)}
 			if strings.HasPrefix(x.Name, abi.UpdatePrefix) {
-				s.Key = fmt.Sprint("push", u.n)
+				s.IdempotencyKey = fmt.Sprint("push", u.n)
 			}
 			u.call(w, id, "signal "+x.Name, s, nil)
 			return true
