@@ -7,8 +7,8 @@
 //
 // Among waiting guests, a guest with an instance enters before a run that wakes, and a run that wakes before a new run. So a
 // storm of wakes or starts creates no more instances than steady work. A guest that has computed for a slice lets all of them
-// go first. While such guests arrive, one processor is left to them and to the host, because a computing guest is not
-// preempted like other goroutines.
+// go first. While other guests arrive, guests that have computed for a slice leave one processor free for those and for the
+// host, because a computing guest is not preempted like other goroutines.
 //
 // Large guests have a queue of their own, see LargeBytes. Only some of the guests that have computed for a slice keep their
 // instances, see slowShare. Bodies of steps always keep theirs, so they wait before they begin, see beginShare. Within a

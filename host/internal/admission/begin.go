@@ -7,7 +7,7 @@ import (
 
 // beginShare is the divisor of the part of the memory that bodies may hold. A body does not give its instance up until it
 // ends, and it may wait for a server or a timer for days. A hundred waiting bodies could hold all the memory and block all
-// other guests of the host. So a body for which there is no room waits before it begins, when it holds nothing.
+// other guests of the host. So a body for which there is no room waits before it begins, while it holds nothing.
 //
 // Because bodies return memory late, no namespace or group may take the whole share. A namespace may hold mostOf what the
 // other namespaces leave of the share, and a group mostOf what the other groups of its namespace leave of that. So a later
@@ -21,9 +21,9 @@ const (
 	firstGroups     = 4 // the same for first bodies of groups
 )
 
-// mostOf returns how much of a share one party may hold when the others hold others of it: three quarters of the rest. With a
-// half, a single party would leave as much unused as it uses. With more, the third party would have no room for a single
-// guest.
+// mostOf returns how many bytes of a share one party may hold while the other parties hold others bytes: three quarters of the
+// rest. With a half, a single party would leave as much unused as it uses. With more, the third party would have no room for a
+// single guest.
 func mostOf(share, others int64) int64 { return max(share-others, 0) * 3 / 4 }
 
 // bodies decides which bodies may begin, and counts the bytes they hold. Admission.mu guards it.

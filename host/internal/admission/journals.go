@@ -22,15 +22,15 @@ const (
 	besideShare, groupShare = 3, 6
 	// growBytes is how much a journal may grow before it is counted again, while there is room.
 	growBytes = 256 << 10
-	// pieceBytes is the same while there is no room. One piece per second adds an eighth of the budget in six minutes.
+	// pieceBytes is the same limit while there is no room. One piece per second adds an eighth of the budget in six minutes.
 	pieceBytes = 32 << 10
-	// patience is the minimum delay between two waiters that go on over the budget, or while the store is behind. In the latter
-	// case a guest writes growBytes, which does not burden the disk.
+	// patience is the minimum delay between two waiters that go on over the budget, or while the store is behind. A guest that
+	// goes on while the store is behind writes growBytes at most, too little to burden the disk.
 	patience = time.Second
-	// loadPatience is the factor of patience after which a run to be read no longer waits for growing guests.
+	// loadPatience times patience is how long a run to be read waits for growing guests at most.
 	loadPatience = 8
-	// mostPatience is the maximum number of times that patience doubles, once per eighth of the limit held beyond it: to a
-	// quarter of an hour.
+	// mostPatience bounds how often patience doubles: once for each eighth by which the journals exceed the limit, to a quarter
+	// of an hour.
 	mostPatience = 10
 	// grantEvery is the interval between a waiting guest's calls of look, and between checks of which waiters may go on.
 	grantEvery = 20 * time.Millisecond
@@ -53,7 +53,7 @@ func JournalSize(bytes int64, entries int) int64 { return bytes + entryBytes*int
 //
 // Over the budget, a run to be read waits as a key, and a guest that appends to its journal waits at its next call, without a
 // place. After a second it gives its instance up, and waits for room before it gets another instance (journalwait.go). Otherwise
-// guests with journals that need places could deadlock with guests with places that wait for journals. No run fails. One
+// guests that hold journals and wait for places could deadlock with guests that hold places and wait for room. No run fails. One
 // waiter, a guest if there is one, always goes on to its end, because guests hold memory until they are done. That may take
 // long, for example while a step runs for an hour. So other waiters also go on, a piece at a time, after a delay that grows
 // with the excess over the budget.
@@ -427,9 +427,9 @@ func (w *journalWaiter) readLocked(b *Journals) {
 func (b *Journals) firstLocked(run store.RunKey) bool { return b.first != nil && *b.first == run }
 
 // passLocked reports whether a waiter may go on without room. If there is no first run, the waiter becomes the first run and
-// may go on to its end. Otherwise it may go on a piece if patience has passed since the last waiter. Patience doubles with
-// each eighth of the limit held beyond it. Otherwise, while a first run has steps that take hours, any number of runs would
-// go on.
+// may go on to its end. Otherwise it may go on a piece if patience has passed since the last waiter. Patience doubles with each
+// eighth by which the journals exceed the limit: with a fixed patience, any number of runs would go on while a first run has
+// steps that take hours.
 func (b *Journals) passLocked(w *journalWaiter, now time.Time) bool {
 	if b.first == nil {
 		b.first, b.passed = &w.run, now
@@ -442,7 +442,7 @@ func (b *Journals) passLocked(w *journalWaiter, now time.Time) bool {
 	return true
 }
 
-// eighths returns how many eighths of the limit are held beyond it, at most mostPatience.
+// eighths returns by how many eighths of the limit held exceeds it, at most mostPatience.
 func eighths(held, limit int64) int64 { return min(8*max(held-limit, 0)/max(limit, 1), mostPatience) }
 
 // overdueLocked reports whether a guest may go on while the store is behind: it has waited for patience, and no other such

@@ -45,8 +45,8 @@ func (p *Place) StepOut(bytes int64) {
 	a.grantLocked()
 }
 
-// Park frees the place of a guest that is inside or rests. The guest keeps its instance, of bytes, until it enters again or is
-// evicted. Park does nothing to any other guest.
+// Park frees the place of a guest that is inside or rests. The guest keeps its instance until it enters again or is evicted.
+// bytes is the size of the instance. Park does nothing to any other guest.
 func (p *Place) Park(bytes int64) {
 	a := p.a
 	a.mu.Lock()

@@ -7,9 +7,9 @@ import (
 )
 
 // queue holds the waiting guests of a class. It is start-time fair queueing (P. Goyal, H. Vin and H. Cheng, 1996) for guests
-// of equal size. Each waiter gets a turn: the last turn of its group, or the turn of the guest that entered last if that is
-// higher, plus a step. The lowest turn enters first; equal turns enter in the order of arrival. So a group with many waiters
-// has as many turns, and the first waiter of another group waits for at most one guest of each group.
+// of equal size. Each waiter gets a turn, which is a number: the last turn of its group, or the turn of the guest that entered
+// last if that is higher, plus an increment. The lowest turn enters first; equal turns enter in the order of arrival. So each
+// further waiter of a group has a later turn, and the first waiter of another group waits for at most one guest of each group.
 //
 // Waiters that cannot enter because of other guests of their namespace or group are blocked: they wait in lists of their own, so
 // that the search for the next guest does not pass them again and again.
@@ -20,7 +20,7 @@ type queue struct {
 	blocked map[group]*list.List // of *waiter, by turn; the key is the namespace or group because of which they wait
 }
 
-// fullTurn is the step of a turn. The step of a guest that has just become slow is 1: most such guests finish within one more
+// fullTurn is the increment of a turn. For a guest that has just become slow it is 1: most such guests finish within one more
 // slice, and a group of them would otherwise get too few turns.
 const fullTurn = 4
 
@@ -70,11 +70,11 @@ func (q *queue) push(w *waiter) {
 		q.groups[w.place.group] = g
 	}
 	g.waiting++
-	step := uint64(fullTurn)
+	increment := uint64(fullTurn)
 	if w.fresh {
-		step = 1
+		increment = 1
 	}
-	w.turn = max(g.last, q.now) + step
+	w.turn = max(g.last, q.now) + increment
 	g.last = w.turn
 	w.e = insert(&q.waiting, w)
 }

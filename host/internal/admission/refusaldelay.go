@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// each is the delay of a refusal for each refusal of its key that waits, itself included. A lone caller hardly notices
-	// it. A thousand callers are refused a thousand times a second together, as often as a lone caller is, which takes a
-	// few hundredths of a processor.
+	// each is the delay of a refusal per waiting refusal of the same key, itself included. A lone caller hardly notices it. A
+	// thousand callers together are refused a thousand times a second, as often as a lone caller is, which takes a few
+	// hundredths of a processor.
 	each = time.Millisecond
 	// times is the delay as a multiple of the time that the refused call took. Some calls are refused late, such as a
 	// start whose input was compared with a schema. With 9, a caller takes at most a tenth of a processor.

@@ -23,18 +23,18 @@ type Uploads struct {
 // leastBytes is the minimum charged for a waiting caller, for its goroutine and connection.
 const leastBytes = 64 << 10
 
-// NewUploads returns the permits of uploads: two at a time, with 64 MiB waiting, enough for sixteen Go modules. They are separate
-// from the places of guests, so that no upload delays a run: the start-up of a module computes for a second and may hold as
-// much memory as any instance. Long compilations run in another process.
+// NewUploads returns a semaphore with two permits and at most 64 MiB waiting, enough for sixteen Go modules. The permits are
+// separate from the places of guests, so that no upload delays a run: the start-up of a module computes for a second and may hold
+// as much memory as any instance. Long compilations run in another process.
 func NewUploads() *Uploads { return newUploads(2, 64<<20) }
 
-// newUploads returns n permits. The waiting callers may have at most most bytes together.
+// newUploads returns a semaphore with n permits. most bounds the bytes of all waiting callers.
 func newUploads(n int, most int64) *Uploads {
 	return &Uploads{free: make(chan struct{}, n), most: most}
 }
 
 // Take blocks until a permit is free. leave returns the permit. If ctx ends first, the error is the cause of ctx. If no permit is
-// free and the waiting bytes, with these, would exceed the maximum, the error is ErrUploadsFull at once.
+// free and the call would raise the waiting bytes above the maximum, Take returns ErrUploadsFull at once.
 func (s *Uploads) Take(ctx context.Context, bytes int64) (leave func(), err error) {
 	select {
 	case s.free <- struct{}{}:
