@@ -102,7 +102,7 @@ func (l *attemptLane) full(now int64) *attemptWindow {
 	return nil
 }
 
-// keysOf returns the keys of an attempt for the rules that have one, in the order of the rules. of has them by path.
+// keysOf returns the keys of an attempt for the rules with a key, in the order of the rules. of has the keys by path.
 func keysOf(rules Rules, of map[string]string) (keys []string) {
 	for i := range rules {
 		if rules[i].Per != "" {

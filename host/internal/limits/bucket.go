@@ -35,7 +35,7 @@ func (b *bucket) fill(nowMs int64) {
 	b.atMs = nowMs
 }
 
-// spend takes n tokens, even if there are fewer. The debt is at most owed tokens.
+// spend takes n tokens, even if there are fewer. owed bounds the debt, in tokens.
 func (b *bucket) spend(n, owed int64) {
 	b.left = max(b.left-1000*min(n, most/1000), -1000*owed)
 }
@@ -71,7 +71,7 @@ func (p *perNamespace) of(namespace uint32) int64 {
 	return p.otherwise
 }
 
-// set sets the limit that a quota has, or removes that of its namespace.
+// set sets the limit of the namespace of a quota, or removes it if the quota has no limits.
 func (p *perNamespace) set(x *store.Quota, limit int64) {
 	if p.own == nil {
 		p.own = map[uint32]int64{}

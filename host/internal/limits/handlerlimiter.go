@@ -84,7 +84,7 @@ type attemptEntry struct {
 	entering bool // Enter has not returned
 	begun    bool // with entering: it has its slot
 	told     bool // e knows that it waits
-	gone     bool // it has left
+	gone     bool // Return was called
 }
 
 // NewHandlerLimiter returns a HandlerLimiter that has read no limits yet.
@@ -94,7 +94,7 @@ func NewHandlerLimiter(cfg HandlerLimiterConfig) *HandlerLimiter {
 	return t
 }
 
-// Limited reports whether a handler has limits in a namespace. known is false if those of the namespace were not read yet.
+// Limited reports whether a handler has limits in a namespace. known is false if the limits of the namespace have not been read.
 func (t *HandlerLimiter) Limited(ns store.NamespaceID, name string) (limited, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,7 +159,8 @@ func (e *attemptEntry) Begins(input []byte) {
 	}
 }
 
-// Counts reports whether the limits of now count the attempt: they may have been removed and set again, or read another key.
+// Counts reports whether the current limits count the attempt. They do not if they were removed and set again meanwhile, or if
+// they need a key that was not read from the attempt's input.
 func (e *attemptEntry) Counts() bool {
 	e.t.mu.Lock()
 	defer e.t.mu.Unlock()
@@ -341,7 +342,7 @@ func (t *HandlerLimiter) set(key HandlerKey, rules Rules) {
 			g.adopt(e)
 		}
 	}
-	var free []*attemptEntry // they need no slot now, or their inputs are needed
+	var free []*attemptEntry // attempts that need no slot now, or whose inputs must be read again
 	for _, e := range waiting {
 		if e.lane = nil; g != nil && e.knows(rules) {
 			g.enter(e, false)
@@ -350,7 +351,7 @@ func (t *HandlerLimiter) set(key HandlerKey, rules Rules) {
 		e.e.Wakes()
 		free = append(free, e)
 	}
-	go func() { // one for all: there may be a million
+	go func() { // one goroutine for all of them: there may be a million
 		for _, e := range free {
 			e.e.Admit(nil)
 		}

@@ -16,7 +16,7 @@ import (
 // Cells of the queue of a handler: its revision, which every change increments, and the counters of rates.
 const (
 	revisionCell = "q"
-	ratePart   = "m"
+	ratePart     = "m"
 
 	revisionBytes = 8
 )
@@ -100,7 +100,8 @@ func (g *handlerQueue) countersOf(keys []string) (list []*attemptWindow) {
 	return list
 }
 
-// queue adds a lane to the ring, unless it is there, blocked or empty. If its counters have not been read, it loads them first.
+// queue adds a lane to the ring, unless the lane is in the ring, blocked or empty. If the counters of the lane have not been
+// read, queue loads them first.
 func (g *handlerQueue) queue(l *attemptLane, front bool) {
 	if l.ring != nil || l.loading || l.blocked != nil || l.waiting == 0 {
 		return
@@ -126,13 +127,13 @@ func (g *handlerQueue) unread(l *attemptLane) bool {
 	return slices.ContainsFunc(g.totals, isUnread) || slices.ContainsFunc(l.counters, isUnread)
 }
 
-// queueKey returns the queue whose cells belong to the queue.
+// queueKey returns the key of the queue's cells in the store.
 func (g *handlerQueue) queueKey() store.RunKey {
 	return store.RunKey{Namespace: g.key.Namespace, ID: QueuePrefix + g.key.Name}
 }
 
 // load reads the counters of a lane. After an error it is retried later. State that was read before a refused commit is
-// discarded and read again: combined with the revision after that commit, it would hide a change by another host.
+// discarded and read again: together with the revision after that commit, the old state would hide a change by another host.
 func (g *handlerQueue) load(ctx context.Context, l *attemptLane) {
 	one := func(name string) ([]byte, error) {
 		q := store.CellQuery{Queue: g.queueKey(), From: []byte(name), To: []byte(name + "\x00"), Limit: 1}
@@ -362,7 +363,7 @@ func (g *handlerQueue) restAll() {
 	}
 }
 
-// arm sets the timer of the queue to when time alone lets an attempt begin.
+// arm sets the timer of the queue to the next instant at which time alone lets an attempt begin.
 func (g *handlerQueue) arm() {
 	at, ok := g.due.Next()
 	if g.retryAt > 0 {
@@ -426,7 +427,7 @@ func (g *handlerQueue) commit(ctx context.Context, batch []*attemptEntry, set st
 	g.process()
 }
 
-// undo queues a batch again whose commit was refused, in most cases because another host changed the counters.
+// undo queues the attempts of a batch again after its commit was refused, mostly because another host changed the counters.
 func (g *handlerQueue) undo(batch []*attemptEntry, err error) {
 	if !errors.Is(err, store.ErrConflict) {
 		g.refuse(err)

@@ -73,7 +73,7 @@ func (t *HandlerLimiter) Set(ctx context.Context, key HandlerKey, rules Rules) e
 	t.mu.Lock()
 	s := t.namespaces[key.Namespace]
 	t.mu.Unlock()
-	s.mu.Lock() // keeps memory and store in step
+	s.mu.Lock() // so that memory and store agree
 	defer s.mu.Unlock()
 	cells, err := t.cfg.Store.Cells(ctx, store.CellQuery{Queue: handlerDirectory(key.Namespace), Limit: MaxHandlers + 1})
 	if err != nil {

@@ -127,8 +127,8 @@ func (b *Queue) block(name string, l *lane, by string) {
 	b.pass(l, by)
 }
 
-// pass is called when a lane does not use its turn, because it has no run left or the counter but blocks it. It unblocks the
-// first lane of each other counter of the lane that has room: no other event would.
+// pass is called when a lane does not use its turn: no run is left in it, or a counter blocks it, whose name is but. For each
+// other counter of the lane that has room, pass unblocks the first lane that waits for that counter: no other event would.
 func (b *Queue) pass(l *lane, but string) {
 	for i := range b.rules {
 		r := &b.rules[i]

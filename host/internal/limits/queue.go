@@ -22,10 +22,8 @@ const (
 	maxChanges = store.MaxCells / 2
 )
 
-// Queue is the queue of the runs of a workflow that wait for its limits. It
-// consists of cells in a store, so a waiting run takes no memory. A Queue reads the cells that it needs, changes them, and
-// returns the changes to commit.
-// It is used for one commit.
+// Queue is the queue of the runs of a workflow that wait for its limits. It consists of cells in a store, so a waiting run takes
+// no memory. A Queue reads the cells that it needs, changes them, and returns the changes to commit. It is used for one commit.
 type Queue struct {
 	c        *cells
 	rules    Rules
@@ -127,9 +125,9 @@ func incarnationOf(part string, v []byte) (i store.Incarnation) {
 	return i
 }
 
-// Return returns the slot of a run, or its position in the queue. With keep, a waiting run is being paused: other runs pass it,
-// and it gets its position back when it asks again. A run that was just admitted has no position to keep and asks behind the
-// others.
+// Return returns the slot of a run, or removes the run from the queue. With keep, a waiting run is being paused: other runs pass
+// it, and it gets its position back when it asks again. A run that was just admitted has no position to keep; when it asks again,
+// it is behind the others.
 func (b *Queue) Return(run string, of store.Incarnation, keep bool) {
 	if v := b.c.get(partKept + run); !keep && v != nil && incarnationOf(partKept, v) == of {
 		b.c.set(partKept+run, nil)
@@ -339,13 +337,14 @@ func wakeOf(ms int64) int64 {
 	return ms
 }
 
-// save sets a cell to the encoding of x, or deletes it if there is false. It does nothing if the cell is up to date.
-func (b *Queue) save(key string, there bool, x any) {
+// save sets a cell to the encoding of x if exists is true, and deletes the cell otherwise. It does nothing if the cell is up to
+// date.
+func (b *Queue) save(key string, exists bool, x any) {
 	old := b.c.get(key)
 	switch {
-	case !there && old != nil:
+	case !exists && old != nil:
 		b.c.set(key, nil)
-	case there:
+	case exists:
 		if v := encode(x); !bytes.Equal(v, old) {
 			b.c.set(key, v)
 		}

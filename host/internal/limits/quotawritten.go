@@ -147,7 +147,7 @@ func (w *WriteQuotas) mayWake(namespace uint32, nowMs, dueMs int64) bool {
 	return turn && b.left >= 0
 }
 
-// woken charges a wake and clears the head of the queue: it was this run, or was late.
+// woken charges a wake and clears the head of the queue, which is the woken run or is late.
 func (w *WriteQuotas) woken(namespace uint32, nowMs int64) {
 	if !w.limited.Load() {
 		return

@@ -79,14 +79,14 @@ func (p *StartPolicy) key(input []byte) string {
 type StartWindow struct {
 	Run     string `json:"run"`
 	FirstMs int64  `json:"first"` // when the window began
-	EndMs   int64  `json:"end"`   // of a debounce: by then its run has begun
+	EndMs   int64  `json:"end"`   // of a debounce: when its run begins at the latest
 }
 
 // StartWindows merges starts of a workflow. With a debounce, the starts of a key within a short time become one run, which
 // begins when no further start has come for the quiet time. With a throttle, the first start of a key within a window gets a
 // run, and later starts are told which run it is.
 //
-// The durable record of a key says which run its window has. It is stored before the run, so the window of an acknowledged
+// The durable record of a key names the run of its window. It is stored before the run, so the window of an acknowledged
 // run is known whatever crashes. A record whose run does not exist does not count.
 // Its methods may be called concurrently.
 type StartWindows struct {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Activity counts work in progress. Work that causes other work counts that before it counts itself as done. So a
+// Activity counts work in progress. Work that causes other work is counted until the other work is counted, too. So a
 // count of zero means that nothing happens until time passes. The zero Activity is ready to use.
 type Activity struct {
 	going atomic.Int64
@@ -43,7 +43,7 @@ func (a *Activity) Wake() {
 func (a *Activity) Begun() uint64 { return a.begun.Load() }
 
 // Wait blocks until no work is in progress or over returns true, and returns how often Begin had been called just
-// before that check. It checks at first and after each Wake, and calls over while holding the lock of the Activity.
+// before that check. It checks at once and after each Wake, and calls over while holding the lock of the Activity.
 // The only error is the error of ctx.
 func (a *Activity) Wait(ctx context.Context, over func() bool) (begun uint64, err error) {
 	for {

@@ -192,8 +192,8 @@ func (a *actor) Size() int64 {
 	return actorBytes + j.Bytes() + int64(j.Len())*entryBytes
 }
 
-// Refuse answers all mail of a run that cannot be read with err. unheard reports whether no caller learned of the error of any of
-// it: of a wake, which has no reply, or of an attempt that has its turn.
+// Refuse answers all mail of a run that cannot be read with err. unheard reports whether an event was lost without a caller that
+// could repeat it: a wake, which has no reply, or an attempt that got its place.
 func (a *actor) Refuse(err error) (unheard bool) {
 	waiting := a.mail
 	a.mail = nil

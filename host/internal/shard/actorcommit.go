@@ -33,7 +33,7 @@ func (a *actor) Take() *store.RunCommit {
 	return c
 }
 
-// Stick prepares a commit that makes a run stuck that cannot be read.
+// Stick prepares a commit that makes an unreadable run stuck.
 func (a *actor) Stick(c *store.RunCommit) { a.prepared = c }
 
 // prepare prepares the commit of a run that is not lent. If the run has not changed, the waiting effects join the commit in

@@ -61,7 +61,7 @@ func (b *inbox) Add(cmd inboxCommand) (first bool) {
 	return len(b.queues[cmd.To]) == 1
 }
 
-// Skip skips a damaged command that was read. It stays in the store for an operator.
+// Skip skips a damaged command that was read. The command stays in the store for an operator.
 func (b *inbox) Skip(seq store.CommandSeq) { b.after = seq }
 
 // Waiting returns the number of commands in the queues, including busy ones.

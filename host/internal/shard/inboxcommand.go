@@ -32,7 +32,7 @@ type task uint8
 
 // The tasks.
 const (
-	taskDeliver task = iota // its run takes it
+	taskDeliver task = iota // the receiving run takes it
 	taskCarry               // it needs more than its run: a start of a child, a token, an end for a schedule, a slot, limits
 	taskRefuse              // it is refused
 )

@@ -71,8 +71,8 @@ func (p *pendingWakes) Pop(now int64) (k TimerKey, dueUnixMs int64, ok bool) {
 	}
 }
 
-// Pace makes a run wait, as a run that was due at dueUnixMs, if its namespace may not continue now. It reports whether the run
-// waits. A run that waits already keeps its place.
+// Pace makes a run wait if its namespace may not continue now, and reports whether the run waits. The run's turn is that of a
+// run that was due at dueUnixMs. A run that waits already keeps its turn.
 func (p *pendingWakes) Pace(now int64, k TimerKey, dueUnixMs int64) bool {
 	if p.pacer == nil || p.pacer.May(uint32(k.Run.Namespace), now) {
 		return false

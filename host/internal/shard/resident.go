@@ -144,7 +144,7 @@ func (rs *resident) Activate(now int64, l *run.Lease) {
 	}
 }
 
-// Created commits a start without its first activation if that takes longer than StartLinger.
+// Created commits a start without its first activation if the activation takes longer than StartLinger.
 func (rs *resident) Created() {
 	rs.linger = rs.mem.port.After(rs.mem.limits.StartLinger, func(now int64) {
 		if !rs.gone && rs.Hurry() {

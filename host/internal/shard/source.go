@@ -4,7 +4,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Source is the trigger of the next step of a run that is neither ended nor held.
+// Source is the trigger of the next step of a run that can continue: it has not ended and is not stuck, paused or set aside.
 type Source uint8
 
 // The sources.

@@ -61,7 +61,7 @@ func (s *wokenRuns) stale(m *wokenState) {
 	}
 }
 
-// expire removes from the front of since the runs that are fresh no longer. A run whose instant is after nowMs is
+// expire removes from the front of since the runs that are no longer fresh. A run whose instant is after nowMs is
 // removed too: the clock was set back.
 func (s *wokenRuns) expire(nowMs int64) {
 	for len(s.since) > 0 {
