@@ -94,8 +94,8 @@ func (x *QueueSet) CheckCells() error {
 	return checkQueues(0, x.Queue.Partition(), []QueueSet{*x})
 }
 
-// CheckLimits returns ErrTooLarge if limits are too large, or cannot be added to a store that has all limits, own of
-// them in the namespace.
+// CheckLimits returns ErrTooLarge if limits are too large, or cannot be added to the store. all is the number of
+// workflows with limits in the store, own the number in the namespace.
 func CheckLimits(all, own int, l *Limits) error {
 	switch {
 	case len(l.Data) > MaxLimitBytes:

@@ -20,7 +20,7 @@ const storedUnit = 4096
 type Quota struct {
 	Namespace NamespaceID
 	Runs      int64 // that have not ended
-	Bytes     int64 // of runs, as RunState.Held counts them
+	Bytes     int64 // of runs, as RunState.UsageBytes counts them
 	Instances int64 // guests that compute at a time
 	Starts    int64 // a second
 	Requests  int64 // a second
@@ -53,7 +53,7 @@ func CheckNamespaces(n int) error {
 // Usage is the usage of a namespace.
 type Usage struct {
 	Runs  int64 // that have not ended
-	Bytes int64 // of all runs: the sum of RunState.Held
+	Bytes int64 // of all runs: the sum of RunState.UsageBytes
 }
 
 // UsageBytes returns the bytes that a run counts for: its entries of all iterations, output and log lines, before
@@ -69,7 +69,7 @@ func (s *RunState) UsageBytes() int64 {
 // Counted holds the counts of the runs of a version.
 type Counted struct {
 	Tally
-	Bytes int64 // the sum of RunState.Held
+	Bytes int64 // the sum of RunState.UsageBytes
 }
 
 // Sum adds other counts.

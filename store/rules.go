@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// Compare returns -1, 0 or 1 if k is before, at or after o in the wake index. The order is by time. At one time, the wakes of
-// runs of the default namespace come last, by id; all others come before, by kind, namespace and id. A key that has only a time
-// is before all other keys of that time.
+// Compare returns -1, 0 or 1 if k is before, at or after o in the wake index. The order is by time. At one time, the wakes
+// of runs of the default namespace come last, by id; all other wakes come before, by kind, namespace and id. A key that has
+// only a time is before all other keys of that time.
 func (k WakeKey) Compare(o WakeKey) int {
 	return cmp.Or(cmp.Compare(k.UnixMs, o.UnixMs), cmp.Compare(k.class(), o.class()), cmp.Compare(k.Kind, o.Kind),
 		cmp.Compare(k.Key.Namespace, o.Key.Namespace), cmp.Compare(k.Key.ID, o.Key.ID))
 }
 
-// tagged reports whether the key is written with its kind and namespace. Keys of runs of the default namespace are not:
-// they are as they were before there were other wakes.
+// tagged reports whether the key is written with its kind and namespace. Keys of runs of the default namespace are
+// written without them, as before there were other wakes.
 func (k WakeKey) tagged() bool { return k.Kind != WakeRun || k.Key.Namespace != 0 }
 
 func (k WakeKey) class() int {

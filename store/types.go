@@ -169,7 +169,7 @@ type RunState struct {
 	WakeUnixMs    int64  // the run's key in the wake index; NoWake = none
 	Length        Seq    // entries of this iteration
 	JournalBytes  int64  // their encoded size
-	StoredBytes   int64  // bytes stored by all commits of the run: see Held
+	StoredBytes   int64  // bytes stored by all commits of the run: see UsageBytes
 	LogLines      uint64 // lines that workflow code logged, dropped ones too; a replay does not log these again
 	LogRecords    uint64 // stored log lines, including lines of bodies and step instances
 	Suspension    Suspension
@@ -183,8 +183,8 @@ type RunState struct {
 	// ParentIteration is 1 plus the iteration of the parent in which it started this run. 0 if there is no parent, or
 	// if the iteration is unknown.
 	ParentIteration uint32
-	// MayHaveBegun tells which open steps may have begun their first attempt. 0: any of them. Otherwise no attempt is in flight, and
-	// only the steps called in the first MayHaveBegun-1 entries may have: a host has stopped since.
+	// MayHaveBegun tells which open steps may have begun their first attempt. 0: any of them. Otherwise a host has stopped since: no
+	// attempt is in flight, and only steps called in the first MayHaveBegun-1 entries may have begun.
 	MayHaveBegun  Seq
 	ID            IDOrigin // origin of the run's id
 	Deleted       bool     // the run was deleted; this record keeps its id taken for a while
@@ -217,8 +217,8 @@ func (x *RunState) Removed(iteration uint32) error {
 		x.Kept)
 }
 
-// Asked reports whether a parent may ask how the run ended, which it does when it is retried: the parent exists, and
-// has not continued as new since it started the run.
+// Asked reports whether a parent may still ask how the run ended: the parent exists, and has not continued as new since
+// it started the run. A parent asks when it is retried.
 func (x *RunState) Asked(parent *RunState) bool {
 	return !parent.Deleted && (x.ParentIteration == 0 || parent.Iteration < x.ParentIteration)
 }
@@ -418,6 +418,6 @@ const (
 	CommandChildAsk    CommandKind = 10 // a retried parent asks how its child ended
 	CommandSlotAsk     CommandKind = 11 // a run asks the queue of its workflow for a slot
 	CommandSlotGive    CommandKind = 12 // the queue gives the run a slot
-	CommandSlotReturn  CommandKind = 13 // the run has ended and returns its slot or its place in the queue
+	CommandSlotReturn  CommandKind = 13 // the run has ended and returns its slot or leaves the queue
 	CommandLimits      CommandKind = 14 // the limits of a workflow were changed
 )

@@ -13,8 +13,8 @@ const cellBytes = 256 << 10
 const cellOverhead = 96
 
 // cells caches cells that were read one by one, including absent ones, by their keys. It agrees with the database: a
-// cell is noted under the lock of its queue. A commit that changes the cell forgets it under the same lock, which it
-// holds until it is durable. When the cache is full, it is cleared.
+// cell is cached under the lock of its queue. A commit that changes the cell removes it from the cache under the same
+// lock, and holds the lock until the commit is durable. When the cache is full, it is cleared.
 type cells struct {
 	mu    sync.Mutex
 	of    map[string][]byte // nil: the cell does not exist

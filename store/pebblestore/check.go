@@ -94,21 +94,21 @@ func Check(ctx context.Context, dir string, opts CheckOptions) (r *Report, err e
 
 func newChecker(ctx context.Context, s *Store, repair bool) *checker {
 	return &checker{ctx: ctx, s: s, repair: repair, report: &Report{Problems: []Problem{}}, modules: map[store.Digest]bool{},
-		named: map[store.Digest]bool{}, keys: map[string]bool{}, spaces: map[store.NamespaceID]bool{0: true}}
+		named: map[store.Digest]bool{}, keys: map[string]bool{}, existing: map[store.NamespaceID]bool{0: true}}
 }
 
 // checker walks over a store.
 type checker struct {
-	ctx     context.Context //nolint:containedctx // for as long as Check takes
-	s       *Store
-	repair  bool
-	queue   func(string, []store.Cell) []string // CheckOptions.Queue
-	report  *Report
-	modules map[store.Digest]bool // stored modules
-	named   map[store.Digest]bool // blobs that journals name: whether they are sound
-	spaces  map[store.NamespaceID]bool
-	list    []store.NamespaceID // with keys, ascending
-	keys    map[string]bool     // ids of the keys with which records may be sealed
+	ctx      context.Context //nolint:containedctx // for as long as Check takes
+	s        *Store
+	repair   bool
+	queue    func(string, []store.Cell) []string // CheckOptions.Queue
+	report   *Report
+	modules  map[store.Digest]bool      // stored modules
+	named    map[store.Digest]bool      // blobs that journals name: whether they are sound
+	existing map[store.NamespaceID]bool // namespaces
+	list     []store.NamespaceID        // with keys, ascending
+	keys     map[string]bool            // ids of the keys with which records may be sealed
 }
 
 // whole notes a problem of the whole store.
@@ -159,17 +159,17 @@ func (c *checker) removeOrphans(orphans []store.Digest) error {
 		b := c.s.db.NewBatch()
 		removed := int64(0)
 		for _, d := range portion {
-			of := false // a run, though its journal does not name it
+			owned := false // a key says that a run has it, though no journal names it
 			prefix := store.GlobalKey(0, store.TableReferred, d[:])
 			err := c.s.scan(prefix, store.PrefixEnd(prefix), func(k, _ []byte) (bool, error) {
-				of = len(k) > len(prefix)
-				return !of, nil
+				owned = len(k) > len(prefix)
+				return !owned, nil
 			})
 			if err != nil {
 				c.s.drop(b)
 				return err
 			}
-			if !of {
+			if !owned {
 				_ = b.Delete(store.GlobalKey(0, store.TableBlob, d[:]), nil)
 				_ = b.Delete(prefix, nil)
 				removed++
@@ -229,7 +229,7 @@ func (c *checker) each(ns store.NamespaceID, p store.PartitionID, table byte, vi
 
 func (c *checker) namespaces() error {
 	var newest store.NamespaceID
-	v, err := c.s.get(spaceCounter)
+	v, err := c.s.get(namespaceCounter)
 	if err != nil {
 		return err
 	}
@@ -245,10 +245,10 @@ func (c *checker) namespaces() error {
 			c.whole("namespace", "namespace %q: %v", rest, err)
 		case ns.Name != string(rest):
 			c.whole("namespace", "namespace %q is called %q in its record", rest, ns.Name)
-		case ns.ID == 0 || ns.ID > newest || c.spaces[ns.ID]:
+		case ns.ID == 0 || ns.ID > newest || c.existing[ns.ID]:
 			c.whole("namespace", "namespace %q has the id %d, which is not its own; the newest is %d", rest, ns.ID, newest)
 		default:
-			c.spaces[ns.ID] = true
+			c.existing[ns.ID] = true
 		}
 		return nil
 	})
@@ -285,7 +285,7 @@ func (c *checker) tables() (err error) {
 			c.whole("key", "there are keys of partition %d, of which there are %d", p, store.Partitions)
 		case !bytes.Contains([]byte(known), table):
 			c.whole("key", "there are keys of the table %q of partition %d, which is none", table, p)
-		case !c.spaces[ns]:
+		case !c.existing[ns]:
 			c.whole("key", "there are keys of namespace %d in the table %q, which nobody has created", ns, table)
 		case ns != 0 && (known == wholeTables && table[0] != store.TableWorkflow ||
 			known == partitionTables && bytes.Contains([]byte(sharedTables), table)):
@@ -308,7 +308,7 @@ func (c *checker) quotaRecords() error {
 			c.whole("quota", "the quota of key %x: %v", rest, err)
 		case !bytes.Equal(store.QuotaKey(q.Namespace)[len(store.GlobalKey(0, store.TableQuota, nil)):], rest):
 			c.whole("quota", "the quota of key %x is that of namespace %d", rest, q.Namespace)
-		case !c.spaces[q.Namespace]:
+		case !c.existing[q.Namespace]:
 			c.whole("quota", "there is a quota of namespace %d, which nobody has created", q.Namespace)
 		}
 		return nil

@@ -16,14 +16,14 @@ func (c *checker) limitRecords() error {
 			c.whole("limits", "the limits of key %x: %v", rest, err)
 		case !bytes.Equal(store.LimitsKey(l.Namespace, l.Workflow)[prefix:], rest):
 			c.whole("limits", "the limits of key %x are those of workflow %q of namespace %d", rest, l.Workflow, l.Namespace)
-		case !c.spaces[l.Namespace]:
+		case !c.existing[l.Namespace]:
 			c.whole("limits", "there are limits of a workflow of namespace %d, which nobody has created", l.Namespace)
 		}
 		return nil
 	})
 }
 
-// queues checks the queues of a namespace: the place of their keys, and their cells with CheckOptions.Queue.
+// queues checks the queues of a namespace: that they are in the right partition, and their cells with CheckOptions.Queue.
 func (x *partitionCheck) queues(ns store.NamespaceID) error {
 	var of string
 	var cells []store.Cell

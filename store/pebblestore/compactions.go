@@ -19,10 +19,10 @@ type compactions struct {
 	grants sync.Mutex // held while compactions are granted
 	more   sync.WaitGroup
 
-	mu      sync.Mutex
-	running int  // compactions that are granted, or about to be
-	looks   bool // a goroutine is about to call grant
-	closed  bool
+	mu       sync.Mutex
+	running  int  // compactions that are granted, or about to be
+	granting bool // a goroutine is about to call grant
+	closed   bool
 }
 
 var _ pebble.CompactionScheduler = (*compactions)(nil)
@@ -54,13 +54,13 @@ func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 func (c *compactions) UpdateGetAllowedWithoutPermission() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.looks || c.running == 0 || c.running >= c.allowed() {
+	if c.closed || c.granting || c.running == 0 || c.running >= c.allowed() {
 		return
 	}
-	c.looks = true
+	c.granting = true
 	c.more.Go(func() {
 		c.mu.Lock()
-		c.looks = false
+		c.granting = false
 		c.mu.Unlock()
 		c.grant()
 	})

@@ -47,8 +47,8 @@ func (p *partition) lockOwner() error {
 func (p *partition) unlockOwner() { p.s.parts[p.id].mu.RUnlock() }
 
 // Acquire writes the next epoch of a partition. The earlier owner is fenced once the epoch is applied: its commits that
-// are not applied by then are refused, and the applied ones are before the epoch in the log. Acquire waits for the
-// latter, so that the new owner reads their durable records.
+// are not applied by then are refused, and the applied ones are before the epoch in the log. Acquire waits until these
+// are durable, so that the new owner reads their records.
 func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time.Duration) (store.Partition, error) {
 	end, err := s.beginWrite()
 	if err != nil {

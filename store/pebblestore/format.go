@@ -108,15 +108,15 @@ func (s *Store) indexAll(log *slog.Logger, raised func(done, total int)) error {
 	if err != nil {
 		return err
 	}
-	spaces := make([]store.NamespaceID, 0, len(list))
+	namespaces := make([]store.NamespaceID, 0, len(list))
 	for _, n := range list {
-		spaces = append(spaces, n.ID)
+		namespaces = append(namespaces, n.ID)
 	}
 	first, runs := store.PartitionID(binary.BigEndian.Uint16(v)), 0
 	log.Info("making the indexes of a store of an earlier format, once", "from partition", first, "of", store.Partitions)
 	for p := first; p < store.Partitions; p++ {
 		raised(int(p), store.Partitions)
-		n, err := s.indexPartition(p, spaces, log)
+		n, err := s.indexPartition(p, namespaces, log)
 		if err != nil {
 			return fmt.Errorf("index the runs of partition %d: %w", p, err)
 		}
@@ -140,11 +140,11 @@ const indexBatch = 1 << 20
 // the same again: no run changes before all partitions are done. A run that cannot be read is left out, as it can be
 // neither changed nor deleted. Failing instead would make the store impossible to open, by this release or an earlier
 // one.
-func (s *Store) indexPartition(p store.PartitionID, spaces []store.NamespaceID, log *slog.Logger) (runs int, err error) {
+func (s *Store) indexPartition(p store.PartitionID, namespaces []store.NamespaceID, log *slog.Logger) (runs int, err error) {
 	counts := shifts{}
 	b := s.db.NewBatch()
 	defer s.drop(b)
-	for _, ns := range spaces {
+	for _, ns := range namespaces {
 		for _, table := range []byte{store.TableLive, store.TableStuck, store.TableSeen} {
 			prefix := store.AppendPrefix(nil, ns, p, table)
 			_ = b.DeleteRange(prefix, store.PrefixEnd(prefix), nil)

@@ -17,8 +17,8 @@ func (s *Store) SealKeys(context.Context) ([]store.SealKey, error) {
 		return nil, err
 	}
 	defer end()
-	s.spaces.RLock()
-	defer s.spaces.RUnlock()
+	s.settings.RLock()
+	defer s.settings.RUnlock()
 	return s.keys()
 }
 
@@ -42,8 +42,8 @@ func (s *Store) AddSealKey(_ context.Context, k store.SealKey) error {
 		return err
 	}
 	defer end()
-	s.spaces.Lock()
-	defer s.spaces.Unlock()
+	s.settings.Lock()
+	defer s.settings.Unlock()
 	key := store.GlobalKey(0, store.TableKey, []byte(k.ID))
 	old, err := s.get(key)
 	if err != nil || old != nil {
@@ -121,17 +121,17 @@ func (s *Store) countKeys(ctx context.Context) ([]KeyUse, error) {
 	for i := range known {
 		k.counts[known[i].ID] = 0
 	}
-	spaces := []store.NamespaceID{0}
+	namespaces := []store.NamespaceID{0}
 	for ns, err := range s.Namespaces(ctx) {
 		if err != nil {
 			return nil, err
 		}
 		if ns.ID != 0 {
-			spaces = append(spaces, ns.ID)
+			namespaces = append(namespaces, ns.ID)
 		}
 	}
 	for p := range store.PartitionID(store.Partitions) {
-		for _, ns := range spaces {
+		for _, ns := range namespaces {
 			for _, table := range []byte{store.TableState, store.TableJournal, store.TableLog, store.TableOutput, store.TableInbox,
 				store.TableSchedule} {
 				if err := k.table(ctx, ns, p, table); err != nil {

@@ -35,7 +35,7 @@ import (
 // runs while it holds one of them. An Acquire holds parts.mu while it applies the new epoch. Then it waits for its
 // fsync, and for commits of the earlier owner, which are ahead of it in the log. A commit waits for an Acquire only
 // while the epoch is applied. Claim and Discard take parts.mu and inbox; raise takes marks, reads and applies. The
-// locks versions (of modules and versions), spaces (of namespaces and retentions) and tokens are taken before
+// locks versions (of modules and versions), settings (of namespaces and retentions) and tokens are taken before
 // settling.mu and newest.mu and no others, and limits (of workflows) before inbox. They are held until the change is
 // durable. Looking up one token, namespace, version or limit takes none of these four.
 //

@@ -13,9 +13,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// spaceCounter is the key of the newest id of a namespace, u32be. Namespaces are never deleted, so it is also the
+// namespaceCounter is the key of the newest id of a namespace, u32be. Namespaces are never deleted, so it is also the
 // number of namespaces.
-var spaceCounter = store.GlobalKey(0, store.TableMeta, []byte("namespace"))
+var namespaceCounter = store.GlobalKey(0, store.TableMeta, []byte("namespace"))
 
 func namespaceKey(name string) []byte { return store.GlobalKey(0, store.TableNamespace, []byte(name)) }
 
@@ -53,8 +53,8 @@ func (s *Store) createNamespace(name string) (store.NamespaceID, error) {
 		return 0, err
 	}
 	defer end()
-	s.spaces.Lock()
-	defer s.spaces.Unlock()
+	s.settings.Lock()
+	defer s.settings.Unlock()
 	if v, err := s.durable(namespaceKey(name)); err != nil || v != nil { // created meanwhile
 		if err != nil {
 			return 0, err
@@ -62,7 +62,7 @@ func (s *Store) createNamespace(name string) (store.NamespaceID, error) {
 		ns, err := store.DecodeNamespace(v)
 		return ns.ID, err
 	}
-	v, err := s.get(spaceCounter)
+	v, err := s.get(namespaceCounter)
 	if err != nil {
 		return 0, err
 	}
@@ -81,7 +81,7 @@ func (s *Store) createNamespace(name string) (store.NamespaceID, error) {
 	}
 	b := s.db.NewBatch()
 	defer s.drop(b)
-	_ = b.Set(spaceCounter, binary.BigEndian.AppendUint32(nil, uint32(ns.ID)), nil)
+	_ = b.Set(namespaceCounter, binary.BigEndian.AppendUint32(nil, uint32(ns.ID)), nil)
 	_ = b.Set(namespaceKey(name), store.AppendNamespace(nil, &ns), nil)
 	settle := s.settling.begin(namespaceKey(name), nil)
 	if err := s.sync(b, nil); err != nil {
@@ -112,8 +112,8 @@ func (s *Store) namespaces() ([]store.Namespace, error) {
 		return nil, err
 	}
 	defer end()
-	s.spaces.RLock()
-	defer s.spaces.RUnlock()
+	s.settings.RLock()
+	defer s.settings.RUnlock()
 	list := []store.Namespace{{Name: store.DefaultNamespace}}
 	prefix := namespaceKey("")
 	err = s.scan(prefix, store.PrefixEnd(prefix), func(_, v []byte) (bool, error) {

@@ -18,7 +18,7 @@ func TestManyNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	if err := s.db.Set(spaceCounter, binary.BigEndian.AppendUint32(nil, store.MaxNamespaces-1), pebble.Sync); err != nil {
+	if err := s.db.Set(namespaceCounter, binary.BigEndian.AppendUint32(nil, store.MaxNamespaces-1), pebble.Sync); err != nil {
 		t.Fatal(err)
 	}
 	id, err := s.Namespace(t.Context(), "last", true)

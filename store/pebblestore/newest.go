@@ -51,8 +51,8 @@ func (n *newest) get(k newestKey) (a *answer, v store.Version, known bool) {
 	return a, a.v, a.known
 }
 
-// put remembers the version that was read since get, unless the answer has changed meanwhile, or remember is false. An
-// answer of another reader stays: this one may have read a version that was deleted before that.
+// put remembers the version that was read since get, unless the answer has changed meanwhile, or remember is false. It
+// does not replace an answer of another reader: its own version may have been deleted before the other reader read.
 func (n *newest) put(k newestKey, a *answer, v store.Version, remember bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

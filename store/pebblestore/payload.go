@@ -12,13 +12,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// A large payload is stored once, however many runs have it. Two keys record that a run has it, see FORMAT.md. By the
-// first, deleting a run finds its payloads, with the newest iteration that has each. By the second, a payload finds its
-// runs. Both are set and deleted in the batches that add payloads and delete runs, so that no crash separates them.
-// Setting a key again changes nothing, while a counter would count twice.
+// A large payload is stored once, however many runs have it. Two keys record that a run has it, see FORMAT.md. The first
+// leads from a run to its payloads, with the newest iteration that has each: the deletion of a run reads it. The second
+// leads from a payload to its runs. Both are set and deleted in the batches that add payloads and delete runs, so that no
+// crash separates them. Setting a key again changes nothing, while a counter would count twice.
 //
-// A payload that was stored before there were such keys has none. It stays, and so does a payload that has no keys when
-// a run adds it again: other runs may have it.
+// A payload that was stored before there were such keys has none. It is never deleted, nor is a payload without keys that
+// a run adds again: other runs may have it.
 
 // payloads is the change of payload ownership by one commit.
 type payloads struct {

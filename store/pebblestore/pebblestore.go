@@ -105,7 +105,7 @@ type Store struct {
 	log      meter        // of the write-ahead log
 	logs     *logfs.FS    // the file system of the write-ahead log, on a disk
 	settling settling     // tokens, namespaces and limits that are being changed
-	spaces   sync.RWMutex // of changes of namespaces, quotas, retentions and keys, and of their lists
+	settings sync.RWMutex // of changes of namespaces, quotas, retentions and keys, and of their lists
 	limits   sync.RWMutex // of changes of limits of workflows, and of their lists
 	limited  cells        // cache of limits, by key: each start reads the limits of its workflow
 	tokens   sync.RWMutex // of changes of tokens of callers, and of their list

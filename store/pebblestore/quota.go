@@ -13,8 +13,8 @@ func (s *Store) SetQuota(_ context.Context, q store.Quota) error {
 		return err
 	}
 	defer end()
-	s.spaces.Lock()
-	defer s.spaces.Unlock()
+	s.settings.Lock()
+	defer s.settings.Unlock()
 	key := store.QuotaKey(q.Namespace)
 	old, err := s.get(key)
 	if err != nil || old == nil && q.None() {
@@ -46,8 +46,8 @@ func (s *Store) Quotas(context.Context) ([]store.Quota, error) {
 		return nil, err
 	}
 	defer end()
-	s.spaces.RLock()
-	defer s.spaces.RUnlock()
+	s.settings.RLock()
+	defer s.settings.RUnlock()
 	return s.quotas()
 }
 

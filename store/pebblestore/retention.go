@@ -36,8 +36,8 @@ func (s *Store) SetRetention(_ context.Context, r store.Retention) error {
 		return err
 	}
 	defer end()
-	s.spaces.Lock()
-	defer s.spaces.Unlock()
+	s.settings.Lock()
+	defer s.settings.Unlock()
 	key := store.RetentionKey(r.Namespace, r.Workflow)
 	old, err := s.get(key)
 	if err != nil || old == nil && r.None() {
@@ -67,8 +67,8 @@ func (s *Store) Retentions(context.Context) ([]store.Retention, error) {
 		return nil, err
 	}
 	defer end()
-	s.spaces.RLock()
-	defer s.spaces.RUnlock()
+	s.settings.RLock()
+	defer s.settings.RUnlock()
 	return s.retentions()
 }
 

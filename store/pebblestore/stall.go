@@ -85,7 +85,7 @@ func (w *stallWatch) begin(op, path string) int {
 func (w *stallWatch) arm(d time.Duration) {
 	w.armed = !w.closed
 	if w.armed {
-		w.stop = logfs.AfterFunc(d, w.look)
+		w.stop = logfs.AfterFunc(d, w.check)
 	}
 }
 
@@ -100,8 +100,8 @@ func (w *stallWatch) end(i int) {
 	}
 }
 
-// look reports the slow operations: each after slowDisk, and again whenever its duration has doubled.
-func (w *stallWatch) look() {
+// check reports the slow operations: each after slowDisk, and again whenever its duration has doubled.
+func (w *stallWatch) check() {
 	now := logfs.Elapsed()
 	var slow []stall
 	w.mu.Lock()
