@@ -230,7 +230,7 @@ func doCall(ctx context.Context, name, handler string, input []byte, opts string
 
 // elsewhere is the context of a step that is not performed in the workflow's instance. It ends with the context of the
 // workflow's call, but has no deadline.
-type elsewhere struct{ context.Context } //nolint:containedctx // it is one
+type elsewhere struct{ context.Context } //nolint:containedctx // it is itself a context
 
 // elsewhereKey is the context key of a value in elsewhere contexts only.
 type elsewhereKey struct{}

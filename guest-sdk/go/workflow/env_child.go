@@ -387,13 +387,13 @@ func (k *envChild) waited(ctx context.Context, e *Env) ([]byte, error) {
 	e.mu.Lock()
 	late := false
 	if until, ok := ctx.Deadline(); ok && !isClosed(k.withdrawn) && isClosed(k.done) && k.call.Ended == time.Since(e.started) {
-		late = !until.After(time.Now()) // of what happens at one instant, the time-out comes first
+		late = !until.After(time.Now()) // a timeout comes before anything else at its instant
 	}
 	if late {
 		e.mu.Unlock()
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Millisecond): // of a context that does not end with its deadline
+		case <-time.After(time.Millisecond): // the context does not end at its deadline
 			late = false
 		}
 		e.mu.Lock()

@@ -37,8 +37,8 @@ func (e *Env) Ask(name string, input, out any) error {
 	return decode(b, out)
 }
 
-// answered calls the function of a query or the validator of an update. Workflow calls in it return ErrNotHere. A panic is
-// an error: on a host it ends nothing but an instance of its own.
+// answered calls the function of a query or the validator of an update. Workflow calls in it return ErrNotHere. A panic becomes
+// an error: on a host it ends only the instance in which the function runs.
 //
 //go:noinline
 func answered[T any](fn func() (T, error)) (_ T, err error) {

@@ -191,12 +191,12 @@ func (e *Env) listedLocked(what, name string, list []string) error {
 	return fmt.Errorf("workflow %q has no such %s, it has %q", e.workflow, what, list)
 }
 
-// asReceived returns an error as it is when it has gone through a host: of a message that is too long only the beginning, and no
-// bytes that are not UTF-8.
+// asReceived returns an error as a host passes it on: with a message that is truncated if it is too long, and without bytes that
+// are not UTF-8.
 func asReceived(err error) error {
 	message := string([]rune(reportOf(err).Message))
 	same := func() bool {
-		defer func() { _ = recover() }() // of an error that cannot give its message
+		defer func() { _ = recover() }() // the Error method may panic
 		return err.Error() == message
 	}()
 	if same {

@@ -188,7 +188,7 @@ func reportOf(err error) (r report) {
 // typeOf returns the type name of an error. For joined errors it is the type of the first, which led to the rest.
 func typeOf(err error) string {
 	name := fmt.Sprintf("%T", err)
-	if joined, ok := err.(interface{ Unwrap() []error }); ok && name == "*errors.joinError" { //nolint:errorlint // of it alone
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && name == "*errors.joinError" { //nolint:errorlint // not wrapped
 		return typeOf(joined.Unwrap()[0])
 	}
 	return strings.TrimPrefix(name, "*")

@@ -27,8 +27,8 @@ var (
 	thawStack [64]uint64
 )
 
-// noEvent returns 0 in the memory where wait_event returns its answer. So that memory does not show whether wait_event was
-// called before.
+// noEvent returns 0 in the same place of the memory as wait_event returns its answer. So the memory does not show whether
+// wait_event was called before.
 func noEvent(timeoutNs int64) int64
 
 // pause makes the export that the host called return. The call of pause itself returns when the host calls workflow_thaw.

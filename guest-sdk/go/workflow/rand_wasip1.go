@@ -7,9 +7,9 @@ import (
 
 // The global functions of math/rand and math/rand/v2 use a generator of Go's runtime. It is seeded at initialization, so its
 // state is part of the image from which every instance starts, and it returns the same numbers in all runs of a module. A
-// workflow needs that for replays. A body must not have it: two runs would choose the same "random" key. So before a body or
-// step function runs, scatter fills the state with random bytes from the host, which are truly random there. The change is
-// undone with the rest of the body's memory.
+// workflow needs the same numbers for replays. A body must not get them: two runs would choose the same "random" key. So before
+// a body or step function runs, scatter fills the state with random bytes from the host, which are truly random there. The
+// change is undone with the rest of the body's memory.
 //
 // The runtime keeps the generator in the machine (the m), to which the goroutine (the g) has a pointer, and has no function
 // to seed it. At initialization, findGenerator searches the machine for the number that the generator has just returned.

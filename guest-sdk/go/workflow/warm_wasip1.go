@@ -6,8 +6,8 @@ import (
 	"reflect"
 )
 
-// Every instance starts from the memory after the program's init functions. Work in init is done once per module and costs
-// no activation any time. Register and RegisterStep use this to fill caches: the first use of a type by package json costs
+// Every instance starts from the memory after the program's init functions. Work in init is done once per module and takes
+// no time in activations. Register and RegisterStep use this to fill caches: the first use of a type by package json costs
 // more than the replay of dozens of steps. They also make plans and enlarge the heap.
 
 func noteName(string, any) {} // the host knows the name of the workflow
@@ -38,7 +38,7 @@ var unused []byte
 // makeRoom grows the heap by one step, which is enough for a short activation. An activation that grows the heap itself
 // writes more pages. The new pages are never written, so they take no memory where instances share the image. makeRoom does
 // not collect garbage: activations wrote more pages when it did. If the heap has not grown after allocating a whole step,
-// it had room.
+// it already had room.
 func makeRoom() {
 	const chunk, step = 32 << 10, 512 << 10
 	before := memoryPages()

@@ -251,8 +251,8 @@ type RunInfo struct {
 	Position  uint64 // the workflow's position in its journal
 	// SuggestContinue reports whether the journal has become so long that ContinueAsNew is advisable.
 	SuggestContinue bool
-	// Schedule is the id of the schedule that started this run, or the run that this run repeats. Nominal is the
-	// scheduled instant. They are empty and zero if the run was started in another way.
+	// Schedule is the id of the schedule that started this run, or that started the run that this run repeats. Nominal is
+	// the scheduled instant. They are empty and zero if the run was started in another way.
 	Schedule string
 	Nominal  time.Time
 	// Attributes are the attributes at the start of the run or iteration, with the workflow's changes up to now. They are
