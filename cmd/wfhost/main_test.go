@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,7 +26,8 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		_ = os.Setenv("XDG_CONFIG_HOME", dir) // where servers say where their tokens are
+		_ = os.Setenv("XDG_CONFIG_HOME", dir)                   // where servers say where their tokens are
+		_ = os.Setenv("WFHOST_CACHE_DIR", compiledModules(nil)) // so that each module is compiled once
 	}
 	testscript.Main(m, map[string]func(){"wfhost": timed})
 }
@@ -35,7 +35,6 @@ func TestMain(m *testing.M) {
 // startServer starts `wfhost serve` as a process of its own. It is killed at the end.
 func startServer(t testing.TB, exe, data, listen string, flags ...string) (stop func(kill bool)) {
 	t.Helper()
-	shareCompiled(t, data)
 	cmd := exec.Command(exe, append([]string{"serve", "--data", data, "--listen", listen, "--drain", "2s"}, flags...)...)
 	cmd.Env = append(os.Environ(), "TESTSCRIPT_COMMAND=")
 	out, err := cmd.StdoutPipe()
@@ -58,18 +57,6 @@ func startServer(t testing.TB, exe, data, listen string, flags ...string) (stop 
 			_ = cmd.Process.Signal(os.Interrupt)
 		}
 		_ = cmd.Wait() // it was told to end
-	}
-}
-
-// shareCompiled has a server keep compiled modules where commands without a server do: each module is compiled once.
-func shareCompiled(t testing.TB, data string) {
-	t.Helper()
-	cache := filepath.Join(data, "cache")
-	if _, err := os.Lstat(cache); err == nil || compiledModules(nil) == "" {
-		return
-	}
-	if err := errors.Join(os.MkdirAll(data, 0o700), os.Symlink(compiledModules(nil), cache)); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -161,6 +148,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("EXE", exe)
 			e.Setenv("HOME", home)
 			e.Setenv("XDG_CONFIG_HOME", os.Getenv("XDG_CONFIG_HOME"))
+			e.Setenv("WFHOST_CACHE_DIR", os.Getenv("WFHOST_CACHE_DIR"))
 			e.Setenv("GOCACHE", strings.TrimSpace(string(cache)))
 			e.Setenv("GOMODCACHE", strings.TrimSpace(string(path)))
 			return nil
