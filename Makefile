@@ -51,11 +51,13 @@ test: interpreter ## vet and run all tests, those of the structure included
 	GOOS=wasip1 GOARCH=wasm $(GO) vet ./guest-sdk/go/workflow
 	$(TEST) ./...
 
-# Those of package host itself, and those that mostly build guests, take most of the time; and those of pebblestore in which one
-# goroutine damages, checks and mends files.
-ONE_GOROUTINE = TestCheckFinds|TestClearRandom|TestForgedChunks|TestListsAreAsTheModel|TestPayloadsGoWithTheirRuns|TestPowerLossOfPreparedLogs|TestRepair
+# Package host itself, and those that mostly build guests, take most of the time; and tests in which one goroutine damages, checks
+# and mends files, or follows all links of the page.
+ONE_GOROUTINE = TestAcceptLoss|TestCheck(Finds|Of(Ends|Migrations|Moves|Sealed)|Schedules)|TestClear|TestCrawl|TestDamagedLog
+ONE_GOROUTINE := $(ONE_GOROUTINE)|TestForgedChunks|TestIndexesAreCut|TestListsAreAsTheModel|TestLongRun|TestPayloadsGoWithTheirRuns
+ONE_GOROUTINE := $(ONE_GOROUTINE)|TestPowerLossOfPreparedLogs|TestRepair|TestTornLog
 race-parts: ## the same for the parts of the host, and the stores (in the gate)
-	$(GO) test -vet=off -race -short -timeout 20m -skip '^($(ONE_GOROUTINE))$$' \
+	$(GO) test -vet=off -race -short -timeout 20m -skip '^($(ONE_GOROUTINE))' \
 	  $$($(GO) list ./host/... ./store/... | grep -v '/host$$\|/host/conformance$$')
 
 # Packages whose tests cover them alone, and sets of packages that are covered as one by tests of several.
