@@ -60,7 +60,8 @@ func (h *Host) newEngine(ctx context.Context, cache string) (engine.Engine, erro
 		return wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: interpreter, Reset: reset, PoolBytes: h.cfg.PoolBytes,
 			Build: build, CacheBytes: h.cfg.CacheBytes})
 	}
-	return engine.Open(ctx, h.cfg.Dir, fmt.Sprint(cache, interpreter, reset, h.cfg.PoolBytes, h.cfg.Compiler, h.cfg.CompileLimits), made)
+	key := fmt.Sprint(cache, interpreter, reset, h.cfg.PoolBytes, h.cfg.Compiler, h.cfg.CompileLimits)
+	return engine.Open(ctx, h.cfg.Dir, key, made)
 }
 
 // verifier replays the runs of a store on one or more engines.

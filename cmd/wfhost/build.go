@@ -109,8 +109,8 @@ func module(ctx context.Context, path string) (wasm []byte, name string, err err
 }
 
 // compiledModules returns the user's folder of compiled modules, which commands without a server share, so that only the first
-// one compiles a module. It returns "" if that folder cannot be written, or if the data is encrypted: then nothing of it, its code
-// included, is left outside of it.
+// one compiles a module. It returns "" if that folder cannot be written, or if the data is encrypted: nothing of encrypted data,
+// its code included, is left elsewhere.
 func compiledModules(codec host.Codec) string {
 	base, err := os.UserCacheDir()
 	if err != nil || codec != nil {
