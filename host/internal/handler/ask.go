@@ -5,7 +5,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// roomKey identifies the places of a handler: of a function those of all namespaces, of a remote handler those of one, since
+// placesKey identifies the places of a handler: of a function those of all namespaces, of a remote handler those of one, since
 // each namespace has workers of its own.
 type placesKey struct {
 	name   string
@@ -13,7 +13,7 @@ type placesKey struct {
 	ns     store.NamespaceID // 0 unless remote
 }
 
-// places is the places of a handler.
+// handlerPlaces is the places of a handler.
 type handlerPlaces struct {
 	placesKey
 	places
@@ -296,10 +296,16 @@ func (r *Registry) WithdrawRun(of store.RunKey) {
 func (r *Registry) WithdrawPartition(id store.PartitionID) {
 	r.mu.Lock()
 	list := r.asks.ofPartition(id)
-	for places := range r.asks.dropPartition(id) {
-		r.tidyLocked(places)
-	}
 	r.mu.Unlock()
+	for some := true; some; {
+		r.mu.Lock()
+		of := r.asks.dropSome(id)
+		for places := range of {
+			r.tidyLocked(places)
+		}
+		some = len(of) > 0
+		r.mu.Unlock()
+	}
 	for _, w := range list {
 		r.Withdraw(w.run, w.handle)
 	}

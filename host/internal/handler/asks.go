@@ -72,12 +72,20 @@ func (a *asks) put(w *waiter) {
 	(*p)[w.run] = w
 }
 
+// forget removes a run of which no attempt waits that is not packed.
+func (a *asks) forget(key store.RunKey) {
+	p := &a.by[key.Partition()]
+	if delete(*p, key); len(*p) == 0 {
+		*p = nil // a map never shrinks
+	}
+}
+
 func (a *asks) remove(w *waiter) {
 	a.all--
 	p := a.by[w.run.Partition()]
 	first := p[w.run]
 	if first.of == nil {
-		delete(p, w.run)
+		a.forget(w.run)
 		return
 	}
 	all := first.of

@@ -105,26 +105,14 @@ func (r *Registry) moveLocked(name string) (ready []admitted) {
 	touched := map[*handlerPlaces]bool{}
 	for _, rm := range old {
 		rm.closed = rm.remote != (r.performers[name].remote != nil)
-		touch := func(ns store.NamespaceID) (to *handlerPlaces) {
-			if to = r.placesOfLocked(name, ns); !touched[to] {
+		for _, l := range rm.queues() {
+			to := r.placesOfLocked(name, l.in.id)
+			if !touched[to] {
 				touched[to] = true
 				old = append(old, to)
 			}
-			to.number = max(to.number, rm.number) // whoever comes next comes after those that are moved
-			return to
-		}
-		list, packs := rm.all()
-		for _, w := range list {
-			if to := touch(w.run.Namespace); to != rm {
-				workflow := w.queue.workflow
-				rm.withdraw(w)
-				w.places = to
-				to.push(w, workflow)
-			}
-		}
-		for _, p := range packs {
-			if to := touch(p.queue.in.id); to != rm {
-				p.move(to)
+			if to != rm {
+				rm.move(l, to)
 			}
 		}
 	}
@@ -135,6 +123,19 @@ func (r *Registry) moveLocked(name string) (ready []admitted) {
 		r.tidyLocked(rm)
 	}
 	return ready
+}
+
+// move has the attempts of a workflow wait for other places, whose own attempts that come later are behind them.
+func (rm *handlerPlaces) move(l *workflowQueue, to *handlerPlaces) {
+	to.number = max(to.number, rm.number)
+	for _, w := range slices.Clone(l.waiters) {
+		rm.withdraw(w)
+		w.places = to
+		to.push(w, l.workflow)
+	}
+	for _, p := range slices.Clone(l.packed) {
+		p.move(to)
+	}
 }
 
 // SetDraining sets whether the host is about to stop. While it is, no attempt gets a slot or a place, and remote handlers give up

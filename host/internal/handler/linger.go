@@ -28,7 +28,7 @@ type lingerer struct {
 	until time.Time
 }
 
-// linger has an attempt linger, if not too many do.
+// lingerLocked has an attempt linger, if not too many do.
 func (r *Registry) lingerLocked(w *waiter) {
 	l := &r.lingering
 	if l.n >= l.most {

@@ -16,6 +16,11 @@ import (
 const (
 	packKept = 64  // a workflow's next attempts, which are not packed
 	packFrom = 256 // a workflow's attempts are packed when so many are not
+	// packMost and unpackAtOnce bound the work that one attempt causes, in whatever order attempts come: how many are packed
+	// together, and how many of those that are packed together are unpacked at a time.
+	packMost     = 256
+	unpackAtOnce = 16
+	dropAtOnce   = 16 // see dropSome
 )
 
 // packed is attempts of a workflow that wait for the places of a handler, in the order of their turns.
@@ -93,8 +98,12 @@ func (a *asks) pack(l *workflowQueue) {
 			kept = append(kept, w)
 			continue
 		}
+		if p.n == packMost {
+			l.addPacked(p)
+			p = &packed{queue: l, places: all[0].places}
+		}
 		p.add(packedAttempt{w.turnOrder, w.handle, []byte(w.run.ID)})
-		delete(a.by[w.run.Partition()], w.run)
+		a.forget(w.run)
 		x.put(w.run, p)
 	}
 	clear(all[len(kept):])
@@ -103,6 +112,11 @@ func (a *asks) pack(l *workflowQueue) {
 		w.at = i
 	}
 	l.packFrom = 2 * len(kept)
+	l.addPacked(p)
+}
+
+// addPacked adds packed attempts to those of the workflow, unless there are none.
+func (l *workflowQueue) addPacked(p *packed) {
 	if p.n > 0 {
 		p.data = slices.Clone(p.data)
 		heap.Push(&l.packed, p)
@@ -117,6 +131,13 @@ func (x *packedIndex) put(key store.RunKey, p *packed) {
 	(*by)[x.hash(key)] = p
 }
 
+func (x *packedIndex) forget(key store.RunKey) {
+	by := &x.by[key.Partition()]
+	if delete(*by, x.hash(key)); len(*by) == 0 {
+		*by = nil // a map never shrinks
+	}
+}
+
 // unpack unpacks the attempt of a run, and returns it; nil if it has none that is packed.
 func (a *asks) unpack(key store.RunKey) *waiter {
 	p, w := a.packed.find(key)
@@ -124,6 +145,7 @@ func (a *asks) unpack(key store.RunKey) *waiter {
 		return nil
 	}
 	a.drop(p, func(e packedAttempt) bool { return string(e.id) == key.ID })
+	a.pack(w.queue) // else the attempts of runs that ask again would not be packed until another one comes
 	a.unpacked(w)
 	return w
 }
@@ -134,6 +156,9 @@ func (a *asks) unpackNext(l *workflowQueue) {
 		p := l.packed[0]
 		var list []*waiter
 		a.drop(p, func(e packedAttempt) bool {
+			if len(list) == unpackAtOnce {
+				return false
+			}
 			list = append(list, p.waiter(e))
 			return true
 		})
@@ -153,8 +178,7 @@ func (a *asks) drop(p *packed, del func(packedAttempt) bool) (n int) {
 	kept := packed{data: make([]byte, 0, len(p.data))}
 	for e := range p.all {
 		if del(e) {
-			key := store.RunKey{Namespace: p.queue.in.id, ID: string(e.id)}
-			delete(a.packed.by[key.Partition()], a.packed.hash(key))
+			a.packed.forget(store.RunKey{Namespace: p.queue.in.id, ID: string(e.id)})
 			n++
 		} else {
 			kept.add(e)
@@ -169,10 +193,11 @@ func (a *asks) drop(p *packed, del func(packedAttempt) bool) (n int) {
 	return n
 }
 
-// dropPartition removes the packed attempts of a partition's runs, and returns the places that they have waited for.
-func (a *asks) dropPartition(id store.PartitionID) (of map[*handlerPlaces]bool) {
+// dropSome removes packed attempts of a partition's runs, without holding the Registry for long, and returns the places that they
+// have waited for; none if no attempt of these runs is packed.
+func (a *asks) dropSome(id store.PartitionID) (of map[*handlerPlaces]bool) {
 	of = map[*handlerPlaces]bool{}
-	for len(a.packed.by[id]) > 0 {
+	for range dropAtOnce {
 		for _, p := range a.packed.by[id] { // any of them
 			n := a.drop(p, func(e packedAttempt) bool {
 				return store.RunKey{Namespace: p.queue.in.id, ID: string(e.id)}.Partition() == id

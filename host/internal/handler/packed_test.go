@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/wfhost/wfhost/host/internal/handler"
@@ -19,6 +20,7 @@ type packedPair struct {
 	rnd        *rand.Rand
 	packs, not *packedRuns
 	most       int // attempts that were packed at a time
+	rare       int // one of so many moves concerns many attempts
 }
 
 // packedRuns is a registry, and what it has told runs.
@@ -40,25 +42,31 @@ func (r *packedRuns) admit(key store.RunKey, handle int64, place any) {
 	r.places[name] = place.(*handler.Place) //nolint:forcetypeassert // see Ask
 }
 
-func newPackedRuns() *packedRuns {
+func newPackedRuns(maxCalls, lingering int) *packedRuns {
 	r := &packedRuns{places: map[string]*handler.Place{}}
-	r.Registry = handler.NewRegistry(handler.Config{Runs: r, MaxCallsPerHandler: 3, Offered: 2, Lingering: -1})
+	r.Registry = handler.NewRegistry(handler.Config{Runs: r, MaxCallsPerHandler: 3, MaxCalls: maxCalls, Offered: 2, Lingering: lingering})
 	return r
 }
 
 // TestPackedAttempts has random things happen to thousands of attempts that wait: whether they are packed, they get their places in the
 // same order, and are described in the same way.
 func TestPackedAttempts(t *testing.T) {
-	for seed := range uint64(40) {
-		x := &packedPair{t: t, rnd: rand.New(rand.NewPCG(seed, 3)), packs: newPackedRuns(), not: newPackedRuns()}
+	for seed := range uint64(24) {
+		x := &packedPair{t: t, rnd: rand.New(rand.NewPCG(seed, 3))}
+		maxCalls, lingering := []int{5, 100}[seed%2], []int{-1, 5}[seed/2%2]
+		x.packs, x.not = newPackedRuns(maxCalls, lingering), newPackedRuns(maxCalls, lingering)
 		x.not.PackFrom(1<<30, 0)
-		x.packs.PackFrom(2+x.rnd.IntN(60), 1+x.rnd.IntN(2))
+		from := 2 + x.rnd.IntN(60)
+		x.packs.PackFrom(from, x.rnd.IntN(from))
+		x.rare = 20 + x.rnd.IntN(200)
 		asks := 3 + x.rnd.IntN(8) // of 12 moves: from few attempts to thousands
-		for range 2500 {
+		for n := range 2000 {
 			x.move(asks)
-			x.compare()
+			if x.compare(); n%16 == 0 {
+				x.sound()
+			}
 		}
-		if asks > 6 && x.most < 100 {
+		if asks > 6 && x.most < 50 {
 			t.Errorf("seed %d: at most %d attempts were packed", seed, x.most)
 		}
 		x.end()
@@ -71,17 +79,26 @@ func (x *packedPair) both(do func(r *packedRuns)) {
 }
 
 func (x *packedPair) key() store.RunKey {
-	return store.RunKey{Namespace: store.NamespaceID(x.rnd.IntN(2)), ID: fmt.Sprint("r", x.rnd.IntN(2000))}
+	n := x.rnd.IntN(2000)
+	id := fmt.Sprint("r", n)
+	switch {
+	case n == 0:
+		id = ""
+	case n%7 == 0:
+		id = strings.Repeat("x", 250+n%20) + id
+	}
+	return store.RunKey{Namespace: store.NamespaceID(x.rnd.IntN(3)), ID: id}
 }
 
 func (x *packedPair) move(asks int) {
 	key, handle, name := x.key(), int64(1), []string{"a", "b"}[x.rnd.IntN(2)]
 	if x.rnd.IntN(8) == 0 {
-		handle = 2
+		handle = int64(x.rnd.IntN(3)) - 1
 	}
 	switch n := x.rnd.IntN(12); {
 	case n < asks:
-		a := run.Ask{Run: key, Workflow: fmt.Sprint("w", len(key.ID)%2), Handle: handle, Handler: name, SinceMs: int64(x.rnd.IntN(300))}
+		a := run.Ask{Run: key, Workflow: fmt.Sprint("w", len(key.ID)%3), Handle: handle, Handler: name,
+			SinceMs: int64(x.rnd.IntN(300)) - 100, Anew: x.rnd.IntN(20) == 0}
 		if _, has := x.packs.places[fmt.Sprint(key.Namespace, key.ID, handle)]; has {
 			return
 		}
@@ -93,24 +110,28 @@ func (x *packedPair) move(asks int) {
 			r.told = append(r.told, fmt.Sprint(v))
 		})
 	case n < asks+1:
-		x.both(func(r *packedRuns) { r.Withdraw(key, handle) })
-	case x.rnd.IntN(200) == 0:
-		x.rare(name)
+		if x.rnd.IntN(2) == 0 {
+			x.both(func(r *packedRuns) { r.Withdraw(key, handle) })
+		} else {
+			x.both(func(r *packedRuns) { r.WithdrawRun(key) })
+		}
+	case x.rnd.IntN(x.rare) == 0:
+		x.many(name)
 	default:
 		x.returnOne()
 	}
 }
 
-// rare does what concerns many attempts.
-func (x *packedPair) rare(name string) {
+// many does what concerns many attempts.
+func (x *packedPair) many(name string) {
 	switch p := store.PartitionID(x.rnd.IntN(store.Partitions)); x.rnd.IntN(5) {
 	case 0:
 		x.both(func(r *packedRuns) { r.Handle(name, nothing) })
 	case 1:
 		x.both(func(r *packedRuns) { r.HandleRemote(name, remote{}) })
 	case 2:
-		x.both(func(r *packedRuns) { r.SetDraining(true) })
-		x.both(func(r *packedRuns) { r.SetDraining(false) })
+		draining := x.rnd.IntN(2) == 0
+		x.both(func(r *packedRuns) { r.SetDraining(draining) })
 	default:
 		x.both(func(r *packedRuns) { r.WithdrawPartition(p) })
 	}
@@ -151,10 +172,18 @@ func (x *packedPair) compare() {
 	}
 }
 
+func (x *packedPair) sound() {
+	x.t.Helper()
+	if err := x.packs.CheckQueues(); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
 // end has all attempts begin and end, and looks that nothing is left.
 func (x *packedPair) end() {
 	x.t.Helper()
 	x.both(func(r *packedRuns) {
+		r.SetDraining(false)
 		r.Handle("a", nothing)
 		r.Handle("b", nothing)
 	})
@@ -167,22 +196,92 @@ func (x *packedPair) end() {
 	}
 }
 
-// TestPackedAttemptsAreSmall: a hundred thousand attempts that wait take less than 100 bytes each.
-func TestPackedAttemptsAreSmall(t *testing.T) {
-	r := newPackedRuns()
+// TestAttemptsStayPacked has attempts come in several orders, which go on as others do, and ask again: most of them stay packed, and
+// take less than 100 bytes each. When all have gone, nothing is left of them.
+func TestAttemptsStayPacked(t *testing.T) {
+	const n = 20_000
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for name, since := range map[string]func(i int) int{
+		"first come":           func(i int) int { return i },
+		"last come":            func(i int) int { return n - i },
+		"any":                  func(int) int { return rnd.IntN(n) },
+		"partition by portion": func(i int) int { return i/64/1024*1024 + i%1024 },
+	} {
+		r := newPackedRuns(100, -1)
+		r.Handle("a", nothing)
+		before := heapBytes()
+		ask := func(i int) {
+			key := store.RunKey{ID: fmt.Sprintf("order-%010d", i)}
+			if p, v := r.Ask(run.Ask{Run: key, Workflow: "w", Handle: 7, Handler: "a", SinceMs: int64(since(i))}); v == run.Begins {
+				r.admit(key, 7, p)
+			}
+		}
+		stay := func(when string) {
+			t.Helper()
+			if packed := r.Packed(); packed < r.Len()*9/10 {
+				t.Fatalf("%s, %s: %d of %d are packed", name, when, packed, r.Len())
+			}
+		}
+		for i := range n {
+			ask(i)
+		}
+		if each := int(heapBytes()-before) / n; each > 100 {
+			t.Errorf("%s: %d bytes for each", name, each)
+		}
+		for i := range 2000 {
+			for key, p := range r.places {
+				delete(r.places, key)
+				p.Return()
+				break
+			}
+			ask(n + i)
+			stay("as others go on")
+		}
+		for i := range n {
+			ask(i) // those that have begun come again
+		}
+		stay("after all have asked again")
+		if err := r.CheckQueues(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for i := range n + 2000 {
+			r.Withdraw(store.RunKey{ID: fmt.Sprintf("order-%010d", i)}, 7)
+		}
+		if err := r.CheckQueues(); err != nil || r.Len() != 0 {
+			t.Errorf("%s: %d are left, %v", name, r.Len(), err)
+		}
+		if left := heapBytes() - before; left > 1<<20 {
+			t.Errorf("%s: %d bytes are left", name, left)
+		}
+		runtime.KeepAlive(r)
+	}
+}
+
+// TestMovedAttemptsComeFirst registers a function for a handler whose attempts waited for workers: those of the same instant that ask
+// later come later.
+func TestMovedAttemptsComeFirst(t *testing.T) {
+	r := newPackedRuns(100, -1)
+	r.HandleRemote("a", remote{})
+	ask := func(name string) {
+		p, v := r.Ask(run.Ask{Run: store.RunKey{ID: name}, Workflow: "w", Handle: 1, Handler: "a", SinceMs: 5})
+		if v == run.Begins {
+			r.admit(store.RunKey{ID: name}, 1, p)
+		}
+	}
+	for i := range 8 {
+		ask(fmt.Sprint("before", i))
+	}
 	r.Handle("a", nothing)
-	n := 100_000
-	before := heapBytes()
-	for i := range n {
-		_, _ = r.Ask(run.Ask{Run: store.RunKey{ID: fmt.Sprintf("order-%010d", i)}, Workflow: "w", Handle: 7, Handler: "a", SinceMs: int64(i)})
+	ask("after")
+	for len(r.places) > 0 {
+		for name, p := range r.places {
+			delete(r.places, name)
+			p.Return()
+			break
+		}
 	}
-	if each := int(heapBytes()-before) / n; each > 100 {
-		t.Errorf("%d bytes for each", each)
-	} else {
-		t.Logf("%d bytes for each", each)
-	}
-	if r.Len() != n-3 {
-		t.Error(r.Len())
+	if last := r.told[len(r.told)-1]; last != "0after1" || len(r.told) != 9 {
+		t.Error(r.told)
 	}
 }
 

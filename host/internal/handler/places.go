@@ -42,7 +42,7 @@ type namespacePlaces struct {
 	id    store.NamespaceID
 	has   int
 	of    map[string]*workflowQueue // workflows that wait
-	lines fairqueue.Turns[*workflowQueue]
+	turns fairqueue.Turns[*workflowQueue]
 	turn  uint64 // number of its last turn
 	at    int    // index in places.waiting
 	waits int
@@ -65,7 +65,7 @@ type waiter struct {
 	places  *handlerPlaces
 	of      map[int64]*waiter // see asks
 	queue   *workflowQueue    // nil while it does not wait in places
-	at      int               // index in the line
+	at      int               // index in the queue's heap
 	lingers bool              // see lingering
 	soon    bool              // see Registry.entered
 	told    bool              // it was told that it waits
@@ -73,7 +73,7 @@ type waiter struct {
 	tried   bool              // its run, which had brought the host down, goes on alone
 	unread  bool              // it asks again when limits have been read
 	own     bool              // it has a place of its handler, and waits for one of all handlers
-	slot    Slot              // of a handler with limits: what it holds, or waits for if line is nil; nil if there are none
+	slot    Slot              // of a handler with limits: what it holds, or waits for if queue is nil; nil if there are none
 }
 
 func newPlaces(n int, shared func() bool) *places {
@@ -130,7 +130,7 @@ func (p *places) queueOf(ns store.NamespaceID, workflow string) *workflowQueue {
 		}
 		t.of[l.workflow] = l
 		l.turn.Group = l
-		t.lines.Join(&l.turn)
+		t.turns.Join(&l.turn)
 	}
 	return l
 }
@@ -150,7 +150,7 @@ func (p *places) left(l *workflowQueue, n int) {
 	t := l.in
 	if len(l.waiters)+len(l.packed) == 0 {
 		delete(t.of, l.workflow)
-		t.lines.Leave(&l.turn)
+		t.turns.Leave(&l.turn)
 	}
 	t.waits -= n
 	p.waits -= n
@@ -194,7 +194,9 @@ const MaxBefore = 10_000
 // only these and their children in the heap.
 func (l *workflowQueue) before(o turnOrder) (n int) {
 	for _, p := range l.packed {
-		n += p.before(o)
+		if n += p.before(o); n >= MaxBefore {
+			return MaxBefore
+		}
 	}
 	for look := []int{0}; len(look) > 0 && n < MaxBefore; {
 		i := look[len(look)-1]
@@ -224,8 +226,8 @@ func (p *places) pop() *waiter {
 		return nil
 	}
 	t := p.waiting[0]
-	turn := t.lines.First(func(*workflowQueue) bool { return true })
-	t.lines.Had(turn)
+	turn := t.turns.First(func(*workflowQueue) bool { return true })
+	t.turns.Had(turn)
 	l := turn.Group
 	if p.asks != nil {
 		p.asks.unpackNext(l)
@@ -245,14 +247,14 @@ func (p *places) withdraw(w *waiter) {
 	p.left(l, 1)
 }
 
-// all returns the waiting attempts.
-func (p *places) all() (list []*waiter, packs []*packed) {
+// queues returns the queues of the workflows that wait.
+func (p *places) queues() (list []*workflowQueue) {
 	for _, t := range p.waiting {
-		for l := range t.lines.All {
-			list, packs = append(list, l.waiters...), append(packs, l.packed...)
+		for l := range t.turns.All {
+			list = append(list, l)
 		}
 	}
-	return list, packs
+	return list
 }
 
 // hasRoom reports whether a namespace may take a place now.
