@@ -52,13 +52,13 @@ import (
 
 // Config says how a host is opened. The zero value is usable: it keeps its data in the directory "data".
 type Config struct {
-	// Dir is the directory of the data: the store in Dir/store, compiled modules in Dir/cache. Default "data". It is
+	// Dir is the directory of the data: the store in Dir/store, compiled modules in Dir/cache (see CacheDir). Default "data". It is
 	// created with mode 0700. Open refuses a directory that every user can write to, and a cache that belongs to
 	// another user. If other users have lesser rights that are still too wide, Open removes those rights and logs it.
 	// Only one host may have Dir open.
 	Dir string
 	// Store, if set, is used instead of a store in Dir; Close does not close it. Compiled modules are then kept in
-	// memory, unless Dir is set too.
+	// memory, unless Dir or CacheDir is set too.
 	Store store.Store
 	// Logger receives the log of the host. Default: no log.
 	Logger *slog.Logger
@@ -111,8 +111,9 @@ type Config struct {
 	// modules leave first. A module stays while an instance of it computes or is kept for a step. Default 256 MiB;
 	// negative keeps only modules in use.
 	ModuleBytes int64
-	// CacheDir is the folder of compiled modules. Hosts may share it, also those of other processes. It is made with mode
-	// 0700, and must belong to the user of this process, who executes its content. Default Dir/cache; without Dir,
+	// CacheDir is the folder of compiled modules. Hosts may share it, also those of other processes: see UserCacheDir. It
+	// is made with mode 0700, and must belong to the user of this process, who executes its content: nobody else may be
+	// able to replace it, or a folder above it. Default Dir/cache; without Dir,
 	// compiled modules are kept in memory only.
 	CacheDir string
 	// CacheBytes roughly bounds the files of compiled modules in CacheDir; a Go module takes some 15 MiB. Before a

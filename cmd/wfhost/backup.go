@@ -191,7 +191,8 @@ func (c *verifyCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	cfg := host.Config{Clock: g.io.clock, CacheDir: compiledModules(codec), Compiler: host.SelfCompiler(), Codec: codec}
+	cfg := host.Config{Clock: g.io.clock, CacheDir: compiledModules(codec), CacheBytes: compiledBytes,
+		Compiler: host.SelfCompiler(), Codec: codec}
 	report, err := host.Verify(g.ctx, c.Path, cfg,
 		host.VerifyOptions{Repair: c.Repair, AcceptLossAfter: c.AcceptLossAfter, NoReplay: c.NoReplay, Engines: c.Engines})
 	if errors.Is(err, host.ErrLocked) {

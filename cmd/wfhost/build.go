@@ -108,23 +108,17 @@ func module(ctx context.Context, path string) (wasm []byte, name string, err err
 	return wasm, name, err
 }
 
+// compiledBytes bounds the user's folder of compiled modules: some 30 Go modules.
+const compiledBytes = 512 << 20
+
 // compiledModules returns the user's folder of compiled modules, which commands without a server share, so that only the first
-// one compiles a module. It returns "" if that folder cannot be written, or if the data is encrypted: nothing of encrypted data,
-// its code included, is left elsewhere.
+// one compiles a module. It returns "" if there is none, or if the data is encrypted: nothing of encrypted data, its code
+// included, is left elsewhere.
 func compiledModules(codec host.Codec) string {
-	base, err := os.UserCacheDir()
-	if err != nil || codec != nil {
+	if codec != nil {
 		return ""
 	}
-	dir := filepath.Join(base, "wfhost", "modules")
-	if os.MkdirAll(dir, 0o700) != nil {
-		return ""
-	}
-	f, err := os.CreateTemp(dir, "wfhost-") // as on a read-only disk
-	if err != nil || f.Close() != nil || os.Remove(f.Name()) != nil {
-		return ""
-	}
-	return dir
+	return host.UserCacheDir()
 }
 
 // sdkImport recognizes a workflow that registers itself with the SDK. Other programs run by their main function.

@@ -201,8 +201,8 @@ func (g *globals) replayHost() (h *host.Host, closed func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err = host.Open(g.ctx, host.Config{Dir: dir, CacheDir: compiledModules(nil), Store: memstore.New().Open(),
-		Partitions: []int{}, Compiler: host.SelfCompiler()})
+	h, err = host.Open(g.ctx, host.Config{Dir: dir, CacheDir: compiledModules(nil), CacheBytes: compiledBytes,
+		Store: memstore.New().Open(), Partitions: []int{}, Compiler: host.SelfCompiler()})
 	if err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}

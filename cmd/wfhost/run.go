@@ -70,13 +70,13 @@ func (c *runCmd) Run(g *globals) (err error) {
 	if err != nil {
 		return err
 	}
-	w, cache := newWaits(), ""
+	w := newWaits()
+	cfg := host.Config{Dir: dir, Clock: g.io.clock, Drain: drainOf(c.Drain), SkipSleeps: c.SkipSleep && c.Data == "",
+		Compiler: host.SelfCompiler(), Secrets: secret, Codec: codec, Events: host.Events{RunCommitted: w.tell}}
 	if c.Data == "" {
-		cache = compiledModules(codec)
+		cfg.CacheDir, cfg.CacheBytes = compiledModules(codec), compiledBytes
 	}
-	h, err := host.Open(g.ctx, host.Config{Dir: dir, CacheDir: cache, Clock: g.io.clock, Drain: drainOf(c.Drain),
-		SkipSleeps: c.SkipSleep && c.Data == "", Compiler: host.SelfCompiler(), Secrets: secret, Codec: codec,
-		Events: host.Events{RunCommitted: w.tell}})
+	h, err := host.Open(g.ctx, cfg)
 	if err != nil {
 		return err
 	}

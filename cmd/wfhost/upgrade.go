@@ -86,7 +86,8 @@ func (c *checkCmd) local(g *globals, workflow string, wasm []byte, out *checkPri
 	if err != nil {
 		return err
 	}
-	cfg := host.Config{Clock: g.io.clock, CacheDir: compiledModules(codec), Compiler: host.SelfCompiler(), Codec: codec}
+	cfg := host.Config{Clock: g.io.clock, CacheDir: compiledModules(codec), CacheBytes: compiledBytes,
+		Compiler: host.SelfCompiler(), Codec: codec}
 	sum, err := host.CheckData(g.ctx, c.Data, cfg, g.Namespace, workflow, wasm, opts)
 	if errors.Is(err, host.ErrLocked) {
 		return fmt.Errorf("%w: leave --data out to ask the server, or check a backup: wfhost backup PLACE, wfhost check --data PLACE",

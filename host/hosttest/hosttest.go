@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,10 +66,6 @@ func WithStore(open func() store.Store) Option {
 	return func(h *Host) { h.crash.open = open }
 }
 
-// bounded is set once a host of this process bounds the files in cacheDir. One is enough: a host stats every file when
-// it opens, and go test keeps a line in memory for each stat.
-var bounded atomic.Bool
-
 // New returns a running host with an empty store in memory and a fake clock. The end of the test closes it.
 func New(t testing.TB, opts ...Option) *Host {
 	t.Helper()
@@ -78,15 +73,11 @@ func New(t testing.TB, opts ...Option) *Host {
 	h.Data.NowMs = func() int64 { return h.Clock.Now().UnixMilli() }
 	h.crash.open = func() store.Store { return h.Data.Open() }
 	h.cfg.Dir = cacheDir(t)
-	engine.Share(h.cfg.Dir)
 	h.cfg.StartLinger = time.Minute // the number of commits does not depend on the speed of the machine
 	h.cfg.SweepEvery = -1           // tests sweep explicitly, or set it
 	h.cfg.Drain = -1                // tests that wait for attempts set it
 	for _, o := range opts {
 		o(h)
-	}
-	if h.cfg.Dir == cacheDir(t) && h.cfg.CacheBytes == 0 && bounded.Swap(true) {
-		h.cfg.CacheBytes = -1
 	}
 	h.start()
 	t.Cleanup(h.Stop)
@@ -272,7 +263,7 @@ func compile(t testing.TB, dir string, flags ...string) []byte {
 }
 
 // cacheDir returns the folder for compiled modules, which test processes share: it is private to the user, named after
-// this program, and holds only files of its own engine.
+// this program, and holds only files of its own engine. The hosts of a process share their engine, too.
 func cacheDir(t testing.TB) string {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -280,5 +271,7 @@ func cacheDir(t testing.TB) string {
 	}
 	exe, _ := os.Executable()
 	sum := sha256.Sum256([]byte(filepath.Base(exe)))
-	return filepath.Join(base, "wfhost-test", hex.EncodeToString(sum[:8]))
+	dir := filepath.Join(base, "wfhost-test", hex.EncodeToString(sum[:8]))
+	engine.Share(dir)
+	return dir
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/wfhost/wfhost/store/dirs"
 )
@@ -65,6 +66,43 @@ func cache(dir string, self int) error {
 			dir, uid, self)
 	}
 	return nil
+}
+
+// CheckAbove checks the folders above a folder, as far as there are any: each must belong to root or the user of this process,
+// and nobody else may write to it. A folder with the sticky bit, such as /tmp, may be writable if the one below it exists.
+func CheckAbove(dir string) error { return above(dir, os.Geteuid()) }
+
+func above(dir string, self int) error {
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	lowest := "" // that exists
+	for up := filepath.Dir(at); up != at; at, up = up, filepath.Dir(up) {
+		info, err := os.Stat(up)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("check the folders above %s: %w", dir, err)
+		}
+		missing := lowest == "" && up != filepath.Dir(dir)
+		if lowest == "" {
+			lowest = up
+		}
+		if uid, ok := owner(info); ok && uid != self && uid != 0 {
+			return fmt.Errorf("%s belongs to user %d, who could replace %s", up, uid, dir)
+		}
+		sticky := info.Mode()&os.ModeSticky != 0 && !missing
+		if modes && info.Mode()&(groupWrite|anyWrite) != 0 && !sticky {
+			return fmt.Errorf("%s has mode %04o: others could replace %s", up, info.Mode().Perm(), dir)
+		}
+	}
+	real, err := filepath.EvalSymlinks(lowest)
+	if err != nil || real == lowest {
+		return err
+	}
+	return above(filepath.Join(real, "below"), self)
 }
 
 // own makes a folder, or follows a link to it. The link must belong to root or the user of this process.

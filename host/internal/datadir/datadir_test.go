@@ -4,6 +4,7 @@ package datadir
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -124,5 +125,50 @@ func TestCache(t *testing.T) {
 	}
 	if err := CheckCache(filepath.Join(dir, "dangling")); err == nil {
 		t.Error("a link that leads nowhere was taken")
+	}
+}
+
+func TestCheckAbove(t *testing.T) {
+	self, base := os.Geteuid(), at(t, 0o700)
+	make := func(mode os.FileMode, parts ...string) string {
+		t.Helper()
+		dir := filepath.Join(append([]string{base}, parts...)...)
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, mode)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	open, sticky := make(0o777, "open"), make(0o777|os.ModeSticky, "sticky")
+	group, private := make(0o770, "group"), make(0o755, "private")
+	make(0o700, "sticky", "own")
+	make(0o777, "private", "cache")
+	if err := os.Symlink(open, filepath.Join(private, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for dir, ok := range map[string]bool{
+		filepath.Join(private, "cache"):                true, // itself is not looked at
+		filepath.Join(private, "a", "b"):               true,
+		filepath.Join(sticky, "own"):                   true,
+		filepath.Join(sticky, "own", "cache"):          true,
+		filepath.Join(sticky, "missing", "cache"):      false, // somebody else may make it
+		filepath.Join(open, "cache"):                   false,
+		filepath.Join(group, "missing", "cache"):       false,
+		filepath.Join(private, "link", "cache"):        false,
+		filepath.Join(private, "cache", "in", "cache"): false,
+	} {
+		if err := CheckAbove(dir); (err == nil) != ok {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if err := above(filepath.Join(private, "cache"), self+1); self != 0 && err == nil {
+		t.Error("folders of another user were taken")
+	}
+	if self == 0 {
+		if err := os.Chown(private, 12345, -1); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckAbove(filepath.Join(private, "cache")); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
+			t.Error(err)
+		}
 	}
 }

@@ -41,7 +41,8 @@ type cached struct {
 
 // Bound scans all files and, if they take more than most bytes, removes the least recently used ones until they take
 // at most least. It does not touch folders of compilations in progress. A module whose file is removed is compiled
-// again when it is next loaded. It returns the bytes of the remaining files.
+// again when it is next loaded. It returns the bytes of the remaining files. Files that cannot be removed, as those that another
+// process reads on Windows, are an error if the rest takes more than most.
 func (f Folder) Bound(most, least int64) (bytes int64, err error) {
 	all, total, err := f.list()
 	if total <= most {
@@ -61,6 +62,9 @@ func (f Folder) Bound(most, least int64) (bytes int64, err error) {
 			continue
 		}
 		total -= c.bytes
+	}
+	if total <= most {
+		return total, nil
 	}
 	return total, err
 }

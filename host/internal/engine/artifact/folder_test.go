@@ -2,6 +2,8 @@ package artifact
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -82,4 +84,32 @@ func glob(t *testing.T, dir string) []string {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// TestReplacedCodeIsNoticed removes code while it is loaded, as another process may that bounds the cache, and has the compiler put
+// that of the skeleton in its place: in a file of another size or not, which often has the inode of the removed one.
+func TestReplacedCodeIsNoticed(t *testing.T) {
+	for _, size := range []int{100, tinyCode, tinyCode + 1} {
+		for _, by := range []int{100, tinyCode} {
+			f := Folder(t.TempDir())
+			code := filepath.Join(string(f), "v", "code")
+			do := func(errs ...error) {
+				t.Helper()
+				if err := errors.Join(errs...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			do(os.MkdirAll(filepath.Dir(code), 0o700), os.MkdirAll(filepath.Join(string(f), modules), 0o700),
+				os.WriteFile(code, make([]byte, size), 0o600))
+			a := &Artifact{Code: File{Folder: "v", Name: "code"}}
+			do(a.Code.Measure(code))
+			_, err := f.Put("m", a)
+			do(err)
+			_, replaced, err := f.Open("m")
+			do(err, replaced(), os.Remove(code), os.WriteFile(code, bytes.Repeat([]byte("s"), by), 0o600))
+			if err := replaced(); !errors.Is(err, ErrDamaged) {
+				t.Errorf("%d bytes were replaced by %d: %v", size, by, err)
+			}
+		}
+	}
 }
