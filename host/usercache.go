@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/wfhost/wfhost/host/internal/datadir"
-	"github.com/wfhost/wfhost/host/internal/engine/artifact"
+	"github.com/wfhost/wfhost/host/internal/engine/wazero"
 )
 
 // UserCacheDir returns a folder for Config.CacheDir that the programs of a user share: wfhost/modules in the user's cache
@@ -18,13 +18,8 @@ func UserCacheDir() string {
 		return ""
 	}
 	dir := filepath.Join(base, "wfhost", "modules")
-	if datadir.CheckAbove(dir) != nil || datadir.CheckCache(dir) != nil || datadir.CheckAbove(dir) != nil {
+	if datadir.CheckAbove(dir) != nil || wazero.CheckCache(dir) != nil || datadir.CheckAbove(dir) != nil {
 		return ""
 	}
-	_, remove, err := artifact.Folder(dir).Scratch()
-	if err != nil {
-		return ""
-	}
-	remove()
 	return dir
 }

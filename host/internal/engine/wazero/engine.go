@@ -46,6 +46,18 @@ type Config struct {
 	PoolBytes int64
 }
 
+// CheckCache reports whether a folder can be a CacheDir: it makes the folder, or checks who owns it, and writes to it.
+func CheckCache(dir string) error {
+	if err := datadir.CheckCache(dir); err != nil {
+		return err
+	}
+	_, remove, err := artifact.Folder(dir).Scratch()
+	if err == nil {
+		remove()
+	}
+	return err
+}
+
 // ParseReset parses the name of a Reset: auto, scan, drop, copy or none. An empty name is auto.
 func ParseReset(name string) (linear.Reset, error) { return linear.ParseReset(name) }
 
