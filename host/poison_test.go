@@ -19,7 +19,7 @@ import (
 )
 
 // Trials of the processes of these tests begin 0.1, 0.6 and 1.1 s after they have opened their host, and last 0.4 s.
-var shortTimes = quarantine.Times{Hold: 100 * time.Millisecond, Trial: 400 * time.Millisecond}
+var shortTimes = quarantine.Times{Delay: 100 * time.Millisecond, Trial: 400 * time.Millisecond}
 
 // poisonVariable has a process be a host of these tests: its value is "step", "guest" or "none", for what ends the process, and
 // the folder.

@@ -104,7 +104,7 @@ func (r *Registry) Ask(a run.Ask) (place any, v run.Verdict) {
 // held has the attempt of a run that brought the host down wait for its trial. It reports whether it waits for one.
 func (r *Registry) held(w *waiter, workflow string) bool {
 	subject := r.cfg.Watch.Subject(uint32(w.run.Namespace), w.run.ID)
-	if !subject.Held() {
+	if !subject.AwaitsTrial() {
 		return false
 	}
 	subject.Ask(func() {
@@ -416,7 +416,7 @@ func (r *Registry) tell(ready []admitted) {
 			ev.Again = limited || !known
 		}
 		if !a.place.tried { // its handler was not registered when it asked
-			ev.Again = ev.Again || r.cfg.Watch.Subject(uint32(a.key.run.Namespace), a.key.run.ID).Held()
+			ev.Again = ev.Again || r.cfg.Watch.Subject(uint32(a.key.run.Namespace), a.key.run.ID).AwaitsTrial()
 		}
 		r.cfg.Runs.Admitted(a.key.run, ev)
 	}

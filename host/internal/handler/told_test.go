@@ -60,12 +60,12 @@ func TestHeldRunOfALimitedHandler(t *testing.T) {
 	var w *quarantine.Watch
 	for range 3 { // two processes that end while the run computes, and this one
 		var err error
-		if w, _, err = quarantine.Open(dir, quarantine.Times{Hold: time.Hour, Trial: time.Hour}, slog.New(slog.DiscardHandler), look); err != nil {
+		if w, _, err = quarantine.Open(dir, quarantine.Times{Delay: time.Hour, Trial: time.Hour}, slog.New(slog.DiscardHandler), look); err != nil {
 			t.Fatal(err)
 		}
 		w.Subject(0, "bad").Begin()
 	}
-	if !w.Subject(0, "bad").Held() {
+	if !w.Subject(0, "bad").AwaitsTrial() {
 		t.Fatal("it is not held")
 	}
 	for _, waits := range []bool{false, true} {

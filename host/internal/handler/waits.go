@@ -40,7 +40,7 @@ const (
 
 // Waits returns what an attempt of a run waits for; false if none waits. Of several it takes the one that was called first.
 func (r *Registry) Waits(of store.RunKey) (w Waiting, ok bool) {
-	held := r.cfg.Watch.Subject(uint32(of.Namespace), of.ID).Held()
+	held := r.cfg.Watch.Subject(uint32(of.Namespace), of.ID).AwaitsTrial()
 	r.mu.Lock()
 	x := r.asks.peek(of)
 	if x == nil {

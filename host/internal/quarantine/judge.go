@@ -39,18 +39,18 @@ type Progress struct {
 // ReadProgress returns the progress of a run, and store.ErrNotFound if there is none.
 type ReadProgress func(store.RunKey) (Progress, error)
 
-// endsToHold is how many ends in a row make a run held, and trials how many ends in trials convict it. After one end,
+// endsToTrial is how many ends in a row make a run need a trial, and trials how many ends in trials convict it. After one end,
 // every run that computed is a suspect. Two trials are too few: killing the host with kill -9 twice, the second time
 // because it did not come up at once, would convict a long step.
 const (
-	endsToHold = 2
+	endsToTrial = 2
 	trials     = 3
 )
 
 func (r *Record) key() store.RunKey { return store.RunKey{Namespace: r.Namespace, ID: r.ID} }
 
-// held reports whether the run may compute only in its trial.
-func (r *Record) held() bool { return r.Ends >= endsToHold }
+// needsTrial reports whether the run may compute only in its trial.
+func (r *Record) needsTrial() bool { return r.Ends >= endsToTrial }
 
 // before reports whether r is tried before o. Runs with fewer trials come first: they are more likely to be innocent.
 func (r *Record) before(o *Record) bool {
@@ -89,8 +89,8 @@ func judge(before []Record, marked []store.RunKey, unclean bool, read ReadProgre
 		case at.Over:
 			known[run] = true
 		case !same: // it made progress: if it computed now, it is judged below as a new suspect
-		case !unclean: // a held run was not tried
-			if r.held() {
+		case !unclean: // a run that needs a trial had none
+			if r.needsTrial() {
 				after = append(after, r)
 			}
 		case was:
@@ -100,7 +100,7 @@ func judge(before []Record, marked []store.RunKey, unclean bool, read ReadProgre
 		case computed[run]:
 			r.Ends++
 			after = append(after, r)
-		case tried && r.held(): // the run under trial may have ended the process
+		case tried && r.needsTrial(): // the run under trial may have ended the process
 			after = append(after, r)
 		default: // the process ended while it did not compute
 			known[run] = true

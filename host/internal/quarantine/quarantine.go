@@ -6,11 +6,11 @@
 // the runs that computed then are suspects:
 //
 //	ended with the process once:          it continues as usual
-//	twice in a row, without progress:     it is held, and then tried: alone among the suspects, for a limited time
+//	twice in a row, without progress:     it waits, and is then tried: alone among the suspects, for a limited time
 //	the process ended in three trials:    convicted: the caller makes it stuck
 //
 // Progress of its journal, or a trial that the process survives, acquits a suspect. So does the end of a process during
-// which it was held: it cannot have been the cause.
+// which it waited: it cannot have been the cause.
 //
 // A process may also be killed by a person or a supervisor, at any moment. So the three trials are at times that do not
 // overlap, counted from the start of the process: a process that is killed every minute is not killed in each of them.
@@ -31,17 +31,17 @@ import (
 
 // Times set when suspects are tried.
 type Times struct {
-	// Hold is the least delay before a trial of a suspect. The first trial begins no earlier than Hold after the start of
-	// the process. If the previous trial ended T after the start of its process, the next one begins no earlier than T+Hold
+	// Delay is the least time before a trial of a suspect. The first trial begins no earlier than Delay after the start of
+	// the process. If the previous trial ended T after the start of its process, the next one begins no earlier than T+Delay
 	// after the start of the process.
-	Hold time.Duration
+	Delay time.Duration
 	// Trial is the longest duration of a trial.
 	Trial time.Duration
 }
 
-// DefaultTimes returns the times of a host. A suspect is held long enough for everything else to come up, and tried
+// DefaultTimes returns the times of a host. A suspect waits long enough for everything else to come up, and tried
 // longer than a guest takes to fill memory: 6 GB took 9 s. The three trials begin 2, 24 and 46 s after the start.
-func DefaultTimes() Times { return Times{Hold: 2 * time.Second, Trial: 20 * time.Second} }
+func DefaultTimes() Times { return Times{Delay: 2 * time.Second, Trial: 20 * time.Second} }
 
 // ErrStopped reports that a suspect was not tried before the host stopped.
 var ErrStopped = errors.New("the host stops")
@@ -92,8 +92,8 @@ func Open(dir string, times Times, log *slog.Logger, read ReadProgress) (w *Watc
 			continue
 		}
 		w.suspects[r.key()] = &suspect{Record: r}
-		if r.held() {
-			log.Warn("the host ended again and again while a run computed; it is held back, and then tried alone", "run", r.ID,
+		if r.needsTrial() {
+			log.Warn("the host ended again and again while a run computed; it waits, and is then tried alone", "run", r.ID,
 				"ends", r.Ends, "trials", r.Trials)
 		}
 	}
@@ -182,8 +182,8 @@ func (s *Subject) End() {
 	s.row = noRow
 }
 
-// Held reports whether the run is held back, so that Ask would not call begin at once.
-func (s *Subject) Held() bool {
+// AwaitsTrial reports whether the run may compute only in its trial, so that Ask would not call begin at once.
+func (s *Subject) AwaitsTrial() bool {
 	if s == nil || s.w.found.Load() == 0 {
 		return false
 	}
@@ -191,10 +191,10 @@ func (s *Subject) Held() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	x := w.suspects[s.run]
-	return x != nil && x.held() && x != w.trying && w.table != nil
+	return x != nil && x.needsTrial() && x != w.trying && w.table != nil
 }
 
-// Ask calls begin: at once, or in the run's trial if the run is held. If the host stops before the trial, it calls
+// Ask calls begin: at once, or in the run's trial if it awaits one. If the host stops before the trial, it calls
 // refuse instead.
 func (s *Subject) Ask(begin, refuse func()) {
 	if s == nil || s.w.found.Load() == 0 || !s.w.awaitTrial(s.run, &waiter{begin, refuse}) {
@@ -219,11 +219,11 @@ func (s *Subject) Wait(ctx context.Context) error {
 	}
 }
 
-// awaitTrial adds a waiter for the trial of a run. It returns false if the run is not held.
+// awaitTrial adds a waiter for the trial of a run. It returns false if the run needs none.
 func (w *Watch) awaitTrial(run store.RunKey, waits *waiter) bool {
 	w.mu.Lock()
 	s := w.suspects[run]
-	if s == nil || !s.held() || s == w.trying || w.table == nil {
+	if s == nil || !s.needsTrial() || s == w.trying || w.table == nil {
 		w.mu.Unlock()
 		return false
 	}
@@ -257,14 +257,14 @@ func (w *Watch) Release() {
 	}
 }
 
-// Committed takes a durable commit. A held run that has made progress is no longer a suspect.
+// Committed takes a durable commit. A run that awaits its trial and has made progress is no longer a suspect.
 func (w *Watch) Committed(c *store.RunCommit) {
 	if w == nil || w.found.Load() == 0 || !advances(c) {
 		return
 	}
 	w.mu.Lock()
 	s := w.suspects[c.Run]
-	if s == nil || !s.held() {
+	if s == nil || !s.needsTrial() {
 		w.mu.Unlock() // for other runs, the next process looks at the journal
 		return
 	}
@@ -337,7 +337,7 @@ func (w *Watch) nextLocked() []*waiter {
 
 // holdOf returns how long after the start of the process a suspect may be tried.
 func (w *Watch) holdOf(s *suspect) time.Duration {
-	return time.Duration(s.UntilMs)*time.Millisecond + w.times.Hold
+	return time.Duration(s.UntilMs)*time.Millisecond + w.times.Delay
 }
 
 func (w *Watch) saveOrSay() {
