@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/conformance"
 	"github.com/wfhost/wfhost/typescript"
 )
@@ -127,7 +128,7 @@ func TestProgramsUnderNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, err := conformance.Tell(t.Context(), wasm, t.TempDir(), stories)
+	told, err := conformance.Tell(t.Context(), wasm, host.UserCacheDir(), stories)
 	if err != nil {
 		t.Fatal(err)
 	}

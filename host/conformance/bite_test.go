@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/conformance"
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
 // TestCheckBites runs stories that are told wrongly.
 func TestCheckBites(t *testing.T) {
-	report, err := conformance.Check(t.Context(), hosttest.Build(t, "testdata/wrong"), conformance.Options{CacheDir: t.TempDir()})
+	report, err := conformance.Check(t.Context(), hosttest.Build(t, "testdata/wrong"), conformance.Options{CacheDir: host.UserCacheDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestCheckBitesC(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	report, err := conformance.Check(t.Context(), compile(t, filepath.Join(dir, "stories")), conformance.Options{CacheDir: t.TempDir()})
+	report, err := conformance.Check(t.Context(), compile(t, filepath.Join(dir, "stories")), conformance.Options{CacheDir: host.UserCacheDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"errors"
 	"flag"
+	"github.com/wfhost/wfhost/host"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,7 @@ const (
 // check runs all stories of a module, each in a subtest. It has none of some.
 func check(t *testing.T, wasm []byte, without ...string) {
 	t.Helper()
-	report, err := conformance.Check(t.Context(), wasm, conformance.Options{CacheDir: t.TempDir()})
+	report, err := conformance.Check(t.Context(), wasm, conformance.Options{CacheDir: host.UserCacheDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func check(t *testing.T, wasm []byte, without ...string) {
 func TestGo(t *testing.T) {
 	wasm := hosttest.Build(t, "../../guest-sdk/go/stories")
 	if *rewrite {
-		report, err := conformance.Check(t.Context(), wasm, conformance.Options{CacheDir: t.TempDir()})
+		report, err := conformance.Check(t.Context(), wasm, conformance.Options{CacheDir: host.UserCacheDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -79,7 +79,7 @@ func TestMemoryBites(t *testing.T) {
 		t.Skip("this system does not tell which pages were written, so that nothing is frozen")
 	}
 	for _, counting := range []bool{true, false} {
-		report, err := Check(t.Context(), forgetful(counting), Options{Only: []string{"counter", "parent"}, CacheDir: t.TempDir()})
+		report, err := Check(t.Context(), forgetful(counting), Options{Only: []string{"counter", "parent"}, CacheDir: host.UserCacheDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -243,9 +243,9 @@ type Told struct {
 }
 
 // Tell runs stories of a module in a host and returns the result of each. It does not compare the answers to events.
-// dir is a folder for compiled modules.
-func Tell(ctx context.Context, wasm []byte, dir string, stories []Story) (told []Told, err error) {
-	t, err := open(ctx, wasm, false, &memories{off: true}, dir)
+// cacheDir is as Options.CacheDir.
+func Tell(ctx context.Context, wasm []byte, cacheDir string, stories []Story) (told []Told, err error) {
+	t, err := open(ctx, wasm, false, &memories{off: true}, cacheDir)
 	if err != nil {
 		return nil, err
 	}

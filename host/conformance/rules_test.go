@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"testing"
 
+	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/conformance"
 	"github.com/wfhost/wfhost/host/hosttest"
 )
@@ -10,7 +11,7 @@ import (
 // TestRules runs the rules on a host. The environment of the Go SDK's tests runs them, too: TestRulesInEnv of guest-sdk/go/stories/rules.
 func TestRules(t *testing.T) {
 	report, err := conformance.Check(t.Context(), hosttest.Build(t, "../../guest-sdk/go/stories"),
-		conformance.Options{CacheDir: t.TempDir(), Only: []string{conformance.RulesWorkflow}})
+		conformance.Options{CacheDir: host.UserCacheDir(), Only: []string{conformance.RulesWorkflow}})
 	if err != nil {
 		t.Fatal(err)
 	}

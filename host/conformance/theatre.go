@@ -32,11 +32,11 @@ type theatre struct {
 }
 
 // open starts a host with a module. If replayed is set, the host keeps nothing of a waiting guest.
-func open(ctx context.Context, wasm []byte, replayed bool, m *memories, dir string) (t *theatre, err error) {
+func open(ctx context.Context, wasm []byte, replayed bool, m *memories, cacheDir string) (t *theatre, err error) {
 	t = &theatre{clock: clock.NewFake(epoch), memories: m, done: make(chan error, 1)}
 	data := memstore.New()
 	data.NowMs = func() int64 { return t.clock.Now().UnixMilli() }
-	cfg := host.Config{Store: data.Open(), CacheDir: dir, Clock: t.clock, StartLinger: restTime, Drain: -1,
+	cfg := host.Config{Store: data.Open(), CacheDir: cacheDir, Clock: t.clock, StartLinger: restTime, Drain: -1,
 		Events: host.Events{GuestWaits: t.memories.see}}
 	if replayed {
 		cfg.Linger, cfg.WarmBytes, cfg.ParkBytes, cfg.PoolBytes = -1, -1, -1, -1

@@ -44,7 +44,7 @@ type ReadProgress func(store.RunKey) (Progress, error)
 // because it did not come up at once, would convict a long step.
 const (
 	endsToTrial = 2
-	trials     = 3
+	trials      = 3
 )
 
 func (r *Record) key() store.RunKey { return store.RunKey{Namespace: r.Namespace, ID: r.ID} }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/conformance"
 	"github.com/wfhost/wfhost/host/hosttest"
 )
@@ -46,7 +47,7 @@ func TestMessagesInEnv(t *testing.T) {
 		s.Name, s.Input, s.Do = fmt.Sprintf("rule-%d", i), input, nil
 		names, stories = append(names, r.Name), append(stories, s)
 	}
-	told, err := conformance.Tell(t.Context(), hosttest.Build(t, ".."), t.TempDir(), stories)
+	told, err := conformance.Tell(t.Context(), hosttest.Build(t, ".."), host.UserCacheDir(), stories)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
+	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/conformance"
 	"github.com/wfhost/wfhost/host/hosttest"
 )
@@ -102,7 +103,7 @@ func TestProgramsInEnv(t *testing.T) {
 	for n := range *programs {
 		stories = append(stories, conformance.Program(*seed+uint64(n)))
 	}
-	wasm, dir := hosttest.Build(t, ".."), t.TempDir()
+	wasm, dir := hosttest.Build(t, ".."), host.UserCacheDir()
 	told, err := conformance.Tell(t.Context(), wasm, dir, stories)
 	if err != nil {
 		t.Fatal(err)
