@@ -399,7 +399,7 @@ func TestVerifyEncrypted(t *testing.T) {
 		func(a, b *store.LogLine) { a.Text, b.Text = b.Text, a.Text })
 	r, err = host.Verify(ctx, data, cfg, quick)
 	do(t, err)
-	if len(r.Problems) != 1 || r.Problems[0].Kind != "log" || !strings.Contains(r.Problems[0].Text, "belongs to another place") {
+	if len(r.Problems) != 1 || r.Problems[0].Kind != "log" || !strings.Contains(r.Problems[0].Text, "belongs to another location") {
 		t.Errorf("with two log lines that were swapped: %+v", r.Problems)
 	}
 }
