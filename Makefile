@@ -13,7 +13,7 @@ RESTATE_VERSION = 1.7.12
 TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .PHONY: portable portable-vet release help build interpreter build-wasmtime engines test race race-parts beyond lint fuzz fuzz-modules \
-  differential cover determinism programs env-programs simulate year upgrades disk-faults faults real bench bench-all bench-peers \
+  differential cover determinism programs env-programs simulate year upgrades disk-faults faults real bench bench-all compare bench-peers \
   bench-peers-install profile kill workers limits histories crash hostile conform clean page page-pictures trace \
   installation stories fuel js-engine js-engine-check js-tools js-differential test262 costs
 
@@ -186,6 +186,9 @@ bench-all: build ## measure the host at full size, on the disk of BENCH_DIR; JSO
 	run replay replay --lengths 0,10,100,1000,10000 --n 100; \
 	run start start --rate 200 --for 30s; \
 	run signal signal --rate 200 --for 30s
+
+compare: ## compare with the commit BASE by benchmarks in turns, as a table of ratios; COMPARE_FLAGS="-rounds 3 -only steps -json FILE"
+	$(GO) run ./bench/compare -base '$(BASE)' $(COMPARE_FLAGS)
 
 bench-peers: ## compare with DBOS on PostgreSQL and with Restate; PEERS_FLAGS="-quick" for some minutes (bench/peers/README.md)
 	cd bench/peers && $(GO) vet ./... && $(GO) test -timeout 5m ./... && $(GO) build -o ../../bin/bench-peers .
