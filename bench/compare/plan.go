@@ -67,7 +67,7 @@ func wakes() (list []measurement) {
 			hosted("replay-"+guest, replay, "replay", "--guest", guest, "--lengths", "1000,10000", "--n", "20"))
 	}
 	late := []figure{{"lateP50Us", "lateness, p50", false}, {"lateP99Us", "lateness, p99", false},
-			{"peakRssBytes", "most memory", false}}
+		{"peakRssBytes", "most memory", false}}
 	for _, rate := range []string{"1000", "3000"} {
 		list = append(list, hosted("late-"+rate, late, "late", "--guest", "go", "--step", "--rate", rate, spanArg))
 	}
