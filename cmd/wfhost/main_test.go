@@ -26,8 +26,10 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		_ = os.Setenv("XDG_CONFIG_HOME", dir)                   // where servers say where their tokens are
-		_ = os.Setenv("WFHOST_CACHE_DIR", compiledModules(nil)) // so that each module is compiled once
+		_ = os.Setenv("XDG_CONFIG_HOME", dir) // where servers say where their tokens are
+		if cache := compiledModules(nil); cache != "" {
+			_ = os.Setenv("WFHOST_CACHE_DIR", cache) // so that each module is compiled once
+		}
 	}
 	testscript.Main(m, map[string]func(){"wfhost": timed})
 }
@@ -148,7 +150,9 @@ func TestScripts(t *testing.T) {
 			e.Setenv("EXE", exe)
 			e.Setenv("HOME", home)
 			e.Setenv("XDG_CONFIG_HOME", os.Getenv("XDG_CONFIG_HOME"))
-			e.Setenv("WFHOST_CACHE_DIR", os.Getenv("WFHOST_CACHE_DIR"))
+			if cache := os.Getenv("WFHOST_CACHE_DIR"); cache != "" {
+				e.Setenv("WFHOST_CACHE_DIR", cache)
+			}
 			e.Setenv("GOCACHE", strings.TrimSpace(string(cache)))
 			e.Setenv("GOMODCACHE", strings.TrimSpace(string(path)))
 			return nil

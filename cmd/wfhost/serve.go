@@ -60,7 +60,7 @@ type serveCmd struct {
 	JournalBytes  int64         `help:"Memory of journals of runs that go on; more of them wait." default:"96MiB" type:"bytes"`
 	ModuleIdle    time.Duration `help:"How long after its last use a module leaves memory; 0: never." default:"30s"`
 	ModuleBytes   int64         `help:"Memory of modules that are not in use." default:"256MiB" type:"bytes"`
-	CacheDir      string        `help:"Folder of compiled modules; default: cache in --data." placeholder:"DIR" type:"path"`
+	CacheDir      string        `help:"Folder of compiled modules; default: cache in --data." placeholder:"DIR"`
 	CacheBytes    int64         `help:"Disk for compiled modules; the longest unused go first; 0: any." default:"4GiB" type:"bytes"`
 	CompileCPU    time.Duration `name:"compile-cpu" help:"CPU time that compiling a module may take." default:"1m"`
 	CompileTime   time.Duration `help:"Time that it may take." default:"2m"`
