@@ -188,7 +188,7 @@ bench-all: build ## measure the host at full size, on the disk of BENCH_DIR; JSO
 	run signal signal --rate 200 --for 30s
 
 compare: ## compare with the commit BASE by benchmarks in turns, as a table of ratios; COMPARE_FLAGS="-rounds 3 -only steps -json FILE"
-	$(GO) run ./bench/compare -base '$(BASE)' $(COMPARE_FLAGS)
+	@$(GO) run ./bench/compare -base '$(BASE)' $(COMPARE_FLAGS)
 
 bench-peers: ## compare with DBOS on PostgreSQL and with Restate; PEERS_FLAGS="-quick" for some minutes (bench/peers/README.md)
 	cd bench/peers && $(GO) vet ./... && $(GO) test -timeout 5m ./... && $(GO) build -o ../../bin/bench-peers .

@@ -111,10 +111,10 @@ type Config struct {
 	// modules leave first. A module stays while an instance of it computes or is kept for a step. Default 256 MiB;
 	// negative keeps only modules in use.
 	ModuleBytes int64
-	// CacheDir is the folder of compiled modules. Hosts may share it, also those of other processes: see UserCacheDir. It
-	// is made with mode 0700, and must belong to the user of this process, who executes its content: nobody else may be
-	// able to replace it, or a folder above it. Default Dir/cache; without Dir,
-	// compiled modules are kept in memory only.
+	// CacheDir is the folder of compiled modules. Several hosts may share it, even in different processes: see
+	// UserCacheDir. Open creates it with mode 0700, and refuses it if it has another mode or belongs to another user.
+	// The host executes what is in it, so make sure that no other user can replace a folder above it. Default Dir/cache;
+	// without Dir, compiled modules are kept in memory only.
 	CacheDir string
 	// CacheBytes roughly bounds the files of compiled modules in CacheDir; a Go module takes some 15 MiB. Before a
 	// module is compiled, the least recently loaded files are removed, a sixteenth of the bound at a time. Removed

@@ -21,6 +21,9 @@ var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 // restTime bounds how long a host may take to come to rest, by the machine's clock.
 const restTime = 3 * time.Minute
 
+// cacheBytes bounds Options.CacheDir, which programs of a user may share.
+const cacheBytes = 512 << 20
+
 // theatre is a host in which stories run one after the other.
 type theatre struct {
 	*host.Host
@@ -36,8 +39,8 @@ func open(ctx context.Context, wasm []byte, replayed bool, m *memories, cacheDir
 	t = &theatre{clock: clock.NewFake(epoch), memories: m, done: make(chan error, 1)}
 	data := memstore.New()
 	data.NowMs = func() int64 { return t.clock.Now().UnixMilli() }
-	cfg := host.Config{Store: data.Open(), CacheDir: cacheDir, Clock: t.clock, StartLinger: restTime, Drain: -1,
-		Events: host.Events{GuestWaits: t.memories.see}}
+	cfg := host.Config{Store: data.Open(), CacheDir: cacheDir, CacheBytes: cacheBytes, Clock: t.clock, StartLinger: restTime,
+		Drain: -1, Events: host.Events{GuestWaits: t.memories.see}}
 	if replayed {
 		cfg.Linger, cfg.WarmBytes, cfg.ParkBytes, cfg.PoolBytes = -1, -1, -1, -1
 	}

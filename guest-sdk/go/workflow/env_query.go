@@ -38,7 +38,7 @@ func (e *Env) Ask(name string, input, out any) error {
 }
 
 // answered calls the function of a query or the validator of an update. Workflow calls in it return ErrNotHere. A panic becomes
-// an error: on a host it ends only the instance in which the function runs.
+// an error, since a panic on a host ends only the instance that runs the function.
 //
 //go:noinline
 func answered[T any](fn func() (T, error)) (_ T, err error) {

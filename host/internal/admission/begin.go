@@ -7,7 +7,7 @@ import (
 
 // beginShare is the divisor of the part of the memory that bodies may hold. A body does not give its instance up until it
 // ends, and it may wait for a server or a timer for days. A hundred waiting bodies could hold all the memory and block all
-// other guests of the host. So a body for which there is no room waits before it begins, while it holds nothing.
+// other guests of the host. So if there is no room for a body, it waits before it begins, while it holds nothing.
 //
 // Because bodies return memory late, no namespace or group may take the whole share. A namespace may hold mostOf what the
 // other namespaces leave of the share, and a group mostOf what the other groups of its namespace leave of that. So a later
@@ -17,14 +17,14 @@ import (
 // guest.
 const (
 	beginShare      = 2
-	firstNamespaces = 2 // divisor of the approximate part of the share by which first bodies of namespaces may exceed it
+	firstNamespaces = 2 // divisor: first bodies of namespaces may exceed the share by about this part of it
 	firstGroups     = 4 // the same for first bodies of groups
 )
 
-// mostOf returns how many bytes of a share one party may hold while the other parties hold others bytes: three quarters of the
-// rest. With a half, a single party would leave as much unused as it uses. With more, the third party would have no room for a
-// single guest.
-func mostOf(share, others int64) int64 { return max(share-others, 0) * 3 / 4 }
+// mostOf returns how many bytes of a share one party may hold: three quarters of what is left beside taken, the bytes that the
+// other parties hold. With a half, a single party would leave as much unused as it uses. With more, the third party would have
+// no room for a single guest.
+func mostOf(share, taken int64) int64 { return max(share-taken, 0) * 3 / 4 }
 
 // bodies decides which bodies may begin, and counts the bytes they hold. Admission.mu guards it.
 type bodies struct {
@@ -143,7 +143,7 @@ func (b *bodies) withdraw(w *waiter) {
 
 // check visits the waiting bodies that are not blocked, in the order of their turns: each begins or is blocked. If the namespace
 // has no room for a body, later bodies of the namespace do not overtake it, unless they are the first of their groups. check
-// reports whether a body began; then the caller must bring back the others and check again.
+// reports whether a body began; then the caller calls bring and checks again.
 func (b *bodies) check() (began bool) {
 	q, full := &b.waiting, map[uint32]bool{}
 	for e := q.Front(); e != nil; e = q.Front() {

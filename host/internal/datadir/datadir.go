@@ -73,12 +73,12 @@ func cache(dir string, self int) error {
 func CheckAbove(dir string) error { return above(dir, os.Geteuid()) }
 
 func above(dir string, self int) error {
-	at, err := filepath.Abs(dir)
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
 	lowest := "" // that exists
-	for up := filepath.Dir(at); up != at; at, up = up, filepath.Dir(up) {
+	for at, up := dir, filepath.Dir(dir); up != at; at, up = up, filepath.Dir(up) {
 		info, err := os.Stat(up)
 		if errors.Is(err, os.ErrNotExist) {
 			continue

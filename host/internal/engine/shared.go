@@ -15,8 +15,8 @@ var shared struct {
 	by   map[string]*sharedEngine
 }
 
-// Share has all hosts of this process whose folder is dir use one engine. It is for tests, which open hosts by the hundred: a
-// module is then loaded once, and not by each host.
+// Share makes all hosts of this process whose folder is dir use one engine. It is for tests, which open hundreds of hosts: the
+// first host that needs a module loads it for the others.
 func Share(dir string) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -26,14 +26,15 @@ func Share(dir string) {
 	shared.dirs[dir] = true
 }
 
-// Open returns a new engine, or, for a folder that was passed to Share, the one that was made first for this folder and key. The
-// key names all that is special about the engine.
+// Open makes an engine. If Share was called for the folder, it makes only one for each key, and returns that one again. The key
+// must name every setting of the engine.
 func Open(ctx context.Context, dir, key string, m Maker) (Engine, error) {
 	shared.mu.Lock()
-	defer shared.mu.Unlock()
 	if !shared.dirs[dir] {
+		shared.mu.Unlock()
 		return m(ctx)
 	}
+	defer shared.mu.Unlock()
 	key = dir + "\x00" + key
 	if e := shared.by[key]; e != nil {
 		return e, nil

@@ -72,20 +72,12 @@ func (a *asks) put(w *waiter) {
 	(*p)[w.run] = w
 }
 
-// forget removes a run of which no attempt waits that is not packed.
-func (a *asks) forget(key store.RunKey) {
-	p := &a.by[key.Partition()]
-	if delete(*p, key); len(*p) == 0 {
-		*p = nil // a map never shrinks
-	}
-}
-
 func (a *asks) remove(w *waiter) {
 	a.all--
 	p := a.by[w.run.Partition()]
 	first := p[w.run]
 	if first.of == nil {
-		a.forget(w.run)
+		delete(p, w.run)
 		return
 	}
 	all := first.of

@@ -103,7 +103,7 @@ func (a *asks) pack(l *workflowQueue) {
 			p = &packed{queue: l, places: all[0].places}
 		}
 		p.add(packedAttempt{w.turnOrder, w.handle, []byte(w.run.ID)})
-		a.forget(w.run)
+		delete(a.by[w.run.Partition()], w.run)
 		x.put(w.run, p)
 	}
 	clear(all[len(kept):])

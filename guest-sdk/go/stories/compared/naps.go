@@ -36,12 +36,16 @@ func napper(ctx context.Context, how string) (string, error) {
 	return "done", nil
 }
 
-// nappingChildren ends children that wait without a workflow call. They must end at once, with their hooks and children.
+// nappingChildren ends children that wait without a workflow call. They must end at once, and what they hold and started without
+// more time passing.
 func nappingChildren(ctx context.Context, _ string) (told []string, _ error) {
 	for _, how := range []string{"sleep", "select", "hook", "parent"} {
 		began := time.Now()
 		_, err := workflow.Child[string](ctx, how, "napper", how, workflow.ChildTimeout(time.Hour))
 		told = append(told, outcome(time.Since(began).String(), nil), outcome(nil, err))
+	}
+	if err := workflow.Sleep(ctx, "until children of children have ended", time.Second); err != nil {
+		return nil, err
 	}
 	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
