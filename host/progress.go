@@ -18,8 +18,6 @@ import (
 // for a position to continue from, not for results.
 const MaxDetailsBytes = 4 << 10
 
-type beatKey struct{}
-
 // Heartbeat records the progress of a handler, so that the next attempt of its step can continue from there: StepInfo
 // returns the details. They are encoded as JSON, of at most MaxDetailsBytes, and replace earlier details.
 //
@@ -31,8 +29,8 @@ type beatKey struct{}
 // ErrInvalid outside of a handler, and for details that are no JSON, ErrLimit for longer details, ErrLeaseLost if
 // there is a later attempt by now: the handler should stop.
 func Heartbeat(ctx context.Context, details any) error {
-	beat, _ := ctx.Value(beatKey{}).(func([]byte) error)
-	if beat == nil {
+	c, ok := ctx.Value(attemptKey{}).(*attemptContext)
+	if !ok {
 		return fmt.Errorf("%w: a heartbeat outside of a handler", ErrInvalid)
 	}
 	if details == nil {
@@ -42,7 +40,7 @@ func Heartbeat(ctx context.Context, details any) error {
 	if err != nil {
 		return err
 	}
-	return beat(b)
+	return c.host.beat(c.attempt, b)
 }
 
 // newProgress returns the keeper of the details of heartbeats.

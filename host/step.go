@@ -52,20 +52,34 @@ func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []b
 	h.rt.Handle(name, func(ctx context.Context, a handler.Attempt, input []byte) ([]byte, error) {
 		// The journal keeps the input and the output; the handler may reuse both buffers.
 		a.Details = h.workers.progress.Latest(&a)
-		ctx = context.WithValue(ctx, beatKey{}, func(details []byte) error { return h.beat(a, details) })
 		failed := true
 		defer func() { // also after a panic
 			if failed { // the next attempt continues from these details, even if this host ends
 				h.workers.progress.Flush(a.IdempotencyKey)
 			}
 		}()
-		out, err := fn(context.WithValue(ctx, stepKey{}, h.stepOf(&a)), bytes.Clone(input))
+		out, err := fn(&attemptContext{ctx, h, a}, bytes.Clone(input))
 		failed = err != nil
 		return bytes.Clone(out), err
 	})
 }
 
-type stepKey struct{}
+// attemptContext is the context of a handler's call, from which StepInfo and Heartbeat learn the attempt.
+type attemptContext struct {
+	context.Context
+	host    *Host
+	attempt handler.Attempt
+}
+
+// Value returns the attemptContext itself for an attemptKey.
+func (c *attemptContext) Value(key any) any {
+	if _, ok := key.(attemptKey); ok {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+type attemptKey struct{}
 
 // Step describes the step that a handler is called for.
 type Step struct {
@@ -116,8 +130,11 @@ func (h *Host) stepOf(a *handler.Attempt) Step {
 
 // StepInfo returns the step that a handler is called for. Outside of a handler it returns the zero Step.
 func StepInfo(ctx context.Context) Step {
-	s, _ := ctx.Value(stepKey{}).(Step)
-	return s
+	c, ok := ctx.Value(attemptKey{}).(*attemptContext)
+	if !ok {
+		return Step{}
+	}
+	return c.host.stepOf(&c.attempt)
 }
 
 // HTTPRequest is the head of a request that [Host.HTTP] performs:

@@ -61,8 +61,12 @@ const prefixBytes = 7
 
 // RunTableKey returns the key of a run in a table whose keys end with the run id.
 func RunTableKey(run RunKey, table byte) []byte {
-	return append(AppendPrefix(nil, run.Namespace, run.Partition(), table), run.ID...)
+	k := make([]byte, 0, prefixBytes+len(run.ID)+suffixBytes)
+	return append(AppendPrefix(k, run.Namespace, run.Partition(), table), run.ID...)
 }
+
+// suffixBytes is the longest of the usual suffixes of a run's keys, that of JournalKey: with room for it, a key is allocated once.
+const suffixBytes = 1 + 4 + 8
 
 // JournalKey returns the key of a chunk of a journal by the seq of its first entry.
 func JournalKey(run RunKey, iteration uint32, first Seq) []byte {

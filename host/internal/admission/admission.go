@@ -293,7 +293,7 @@ func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
 // larger than the limit enters eventually. A guest with an instance needs only a place.
 func (a *Admission) roomLocked(p *Place, c Class) bool {
 	return a.free > 0 && (c != Computing || a.long == 0 || a.long < p.longMost() && !p.crowdedLocked()) &&
-		p.reasonLocked(c) == nil &&
+		!p.keptOutLocked(c) &&
 		(p.at == returning || p.fitsLocked(c))
 }
 
@@ -450,7 +450,7 @@ func (a *Admission) makeRoomLocked() {
 	for c := range a.waiters {
 		for e := a.waiters[c].Front(); e != nil && free > 0; e = e.Next() {
 			p := waiterOf(e).place
-			if p.reasonLocked(Class(c)) != nil {
+			if p.keptOutLocked(Class(c)) {
 				continue
 			}
 			if p.at != returning {

@@ -34,16 +34,22 @@ func (a *Admission) fullLocked(p *Place) bool {
 	return a.quotas != nil && a.quotas.Full(p.group.namespace)
 }
 
-// reasonLocked returns the namespace or group whose limits keep the guest from entering, nil if none do.
-func (p *Place) reasonLocked(c Class) *group {
+// reasonLocked returns the namespace or group whose limits keep the guest from entering, false if none do.
+func (p *Place) reasonLocked(c Class) (because group, some bool) {
 	a := p.a
 	switch ns := p.group.ofNamespace(); {
 	case a.fullLocked(p) || c == Starting && a.half[ns] >= namespaceHalfDone*a.halfMost():
-		return &ns
+		return ns, true
 	case c == Starting && a.half[p.group] >= a.halfMost():
-		return &p.group
+		return p.group, true
 	}
-	return nil
+	return group{}, false
+}
+
+// keptOutLocked reports whether the limits of its namespace or group keep the guest from entering.
+func (p *Place) keptOutLocked(c Class) bool {
+	_, some := p.reasonLocked(c)
+	return some
 }
 
 // firstLocked returns the next waiter of a class, nil if there is none. It blocks the waiters that the limits of their
@@ -51,11 +57,11 @@ func (p *Place) reasonLocked(c Class) *group {
 func (a *Admission) firstLocked(c Class) *waiter {
 	for e := a.waiters[c].Front(); e != nil; e = a.waiters[c].Front() {
 		w := waiterOf(e)
-		because := w.place.reasonLocked(c)
-		if because == nil {
+		because, some := w.place.reasonLocked(c)
+		if !some {
 			return w
 		}
-		a.waiters[c].block(w, *because)
+		a.waiters[c].block(w, because)
 		w.place.nextLocked(c)
 	}
 	return nil
@@ -66,11 +72,11 @@ func (a *Admission) firstLocked(c Class) *waiter {
 // queue.
 func (p *Place) nextLocked(c Class) {
 	q, ns := &p.a.waiters[c], p.group.ofNamespace()
-	because := p.reasonLocked(c)
-	if (because == nil || *because != ns) && q.blocks(ns) {
+	because, some := p.reasonLocked(c)
+	if (!some || because != ns) && q.blocks(ns) {
 		q.bring(ns)
 	}
-	if because == nil && q.blocks(p.group) {
+	if !some && q.blocks(p.group) {
 		q.bring(p.group)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"sync/atomic"
 
 	"github.com/wfhost/wfhost/abi"
@@ -373,15 +374,24 @@ func (a *Activation) obey(t told) error {
 	return errSuspended
 }
 
-// waitsPerLook is the number of waits between two measurements of an instance, unless its memory has grown: a
-// measurement asks the kernel, and most guests wait less often in one instance. Until the first one, the estimate of
-// the module is used.
-const waitsPerLook = 16
+// A measurement of an instance asks the kernel, which takes as long as a whole step. While the memory does not grow, an instance
+// is measured at its 16th wait, since most guests wait less often in one instance, and then after twice as many waits each time,
+// up to 256. One that could have become a large guest since the last measurement is measured at every 16th.
+const (
+	waitsPerLook    = 16
+	maxWaitsPerLook = 256
+)
 
-// measure updates what the guest holds while it waits.
+// measures reports whether an instance is measured at its n-th wait, although its memory has not grown. It may hold
+// unmeasured bytes more than at the last measurement.
+func measures(n int, unmeasured int64) bool {
+	return n%waitsPerLook == 0 && (unmeasured >= admission.LargeBytes || n%maxWaitsPerLook == 0 || bits.OnesCount(uint(n)) == 1)
+}
+
+// measure updates what the guest holds while it waits. Until the first measurement, the estimate of the module is used.
 func (a *Activation) measure() {
 	a.waited++
-	if size := a.inst.Size(); size != a.size || a.waited%waitsPerLook == 0 {
+	if size := a.inst.Size(); size != a.size || measures(a.waited, size-a.resident) {
 		a.size, a.resident = size, a.inst.Resident()
 	}
 	a.holds = a.mod.Resident()

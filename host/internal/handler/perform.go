@@ -32,10 +32,18 @@ type Call struct {
 	Attempt Attempt
 	Input   []byte
 	Clock   clock.Clock
-	Told    func() bool                        // whether the workflow has cancelled it
-	Cancel  context.CancelCauseFunc            // cancels the context of Perform
-	End     func(out run.StepOutcome, r Reply) // takes its outcome; only the first call has an effect
-	Place   *Place                             // Perform returns it
+	Place   *Place // Perform returns it
+	Owner   Owner
+}
+
+// Owner is who waits for the outcome of a Call.
+type Owner interface {
+	// Told reports whether the workflow has cancelled the attempt.
+	Told() bool
+	// Cancel cancels the context of Perform.
+	Cancel(cause error)
+	// End takes the outcome. Only the first call has an effect.
+	End(out run.StepOutcome, r Reply)
 }
 
 // Perform performs an attempt that has a place, and returns when its handler has. A handler that ignores its context does not
@@ -49,28 +57,28 @@ func (r *Registry) Perform(ctx context.Context, c *Call) {
 	}
 	name := c.Attempt.Handler
 	if m := r.performer(name).remote; m != nil { // it runs in another process and cannot crash this one
-		out, reply := m.Perform(ctx, c.Attempt, c.Input, c.Told, c.Place.Taken)
+		out, reply := m.Perform(ctx, c.Attempt, c.Input, c.Owner.Told, c.Place.Taken)
 		c.Place.Return()
-		c.End(out, reply)
-		c.Cancel(nil)
+		c.Owner.End(out, reply)
+		c.Owner.Cancel(nil)
 		return
 	}
 	f := r.Handler(name)
 	if f == nil {
 		c.Place.Return()
-		c.End(run.StepOutcome{Abandoned: true}, nil)
+		c.Owner.End(run.StepOutcome{Abandoned: true}, nil)
 		return
 	}
 	subject := r.cfg.Watch.Subject(uint32(c.Attempt.Run.Namespace), c.Attempt.Run.ID)
 	subject.Begin()
 	defer subject.End()
 	stop := clock.AfterFunc(c.Clock, c.Attempt.Timeout, func() {
-		c.End(run.StepTimeout(c.Attempt.Timeout), nil)
-		c.Cancel(run.ErrStepTimeout)
+		c.Owner.End(run.StepTimeout(c.Attempt.Timeout), nil)
+		c.Owner.Cancel(run.ErrStepTimeout)
 	})
 	out := f.Call(ctx, c.Attempt, c.Input)
 	stop()
 	c.Place.Return() // first, so that the next attempt counts as activity before this one ceases to be
-	c.End(out, nil)
-	c.Cancel(nil)
+	c.Owner.End(out, nil)
+	c.Owner.Cancel(nil)
 }

@@ -66,9 +66,11 @@ func (t *Try) Alone() bool {
 // IdempotencyKey returns the key that all attempts of a step share: the first 26 characters of the base32 (RFC 4648) of
 // SHA-256(incarnation ‖ iteration u32le ‖ name).
 func IdempotencyKey(i store.Incarnation, iteration uint32, name string) string {
-	b := binary.LittleEndian.AppendUint32(i[:], iteration)
-	sum := sha256.Sum256(append(b, name...))
-	return base32.StdEncoding.EncodeToString(sum[:])[:26]
+	b := append(make([]byte, 0, 128), i[:]...) // on the stack, unless the name is long
+	sum := sha256.Sum256(append(binary.LittleEndian.AppendUint32(b, iteration), name...))
+	var text [(sha256.Size + 4) / 5 * 8]byte
+	base32.StdEncoding.Encode(text[:], sum[:])
+	return string(text[:26])
 }
 
 // Key returns the idempotency key of the try's step.

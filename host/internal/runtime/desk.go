@@ -60,8 +60,8 @@ func (d *desk) Start(a *run.Attempt) {
 	}
 	d.life.activity.Begin() // until the outcome is known
 	if strings.HasPrefix(a.Target, abi.HandlerPrefix) {
-		go d.Perform(p.ctx, &handler.Call{Attempt: p.info(), Input: a.Input, Clock: d.clock, Told: p.told.Load,
-			Cancel: p.cancel, End: p.endWith, Place: placeOf(a)})
+		p.call = handler.Call{Attempt: p.info(), Input: a.Input, Clock: d.clock, Place: placeOf(a), Owner: p}
+		go d.Perform(p.ctx, &p.call)
 		return
 	}
 	var ctx context.Context
@@ -148,7 +148,11 @@ func (d *desk) attemptEnded(a *run.Attempt, out run.StepOutcome) {
 		err = out.Err
 	}
 	p := d.performance(a)
-	d.ended(p.info(), clock.System().Now().Sub(p.began), err)
+	info := p.call.Attempt
+	if p.call.Owner == nil {
+		info = p.info()
+	}
+	d.ended(info, clock.System().Now().Sub(p.began), err)
 }
 
 // performance is an attempt in progress. The first of Start, Tell and Drop creates it, on the shard's goroutine.
@@ -156,8 +160,9 @@ type performance struct {
 	desk  *desk
 	a     *run.Attempt
 	began time.Time
-	told  atomic.Bool // the workflow has cancelled it
-	over  atomic.Bool // the outcome is known or no longer needed
+	call  handler.Call // of a handler
+	told  atomic.Bool  // the workflow has cancelled it
+	over  atomic.Bool  // the outcome is known or no longer needed
 
 	ctx    context.Context //nolint:containedctx // of a handler; Tell and Drop cancel it
 	cancel context.CancelCauseFunc
@@ -174,11 +179,17 @@ func (d *desk) performance(a *run.Attempt) *performance {
 	return p
 }
 
-// end passes the outcome of an attempt to its run. Only the first call of end or endWith has an effect.
-func (p *performance) end(out run.StepOutcome) { p.endWith(out, nil) }
+// Told reports whether the workflow has cancelled the attempt.
+func (p *performance) Told() bool { return p.told.Load() }
 
-// endWith is like end and calls r, unless it is nil, when the outcome is durable or is known not to be recorded.
-func (p *performance) endWith(out run.StepOutcome, r handler.Reply) {
+// Cancel cancels the context of the attempt.
+func (p *performance) Cancel(cause error) { p.cancel(cause) }
+
+// end passes the outcome of an attempt to its run. Only the first call of end or End has an effect.
+func (p *performance) end(out run.StepOutcome) { p.End(out, nil) }
+
+// End is like end and calls r, unless it is nil, when the outcome is durable or is known not to be recorded.
+func (p *performance) End(out run.StepOutcome, r handler.Reply) {
 	var reply shard.Reply
 	if r != nil {
 		reply = func(a run.Answer, err error) { r(a.Changed, err) }
