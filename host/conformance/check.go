@@ -98,7 +98,7 @@ func Check(ctx context.Context, wasm []byte, o Options) (*Report, error) {
 }
 
 // judge adds the results of the rules, which count as one story.
-func (t *theatre) judge(ctx context.Context, only []string, way string, outcomes map[string]*Outcome) error {
+func (t *stage) judge(ctx context.Context, only []string, way string, outcomes map[string]*Outcome) error {
 	if len(only) > 0 && !slices.Contains(only, RulesWorkflow) {
 		return nil
 	}

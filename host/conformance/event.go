@@ -14,7 +14,7 @@ import (
 )
 
 // happen applies an event to the run of a story, and returns an error if the answer is wrong.
-func (t *theatre) happen(ctx context.Context, s *Story, e *Event) error {
+func (t *stage) happen(ctx context.Context, s *Story, e *Event) error {
 	switch {
 	case e.Signal != "":
 		return t.SignalRaw(ctx, s.Name, e.Signal, compact(e.Data))

@@ -260,7 +260,7 @@ func Tell(ctx context.Context, wasm []byte, cacheDir string, stories []Story) (t
 	return told, nil
 }
 
-func (t *theatre) told(ctx context.Context, s *Story) (told Told, err error) {
+func (t *stage) told(ctx context.Context, s *Story) (told Told, err error) {
 	began := t.clock.Now()
 	if _, err := t.StartRaw(ctx, s.Workflow, s.input(), host.WithRunID(s.Name)); err != nil {
 		return told, err

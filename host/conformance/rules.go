@@ -54,7 +54,7 @@ func (r *Rule) Input() []byte {
 }
 
 // obey runs the rules and returns the violations, in sentences.
-func (t *theatre) obey(ctx context.Context) (faults []string, err error) {
+func (t *stage) obey(ctx context.Context) (faults []string, err error) {
 	rules, err := Rules()
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (r *Rule) Broken(got []string) (faults []string) {
 }
 
 // outcomes runs a rule and returns the outcomes of its calls.
-func (t *theatre) outcomes(ctx context.Context, id string, r *Rule) (got []string, err error) {
+func (t *stage) outcomes(ctx context.Context, id string, r *Rule) (got []string, err error) {
 	if _, err := t.StartRaw(ctx, RulesWorkflow, r.Input(), host.WithRunID(id)); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ type Effects struct {
 	// so these are durable first.
 	Answer Answer
 	Err    error
-	// Activate is the lease of a guest to activate, or nil: at once. The caller steps GuestReady when the instance
+	// Activate is the lease of a guest to activate, or nil: at once. The caller applies GuestReady when the instance
 	// exists, and may queue the guest until there is a place.
 	Activate *Lease
 	// Orders are for guests that wait for one: at once. A guest gets no order to execute the body that it waits for:

@@ -32,7 +32,7 @@ type guest struct {
 // Lease returns the lease of the run's guest, or nil if there is none.
 func (g *guest) Lease() *Lease { return g.lease }
 
-// Lent reports whether the run is lent to a guest. Then only events from that guest may be stepped.
+// Lent reports whether the run is lent to a guest. Then only events of that guest may be applied.
 func (g *guest) Lent() bool { return g.lease != nil && g.lease.lent }
 
 // Computes reports whether a guest computes, or will as soon as there is a place.

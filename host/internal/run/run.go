@@ -10,13 +10,17 @@
 //	fx := r.Apply(now, event)                // apply an event
 //	commit := r.Prepare(now)                 // what must be made durable, or nil
 //	…                                        // carry out the effects: some at once, some after the commit
-//	wake, ok := r.NextWake(now)              // when to step Due next
+//	wake, ok := r.NextWake(now)              // when to apply Due next
 //
 // A commit that fails, or whose outcome is unknown, ends the life of the Run in memory: the caller drops it and loads
 // it again.
 //
 // While a guest computes, the run is lent to it through a Lease, and the caller holds back events until the guest
 // waits, yields or ends. So no other code appends to the journal meanwhile, and no lock is needed.
+//
+// An attempt of a step begins when the commit with the entry of the call is durable. The first attempt has no entry of its own,
+// unless the step is at most once: after a crash it counts as one that may have begun. A later attempt, and each attempt of a step
+// that is at most once, begins when its own entry is durable.
 //
 // A Run consists of its durable record (Record), its guest, and its attempts in flight. Each event has a method
 // happen, which applies it in a transition. The transition gathers the effects.
@@ -33,7 +37,7 @@ type Run struct {
 	ask    func(a Ask) (place any, v Verdict)
 	active bool        // guests and attempts may start
 	own    Clock       // nil: the run uses the host's clock
-	t      *transition // of the newest step
+	t      *transition // of the newest event
 
 	guest
 	attempts

@@ -31,9 +31,9 @@ type GuestPort interface {
 type owner interface {
 	// Created reports that the run was created and has requested its first activation.
 	Created()
-	// Activate requests a place for a guest. If there is none, the owner steps run.Refused.
+	// Activate requests a place for a guest. If there is none, the owner applies run.Refused.
 	Activate(now int64, l *run.Lease)
-	// Happened reports the effects of a step, for logs and events.
+	// Happened reports the effects of an event, for logs and events.
 	Happened(fx *run.Effects)
 	// Prepared reports that a commit is prepared.
 	Prepared()
@@ -56,7 +56,7 @@ type actor struct {
 	Key store.RunKey
 	Run *run.Run // nil until the run was read
 
-	SteppedMs int64 // instant of the newest step, in Unix milliseconds
+	AppliedMs int64 // instant of the newest event, in Unix milliseconds
 
 	port  GuestPort
 	owner owner
@@ -66,7 +66,7 @@ type actor struct {
 
 	after    []afterCommit    // waits for the next commit to be prepared
 	urgent   bool             // a caller or an effect waits for that commit
-	touched  bool             // the run stepped since the newest commit was prepared
+	touched  bool             // an event was applied since the newest commit was prepared
 	prepared *store.RunCommit // goes with the next batch
 	prepDone []afterCommit
 	flying   bool // a commit is in flight
@@ -78,21 +78,21 @@ func newActor(port GuestPort, o owner, key store.RunKey) actor {
 	return actor{Key: key, port: port, owner: o}
 }
 
-// Deliver steps the run with an event, or puts the event into the mail if the run was not read yet or its guest has it.
+// Deliver applies an event to the run, or puts the event into the mail if the run was not read yet or its guest has it.
 func (a *actor) Deliver(now int64, m Envelope) {
 	if a.Run == nil || a.Run.Lent() {
 		a.mail = append(a.mail, m)
 	} else {
-		a.Step(now, m)
+		a.Apply(now, m)
 	}
 }
 
-// Drain steps the run with its mail until the mail is empty or a guest has the run.
+// Drain applies the events of the mail until the mail is empty or a guest has the run.
 func (a *actor) Drain(now int64) {
 	for len(a.mail) > 0 && !a.Run.Lent() {
 		m := a.mail[0]
 		a.mail = a.mail[1:]
-		a.Step(now, m)
+		a.Apply(now, m)
 	}
 }
 
@@ -100,7 +100,7 @@ func (a *actor) Drain(now int64) {
 func (a *actor) TakeBack(now int64, l *run.Lease, ev run.Event) {
 	a.yielding = false
 	if fx := a.Run.TakeBack(l); fx != nil {
-		a.apply(now, fx, Envelope{})
+		a.perform(now, fx, Envelope{})
 	}
 	a.Drain(now)
 	if ends, ok := ev.(run.GuestEnds); ok && ends.End.Grows { // the wait for memory for its journal may be long
@@ -111,14 +111,14 @@ func (a *actor) TakeBack(now int64, l *run.Lease, ev run.Event) {
 	}
 }
 
-// Step steps the run with an event. The run must have been read and not be lent to a guest.
-func (a *actor) Step(now int64, m Envelope) {
-	a.touched, a.SteppedMs = true, now
-	a.apply(now, a.Run.Apply(now, m.Event), m)
+// Apply applies an event to the run. The run must have been read and not be lent to a guest.
+func (a *actor) Apply(now int64, m Envelope) {
+	a.touched, a.AppliedMs = true, now
+	a.perform(now, a.Run.Apply(now, m.Event), m)
 }
 
-// apply performs the effects of a step that need nothing durable, and keeps the rest until their commit is durable.
-func (a *actor) apply(now int64, fx *run.Effects, m Envelope) {
+// perform performs the effects of an event that need nothing durable, and keeps the rest until their commit is durable.
+func (a *actor) perform(now int64, fx *run.Effects, m Envelope) {
 	for _, attempt := range fx.Drop {
 		a.port.Drop(attempt)
 	}
@@ -138,7 +138,7 @@ func (a *actor) apply(now int64, fx *run.Effects, m Envelope) {
 		a.port.Return(place)
 	}
 	a.owner.Happened(fx)
-	rest := *fx // the calls below may step the run, which reuses fx
+	rest := *fx // the calls below may apply another event, which reuses fx
 	if rest.Activate != nil {
 		a.owner.Activate(now, rest.Activate)
 	}

@@ -111,7 +111,7 @@ func (w *actorWorld) guest(ev run.Event) {
 	if w.a.Run.Lent() {
 		w.a.TakeBack(w.now, w.lease, ev)
 	}
-	w.a.Step(w.now, Envelope{Event: ev})
+	w.a.Apply(w.now, Envelope{Event: ev})
 	w.a.Drain(w.now)
 }
 
@@ -167,8 +167,8 @@ func TestMailWaits(t *testing.T) {
 	}
 	w.a.Durable(w.now, st)
 	w.heard("free start", "start: running")
-	if w.a.Size() <= actorBytes || w.a.SteppedMs != w.now {
-		t.Errorf("the actor takes %d bytes, and was stepped at %d", w.a.Size(), w.a.SteppedMs)
+	if w.a.Size() <= actorBytes || w.a.AppliedMs != w.now {
+		t.Errorf("the actor takes %d bytes, and was stepped at %d", w.a.Size(), w.a.AppliedMs)
 	}
 }
 

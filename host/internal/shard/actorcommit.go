@@ -54,7 +54,7 @@ func (a *actor) prepare(now int64) {
 		a.finish(now, list, &st)
 	}
 	if continued { // start the next iteration
-		a.Step(now, Envelope{Event: run.Due{}})
+		a.Apply(now, Envelope{Event: run.Due{}})
 	}
 }
 

@@ -60,7 +60,7 @@ const (
 	outcomeFailed                  // it must be tried again
 )
 
-// Delivered returns the outcome of a command whose run stepped it with err (nil = success), and the answer to the sender if the
+// Delivered returns the outcome of a command that its run has applied with err (nil = success), and the answer to the sender if the
 // refused command needs one.
 func (c *inboxCommand) Delivered(err error) (outcome, *store.Command) {
 	switch {

@@ -98,7 +98,7 @@ func (rs *resident) arm(active bool) {
 	if rs.paced {
 		return
 	}
-	since := rs.SteppedMs // the run has processed what was due by then
+	since := rs.AppliedMs // the run has processed what was due by then
 	if !active {          // no timer fires now, so wakes that are due must stay due until the shard is active again
 		since = math.MinInt64
 	}
@@ -106,7 +106,7 @@ func (rs *resident) arm(active bool) {
 	if !ok {
 		at = Never
 	}
-	if rs.armed && rs.wakesMs == at { // most steps do not change it
+	if rs.armed && rs.wakesMs == at { // most events do not change it
 		return
 	}
 	rs.armed, rs.wakesMs = true, at
@@ -128,7 +128,7 @@ func (rs *resident) Activate(now int64, l *run.Lease) {
 	}
 	if !let && rs.p.wakes.Pace(now, wakeKey(rs.Key), due) {
 		rs.paced, rs.dueMs = true, due
-		rs.Step(now, Envelope{Event: run.Refused{Lease: l, Later: true}})
+		rs.Apply(now, Envelope{Event: run.Refused{Lease: l, Later: true}})
 		return
 	}
 	if rs.paced { // the wait for the pacer is over: the timer is the run's wake again
@@ -140,7 +140,7 @@ func (rs *resident) Activate(now int64, l *run.Lease) {
 	case rs.mem.starts.Ask(of, rs.Key, &rs.start, rs.Run.Journal().Bytes()):
 		rs.mem.port.Activate(l, ClassStart)
 	default:
-		rs.Step(now, Envelope{Event: run.Refused{Lease: l, Later: true}})
+		rs.Apply(now, Envelope{Event: run.Refused{Lease: l, Later: true}})
 	}
 }
 
@@ -159,7 +159,7 @@ func (rs *resident) Prepared() { rs.mem.commits.add(rs) }
 // Replaced withdraws the request for a place that the replaced run may have made.
 func (rs *resident) Replaced() { rs.mem.starts.Leave(&rs.start) }
 
-// Happened reports faults, long journals and unrecorded outcomes of a step to the port.
+// Happened reports faults, long journals and unrecorded outcomes of steps to the port.
 func (rs *resident) Happened(fx *run.Effects) {
 	if fx.Fault != nil {
 		rs.report(Report{Kind: ReportFault, Cause: fx.Fault})

@@ -13,6 +13,16 @@
 //	   v
 //	Shard.Committed  ->  the effects that were kept: answers, attempts, wakes
 //
+// A run whose timer is due may have to wait before it computes. In this order:
+//
+//   - for its namespace's quota of wakes and of written bytes, as a key: pacedwakes.go asks the WakePacer (package limits);
+//   - for woken runs to come to rest, if there are too many, as a key: waker.go and wokenruns.go;
+//   - for room for its journal, before it is loaded: admission.Journals, which Port.Load asks;
+//   - for a place to compute: admission.Place. A new run waits as a key in startbacklog.go until then;
+//   - for a trial alone, if it has crashed the process: package quarantine.
+//
+// The attempts of its steps wait elsewhere: package handler, or limits if the handler has limits.
+//
 // A partition is the unit of ownership. It is acquired, may be lost to another host or by a commit whose outcome is unknown,
 // and may be acquired again. The shard's other partitions continue meanwhile. An error of a run affects only that run.
 package shard
@@ -158,7 +168,7 @@ func (s *Shard) Guest(now int64, l *run.Lease, ev run.Event) {
 	if _, ready := ev.(run.GuestReady); ready {
 		rs.dueMs = 0
 	}
-	rs.Step(now, Envelope{Event: ev})
+	rs.Apply(now, Envelope{Event: ev})
 	if r.Begun() || !r.Running() {
 		s.mem.starts.Leave(&rs.start)
 	}
@@ -180,7 +190,7 @@ func (s *Shard) Inside(now int64, key store.RunKey, ev run.Event, reply Reply) {
 	}
 }
 
-// SetActive sets whether guests and attempts may start. When they may, it steps every run in memory.
+// SetActive sets whether guests and attempts may start. When they may, it applies run.Due to every run in memory.
 func (s *Shard) SetActive(now int64, active bool) {
 	s.mem.active = active
 	for _, p := range s.mem.order {

@@ -18,8 +18,8 @@ type waker struct {
 }
 
 // checkClock checks whether the clock was set back since the last call. If so, retries become due, and runs that wait after a
-// fault of the host are stepped, so they do not wait for the clock to catch up. If the clock was set back by more than farMs, all
-// runs in memory are stepped, and Port.Ahead seeks other runs that began to wait while the clock showed a later time.
+// fault of the host get run.Due, so they do not wait for the clock to catch up. If the clock was set back by more than farMs, all
+// runs in memory get it, and Port.Ahead seeks other runs that began to wait while the clock showed a later time.
 func (w *waker) checkClock(now int64) {
 	back, far := now < w.last, now < w.last-farMs
 	w.last = now

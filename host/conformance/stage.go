@@ -24,8 +24,8 @@ const restTime = 3 * time.Minute
 // cacheBytes bounds Options.CacheDir, which programs of a user may share.
 const cacheBytes = 512 << 20
 
-// theatre is a host in which stories run one after the other.
-type theatre struct {
+// stage is a host in which stories run one after the other.
+type stage struct {
 	*host.Host
 	clock     *clock.Fake
 	workflows []string
@@ -35,8 +35,8 @@ type theatre struct {
 }
 
 // open starts a host with a module. If replayed is set, the host keeps nothing of a waiting guest.
-func open(ctx context.Context, wasm []byte, replayed bool, m *memories, cacheDir string) (t *theatre, err error) {
-	t = &theatre{clock: clock.NewFake(epoch), memories: m, done: make(chan error, 1)}
+func open(ctx context.Context, wasm []byte, replayed bool, m *memories, cacheDir string) (t *stage, err error) {
+	t = &stage{clock: clock.NewFake(epoch), memories: m, done: make(chan error, 1)}
 	data := memstore.New()
 	data.NowMs = func() int64 { return t.clock.Now().UnixMilli() }
 	cfg := host.Config{Store: data.Open(), CacheDir: cacheDir, CacheBytes: cacheBytes, Clock: t.clock, StartLinger: restTime,
@@ -65,13 +65,13 @@ func open(ctx context.Context, wasm []byte, replayed bool, m *memories, cacheDir
 	return t, nil
 }
 
-func (t *theatre) close() error {
+func (t *stage) close() error {
 	t.stop()
 	return errors.Join(<-t.done, t.Host.Close())
 }
 
 // tell runs a story and returns its journal and the faults.
-func (t *theatre) tell(ctx context.Context, s *Story) (journal string, faults []string) {
+func (t *stage) tell(ctx context.Context, s *Story) (journal string, faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	began := t.clock.Now()
 	if _, err := t.StartRaw(ctx, s.Workflow, s.input(), host.WithRunID(s.Name)); err != nil {
@@ -123,7 +123,7 @@ func (t *theatre) tell(ctx context.Context, s *Story) (journal string, faults []
 
 // again replays each run of a story once more, in its newest iteration, and returns faults of the replay and of the
 // memory of all iterations.
-func (t *theatre) again(ctx context.Context, played []iteration) (faults []string) {
+func (t *stage) again(ctx context.Context, played []iteration) (faults []string) {
 	for i, at := range played {
 		if next := i + 1; next == len(played) || played[next].run != at.run {
 			if err := t.Replay(ctx, at.run); err != nil {
@@ -165,7 +165,7 @@ func errText(err error) string {
 
 // journals formats the journals of all iterations of a run, and of the children that it has started. It returns these
 // iterations as played.
-func (t *theatre) journals(ctx context.Context, id string) (journal string, played []iteration, err error) {
+func (t *stage) journals(ctx context.Context, id string) (journal string, played []iteration, err error) {
 	r, err := t.Get(ctx, id)
 	if err != nil {
 		return "", nil, err
@@ -203,7 +203,7 @@ func (t *theatre) journals(ctx context.Context, id string) (journal string, play
 }
 
 // advance moves the clock to an instant, from deadline to deadline.
-func (t *theatre) advance(ctx context.Context, to time.Time) error {
+func (t *stage) advance(ctx context.Context, to time.Time) error {
 	for {
 		next, ok, err := t.settle(ctx)
 		if err != nil {
@@ -219,7 +219,7 @@ func (t *theatre) advance(ctx context.Context, to time.Time) error {
 }
 
 // finish moves the clock from deadline to deadline until a run has ended or is stuck.
-func (t *theatre) finish(ctx context.Context, id string) (host.Run, error) {
+func (t *stage) finish(ctx context.Context, id string) (host.Run, error) {
 	for {
 		next, ok, err := t.settle(ctx)
 		if err != nil {
@@ -237,7 +237,7 @@ func (t *theatre) finish(ctx context.Context, id string) (host.Run, error) {
 }
 
 // settle waits until nothing happens any more at this instant.
-func (t *theatre) settle(ctx context.Context) (next time.Time, ok bool, err error) {
+func (t *stage) settle(ctx context.Context) (next time.Time, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, restTime)
 	defer cancel()
 	for {

@@ -13,7 +13,7 @@ func (r *Run) Apply(now int64, ev Event) *Effects {
 	t := r.t
 	*t = transition{Run: r, now: r.own.Of(&r.rec, now), fx: Effects{Orders: t.orders[:0]}}
 	r.faults.ClockSet(t.now)
-	t.fx.Err = t.step(ev)
+	t.fx.Err = t.apply(ev)
 	if errors.Is(t.fx.Err, journal.ErrEnded) {
 		t.fx.Err = fmt.Errorf("run %q: %w: %v", r.rec.Key.ID, ErrTerminal, r.rec.Journal.Ended())
 	}
@@ -23,10 +23,10 @@ func (r *Run) Apply(now int64, ev Event) *Effects {
 	return t.effects()
 }
 
-// Rest releases what the newest step holds: otherwise a sleeping run would keep its guest's activation in memory.
+// Rest releases what the newest event holds: otherwise a sleeping run would keep its guest's activation in memory.
 func (r *Run) Rest() { *r.t = transition{} }
 
-// TakeBack takes the run back from a guest that yields, so that other events can be stepped. It returns nil if there
+// TakeBack takes the run back from a guest that yields, so that other events can be applied. It returns nil if there
 // are no effects.
 func (r *Run) TakeBack(l *Lease) *Effects {
 	if l.lent && r.quiet() && r.rec.Journal.Len() < abi.SuggestContinueEntries {
@@ -39,8 +39,8 @@ func (r *Run) TakeBack(l *Lease) *Effects {
 	return t.effects()
 }
 
-// step applies an event, after what was due before it.
-func (t *transition) step(ev Event) error {
+// apply applies an event, after what was due before it.
+func (t *transition) apply(ev Event) error {
 	if t.rec.Exists && (t.stands == guestNone || t.stands == guestParked) && !t.rec.Closed() && t.rec.Journal.PollMoves(t.now) {
 		t.comeAnew()
 	}
