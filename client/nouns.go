@@ -6,7 +6,7 @@ type (
 	Workflows struct{ c *Client }
 	// Schedules start runs at times of the calendar.
 	Schedules struct{ c *Client }
-	// WorkflowLimits limit how many runs of a workflow go on at a time, and how many start within a time.
+	// WorkflowLimits limit how many runs of a workflow are active at once, and how many start within a period.
 	WorkflowLimits struct{ c *Client }
 	// StartWindows debounce and throttle the starts of workflows.
 	StartWindows struct{ c *Client }

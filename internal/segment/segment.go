@@ -18,7 +18,7 @@ const (
 	End      = 0x0b
 )
 
-// ErrModule says that something is no well-formed module with a section of data.
+// ErrModule means that the bytes are not a well-formed module with a data section.
 var ErrModule = errors.New("it is not a well-formed module with data")
 
 // Custom says what becomes of custom sections.
