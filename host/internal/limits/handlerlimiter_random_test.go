@@ -15,8 +15,8 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// TestRandom has two hosts with a shared store perform their operations in random order. No attempt waits while it
-// may begin, no limit is exceeded, and in the end every attempt has begun once or was withdrawn.
+// TestTurnstileRandom has two hosts with a shared store perform their operations in random order. No attempt waits
+// while it may begin, no limit is exceeded, and in the end every attempt has begun once or was withdrawn.
 func TestTurnstileRandom(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {

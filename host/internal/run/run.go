@@ -19,7 +19,7 @@
 // waits, yields or ends. So no other code appends to the journal meanwhile, and no lock is needed.
 //
 // A Run consists of its durable record (Record), its guest, and its attempts in flight. Each event has a method
-// happen, which applies it in a transition. The transition gathers the effects.
+// apply, which applies it in a transition. The transition gathers the effects.
 package run
 
 import (

@@ -21,8 +21,8 @@ func (c *slow) Now() time.Time {
 	return c.now
 }
 
-// TestYield has yields that take long, and then quick ones: there are few of the former, and one of the latter at
-// each opportunity.
+// TestWriterYield has yields that take long, and then quick ones: there are few of the former, and one of the latter
+// at each opportunity.
 func TestWriterYield(t *testing.T) {
 	c := &slow{Clock: clock.System()}
 	w := NewWriter(WriterConfig{Clock: c})
