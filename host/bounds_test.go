@@ -129,7 +129,7 @@ func TestUploadEnds(t *testing.T) {
 	}
 }
 
-// TestRefusedCalls makes refused calls for ever.
+// TestRefusedCalls makes refused calls forever.
 func TestRefusedCalls(t *testing.T) {
 	m := wasmgen.New(0).While().Text("").Text("").Call(abi.FnEmit).Drop().EndWhile().I32(0)
 	h := handmade(t, m)

@@ -18,7 +18,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// opened opens a host in a folder. It runs until the test ends or close is called.
+// opened opens a host in a folder. The host runs until the test ends or end is called.
 func opened(t *testing.T, cfg host.Config) (h *host.Host, end func()) {
 	t.Helper()
 	h, err := host.Open(ctx, cfg)

@@ -30,10 +30,10 @@ var deeds = []string{"compute", "recurse", "grow", "log", "print", "emit", "fork
 
 // modules are small modules with code that no compiler would write.
 var modules = map[string]func() []byte{
-	"memory": func() []byte { // grows for ever
+	"memory": func() []byte { // grows forever
 		return wasmgen.New(0).While().I32(1).Op(0x40, 0).Drop().Op(0x41, 0).Op(0x0d, 1).EndWhile().I32(0).Export(abi.ExportRun).Bytes()
 	},
-	"tables": func() []byte { // its table grows for ever, by a million elements at a time
+	"tables": func() []byte { // its table grows forever, by a million elements at a time
 		return []byte("\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x04\x04\x01\x70\x00\x01\x05\x03\x01\x00\x02" +
 			"\x07\x19\x02\x06memory\x02\x00\x0cworkflow_run\x00\x00\x0a\x16\x01\x14\x00\x03\x40\xd0\x70\x41\x80\x80\xc0\x00\xfc\x0f\x00\x1a\x0c\x00\x0b\x41\x00\x0b")
 	},

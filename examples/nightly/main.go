@@ -1,4 +1,4 @@
-// Command nightly makes a report for the instant for which a schedule has started it.
+// Command nightly makes a report for the instant that its schedule started it for.
 package main
 
 import (

@@ -88,7 +88,7 @@ func (m *machine) close() error {
 	return err
 }
 
-// within calls f, and fails the test if it does not return in time.
+// within calls do, and fails the test if it does not return in time.
 func within(t *testing.T, what string, f fmt.Stringer, do func()) {
 	t.Helper()
 	done := make(chan struct{})

@@ -169,7 +169,7 @@ func TestCountsGoOn(t *testing.T) {
 	w.put("old", "w", store.Sleeping, 90)
 	w.put("older", "w", store.Sleeping, 91)
 	for i := range 600 {
-		w.put(fmt.Sprintf("f%03d", i), "w", store.Failed, 50) // kept for ever
+		w.put(fmt.Sprintf("f%03d", i), "w", store.Failed, 50) // kept forever
 	}
 	for i := range int64(5) {
 		w.put(fmt.Sprint("c", i), "w", store.Completed, 9-i)

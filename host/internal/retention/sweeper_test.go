@@ -324,7 +324,7 @@ func TestWhoIsFaster(t *testing.T) {
 func TestSweepGoesOn(t *testing.T) {
 	w := newWorld(t, store.Retention{CompletedMs: day})
 	for i := range 600 {
-		w.put(fmt.Sprintf("f%03d", i), "w", store.Failed, 5) // kept for ever
+		w.put(fmt.Sprintf("f%03d", i), "w", store.Failed, 5) // kept forever
 	}
 	w.put("bad", "w", store.Completed, 5)
 	for i := range 9 {
@@ -396,7 +396,7 @@ func TestRetentionsOfOthers(t *testing.T) {
 		return w.s.states - before
 	}
 	for i := range 50 {
-		w.put(fmt.Sprint("f", i), "w", store.Failed, 5) // kept for ever
+		w.put(fmt.Sprint("f", i), "w", store.Failed, 5) // kept forever
 	}
 	sweep()
 	for i := range 5 {
