@@ -9,7 +9,8 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// TestChunkBytes: output that is no JSON comes as it was emitted, and is not taken for a text that looks like it.
+// TestChunkBytes checks that output that is not JSON is returned as the run emitted it, also if it is text that looks
+// like the encoding.
 func TestChunkBytes(t *testing.T) {
 	for _, data := range []string{`"aGk="`, `{"a":1}`, "hi", "\xff\x00", `"`, ""} {
 		b, err := json.Marshal(httpapi.ChunkOf(host.Chunk{Topic: "t", Data: []byte(data)}))

@@ -18,7 +18,7 @@ import (
 
 const local = "the local token of a test"
 
-// served is a host with the HTTP API, and a client of it.
+// served is a host with the HTTP API, and a client for it.
 type served struct {
 	*client.Client
 	t   *testing.T
@@ -83,7 +83,7 @@ type order struct {
 	Customer int `json:"customer"`
 }
 
-// A run from its start to its result, with all that can be asked of it and told to it on the way.
+// TestRun takes a run from its start to its result and makes every kind of request on the way.
 func TestRun(t *testing.T) {
 	s, ctx := serve(t).shop(), t.Context()
 	r, err := s.Start(ctx, "order", order{17}, client.StartOptions{ID: "o17", Attributes: map[string]string{"tier": "gold"},
@@ -162,7 +162,7 @@ func (s *served) kept(ctx context.Context) {
 	wantErr(t, "a deleted run", err, client.ErrNotFound)
 }
 
-// The failure of a run is an error with all that was recorded of it.
+// An error of a failed run carries the whole recorded failure.
 func TestFailure(t *testing.T) {
 	s, ctx := serve(t).shop(), t.Context()
 	r, err := s.Start(ctx, "fails", nil, client.StartOptions{})
@@ -193,7 +193,7 @@ func TestFailure(t *testing.T) {
 
 func errorOf[T any](_ T, err error) error { return err }
 
-// Lists, counts and what is done to many runs.
+// Lists, counts and bulk actions.
 func TestMany(t *testing.T) {
 	s, ctx := serve(t).shop(), t.Context()
 	for i := range 12 {
@@ -266,7 +266,7 @@ func TestSettings(t *testing.T) {
 	sched.ScheduleSpec.When = "0 4 * * *"
 	_, err = s.Schedules().Update(ctx, "nightly", sched.ScheduleSpec)
 	must(t, err)
-	_, err = s.Schedules().Update(ctx, "nightly", sched.ScheduleSpec) // whose revision is an old one by now
+	_, err = s.Schedules().Update(ctx, "nightly", sched.ScheduleSpec) // with the old revision
 	wantErr(t, "an old revision", err, client.ErrConflict)
 	next, err := s.Schedules().Next(ctx, "nightly", 3)
 	must(t, err)
@@ -332,7 +332,7 @@ func (s *served) rules(ctx context.Context) {
 	want(t, "tokens", len(tokens), 0)
 }
 
-// A run that is followed is given whenever it has changed.
+// Following a run yields it after each change.
 func TestFollow(t *testing.T) {
 	s, ctx := serve(t).shop(), t.Context()
 	_, err := s.Start(ctx, "sleeps", nil, client.StartOptions{ID: "r"})

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestShortPages walks over runs, timers and schedules that are large: the server ends their pages before the limit.
+// TestShortPages lists large runs, timers and schedules: the server ends their pages before the requested limit.
 func TestShortPages(t *testing.T) {
 	const n = 30
 	s, ctx := serve(t).shop(), t.Context()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// scripted is a server whose answers a test writes, and a client that waits in no time.
+// scripted is a server with answers scripted by a test, and a client whose pauses take no time.
 type scripted struct {
 	*Client
 	answers  []func(http.ResponseWriter, *http.Request)
@@ -62,10 +62,10 @@ func refuses(status int, code string, header ...string) func(http.ResponseWriter
 	return says(status, fmt.Sprintf(`{"detail":"no: %s","code":%q}`, code, code), header...)
 }
 
-// breaks cuts the connection: nobody knows whether the request was done.
+// breaks cuts the connection, so the client cannot know whether the request was carried out.
 func breaks(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// TestPatience makes requests again that are as good as not made, and others only where twice is the same as once.
+// TestPatience retries requests that had no effect. It retries others only if they are idempotent.
 func TestPatience(t *testing.T) {
 	run := says(http.StatusOK, `{"id":"r"}`)
 	for _, c := range []struct {
@@ -131,7 +131,7 @@ func wakes(c *Client) error {
 	return err
 }
 
-// The pauses grow, are as long as the server asks for, and come to an end.
+// Pauses grow, are as long as the server asks for, and stop when the patience is used up or the context ends.
 func TestPauses(t *testing.T) {
 	busy := refuses(503, "draining")
 	s := script(t, slices.Repeat(answers(busy), 100)...)
@@ -160,7 +160,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// What follows goes on behind the last event, and gives up only when nothing comes any more.
+// A stream that breaks is continued after its last event. It fails only when no more events come.
 func TestFollowAgain(t *testing.T) {
 	stream := func(text string) func(http.ResponseWriter, *http.Request) {
 		return says(200, text, "Content-Type", "text/event-stream")
@@ -223,7 +223,7 @@ func TestFollowAgain(t *testing.T) {
 	}
 }
 
-// Bad addresses, answers and payloads get a sentence.
+// Bad addresses, answers and payloads fail with a sentence.
 func TestSentences(t *testing.T) {
 	for _, address := range []string{"", "flows.example.com", "localhost:7777", "ftp://x", "http://", "http://u:secret@x", "http://x?y=z"} {
 		if _, err := New(address); err == nil || !strings.Contains(err.Error(), "the address of the server must") ||

@@ -9,7 +9,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// A plan says what a restart keeps and does again, and does nothing. One that would be refused is no error.
+// A plan says what a restart keeps and repeats, and changes nothing. A plan of a restart that would be refused is not
+// an error.
 func TestPlanRestart(t *testing.T) {
 	s, ctx := serve(t), t.Context()
 	_, err := s.Upload(ctx, "", hosttest.Build(t, "../host/testdata/clocks"), client.UploadOptions{})
@@ -33,7 +34,7 @@ func TestPlanRestart(t *testing.T) {
 	must(t, err)
 }
 
-// A migration tells to when the wake of a run moves whose time.Sleep is longer in the new code.
+// If the new code sleeps longer, the migration reports the new wake time of the run.
 func TestMigrationTellsMovedTimers(t *testing.T) {
 	s, ctx := serve(t), t.Context()
 	_, err := s.Upload(ctx, "", hosttest.Build(t, "../host/testdata/clocks"), client.UploadOptions{})

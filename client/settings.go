@@ -97,7 +97,7 @@ func (s StartWindows) Delete(ctx context.Context, workflow string) error {
 // OthersRetention is the workflow name of the retention for all workflows without their own.
 const OthersRetention = "-"
 
-// Retention says how long the ended runs of a workflow are kept, as duration text. Runs are kept for ever for "".
+// Retention says how long the ended runs of a workflow are kept, as duration text. "" keeps them forever.
 type Retention struct {
 	Workflow   string `json:"workflow,omitempty"`
 	Completed  string `json:"completed,omitempty"`

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// The types are those of the API, field by field.
+// The client's types match the API's, field by field.
 func TestShapes(t *testing.T) {
 	for _, c := range []struct{ client, api any }{
 		{client.Run{}, host.Run{}}, {client.QueuePosition{}, host.QueuePosition{}}, {client.Page[int]{}, httpapi.List[int]{}},
@@ -50,7 +50,7 @@ func shape(t reflect.Type) string {
 	return strings.Join(all, ", ")
 }
 
-// kind says what of JSON a type is.
+// kind returns the JSON kind of a type.
 func kind(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:

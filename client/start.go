@@ -26,7 +26,8 @@ const (
 
 // StartOptions are options of Start. The zero value starts the newest version at once under a new id.
 type StartOptions struct {
-	// ID is the id of the run, up to 200 bytes of UTF-8. Without it the client generates one, so that the request can be repeated.
+	// ID is the id of the run: 1 to 128 of A-Z a-z 0-9 . _ : ~ -. Without it the client generates one, so that the request can be
+	// repeated.
 	ID         string
 	Version    uint32            // 0: the newest
 	At         time.Time         // when its workflow begins; zero: at once

@@ -1,18 +1,17 @@
-// Package cron computes when something is due: by a cron expression, at intervals, or at one instant.
+// Package cron computes the instants of a schedule: by a cron expression, at intervals, or a single one.
 //
 //	t, err := cron.Parse("30 9 * * MON-FRI", "Europe/Berlin")
 //	next, ok := t.Next(time.Now())
 //
-// The package is pure: it reads no clock, and a Times never changes. The rules of time zones are those of package time. Guests
-// and hosts use the same code, so that a workflow that computes an instant computes the same one on each replay.
+// The package is pure: it reads no clock, and a Times never changes. Time zones come from package time. Guests and hosts use
+// the same code, so that a workflow that computes an instant computes the same one on each replay.
 //
 // # Daylight saving time
 //
-// A cron expression speaks of local time. Where clocks are set forward, a local time may not exist: it is due at the next local
-// time that does, which is the instant of the change. Several that fall into the gap are due once, at that instant. Where clocks
-// are set back, a local time may exist twice: it is due the first time, and not again. So "30 2 * * *" is due once on each day
-// of the year, and "0 * * * *" once for each number that the hour hand shows: 24 times on a day of 25 hours. Intervals such as
-// "@every 1h" do not care about local time.
+// A cron expression matches local times. When the clock is set forward, some local times do not exist: they are due together,
+// once, at the instant of the change. When the clock is set back, some local times exist twice: they are due the first time
+// only. So "30 2 * * *" is due once on each day of the year, and "0 * * * *" once for each hour of the local clock: 24 times
+// on a day of 25 hours. Intervals such as "@every 1h" do not depend on local time.
 package cron
 
 import (
@@ -26,13 +25,13 @@ import (
 const (
 	// MaxBytes bounds the text of an expression: all seconds, minutes, hours, days and months written out need fewer.
 	MaxBytes = 1000
-	// MinInterval is the shortest interval. What is due more often belongs into one run that sleeps.
+	// MinInterval is the shortest interval. Anything more frequent belongs in one run that sleeps.
 	MinInterval = time.Second
-	// maxYear is the last year in which something is due: RFC 3339 cannot write a later one.
+	// maxYear is the last year with instants: RFC 3339 cannot write a later one.
 	maxYear = 9999
 )
 
-// Times is when something is due. It is safe for concurrent use.
+// A Times has the instants of a schedule. It is safe for concurrent use.
 type Times struct {
 	text string
 	zone *time.Location
@@ -41,11 +40,11 @@ type Times struct {
 
 // rule is one of the forms.
 type rule interface {
-	// next returns the first instant after another one, false if there is none.
+	// next returns the first instant after the given one, false if there is none.
 	next(after time.Time) (time.Time, bool)
 }
 
-// Parse reads when something is due. The text is one of
+// Parse parses the text of a schedule, which is one of
 //
 //	minute hour day-of-month month day-of-week          "30 9 * * MON-FRI"
 //	second minute hour day-of-month month day-of-week   "15 30 9 1,15 * *"
@@ -57,8 +56,8 @@ type rule interface {
 //
 // zone is the name of a time zone, such as "Europe/Berlin"; empty means UTC. "Local" is refused, since it depends on the machine.
 //
-// The error says which part is wrong, what is allowed, and what was found. An expression that is never due, such as "0 0 30 2 *",
-// is an error.
+// The error says which part is wrong, what is allowed, and what was found. An expression that never matches, such as
+// "0 0 30 2 *", is an error.
 func Parse(text, zone string) (*Times, error) {
 	loc, err := location(zone)
 	if err != nil {
@@ -115,8 +114,7 @@ var names = map[string]string{
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// Next returns the first instant after another one at which something is due, in the zone of the Times. It reports false if
-// there is none.
+// Next returns the first instant of the schedule after t, in its time zone. It reports false if there is none.
 func (t *Times) Next(after time.Time) (time.Time, bool) {
 	next, ok := t.rule.next(after)
 	if !ok || next.Year() > maxYear {
@@ -125,7 +123,7 @@ func (t *Times) Next(after time.Time) (time.Time, bool) {
 	return next.In(t.zone), true
 }
 
-// String returns the text from which the Times was made, with single spaces.
+// String returns the text that was parsed, with single spaces.
 func (t *Times) String() string { return t.text }
 
 // single is one instant.
@@ -133,8 +131,9 @@ type single struct{ at time.Time }
 
 func (s single) next(after time.Time) (time.Time, bool) { return s.at, s.at.After(after) }
 
-// parseLocal reads an instant, or a local time, which it resolves. wall is what clocks in the zone show: as it is written, where
-// the text is a local time. A fraction of a millisecond is rounded up, as abi.ParseInstant does: hosts keep milliseconds.
+// parseLocal reads an instant, or a local time, which it resolves. wall is the local time in the zone, as written if
+// the text is a local time. A fraction of a millisecond is rounded up, as abi.ParseInstant does: hosts keep
+// milliseconds.
 func parseLocal(text string, loc *time.Location) (at, wall time.Time, err error) {
 	if ms, err := abi.ParseInstant(text); err == nil {
 		at = time.UnixMilli(ms)

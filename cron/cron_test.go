@@ -28,7 +28,7 @@ func at(t testing.TB, text string) time.Time {
 	return x
 }
 
-// list returns the next instants as text, n of them at most.
+// list formats the next instants, at most n of them.
 func list(x *cron.Times, after time.Time, n int) string {
 	var out []string
 	for range n {
@@ -107,7 +107,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestDST has both changes of four zones: what does not exist is due when it would have, what exists twice is due once.
+// TestDST covers both clock changes in four zones: a local time that does not exist is due when the clock skips it,
+// and one that exists twice is due once.
 func TestDST(t *testing.T) {
 	for _, c := range []struct{ text, zone, after, want string }{
 		{"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T03:00:00+02:00 2026-03-30T02:30:00+02:00"},
@@ -129,7 +130,8 @@ func TestDST(t *testing.T) {
 		{"0 0 * * *", "America/Sao_Paulo", "2018-11-03T12:00:00Z", "2018-11-04T01:00:00-02:00 2018-11-05T00:00:00-02:00"},
 		{"30 23 * * *", "America/Sao_Paulo", "2018-02-17T12:00:00Z", "2018-02-17T23:30:00-02:00 2018-02-18T23:30:00-03:00"},
 		{"0 12 * * *", "Pacific/Apia", "2011-12-29T12:00:00-10:00", "2011-12-31T00:00:00+14:00 2011-12-31T12:00:00+14:00"}, // no 30th
-		// A start that does not exist, one that comes for the second time, and the second time of a later day.
+		// A start that does not exist, a start at the second of two equal local times, and a later day with two equal local
+		// times.
 		{"R/2026-03-29T02:30/P1D", "Europe/Berlin", "2026-03-28T00:00:00Z",
 			"2026-03-29T03:00:00+02:00 2026-03-30T02:30:00+02:00 2026-03-31T02:30:00+02:00"},
 		{"R/2026-10-25T02:30:00+01:00/P1D", "Europe/Berlin", "2026-10-24T00:00:00Z",
@@ -182,7 +184,7 @@ func TestParseRefuses(t *testing.T) {
 		{"P0D", "", "from 1s"},
 		{"P101Y", "", "to 100 years"},
 		{"P1000Y", "", "to 100 years, got P1000Y"},
-		{"P574Y", "", "to 100 years, got P574Y"}, // whose number of nanoseconds would be that of 9 years
+		{"P574Y", "", "to 100 years, got P574Y"}, // whose nanoseconds would overflow to 9 years
 		{"P41324M", "", "to 100 years, got P41324M"},
 		{"P65535W", "", "to 100 years, got P65535W"},
 		{"P65535Y65535M65535W65535D", "", "to 100 years"},
@@ -208,7 +210,7 @@ func TestParseRefuses(t *testing.T) {
 var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "America/Sao_Paulo",
 	"Pacific/Apia", "Asia/Kathmandu", "Europe/Dublin", "Asia/Tehran", "Antarctica/Troll"}
 
-// randomField returns the text of a field. Those that begin with * and have a step are as frequent as plain ones.
+// randomField returns the text of a random field. Fields such as */5 are as frequent as lists.
 func randomField(r *rand.Rand, lo, hi int) string {
 	one := func() string {
 		a, b := lo+r.IntN(hi-lo+1), lo+r.IntN(hi-lo+1)
@@ -246,14 +248,14 @@ func randomExpression(r *rand.Rand) string {
 	return strings.Join(f, " ")
 }
 
-// wallClock returns what clocks show, as the instant at which those in UTC show it.
+// wallClock returns the local time in a zone, as the instant with the same time in UTC.
 func wallClock(t time.Time, loc *time.Location) time.Time {
 	_, offset := t.In(loc).Zone()
 	return t.Add(time.Duration(offset) * time.Second).UTC()
 }
 
-// TestOracle compares with a definition that says nothing of zones: a local time is due at the first instant at which clocks show
-// it, or have passed it. It looks at the days around the changes of each zone.
+// TestOracle compares with a simpler definition: a local time is due at the first instant at which the local clock
+// shows it or has passed it. It tests the days around the changes of each zone.
 func TestOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	compared := 0
@@ -272,7 +274,7 @@ func TestOracle(t *testing.T) {
 			for range 3 {
 				text := fmt.Sprintf("%s %s * * *", randomField(r, 0, 59), randomField(r, 0, 23))
 				x := parse(t, text, zone)
-				// What is due when: all local minutes that a calendar in UTC, which has no changes, says are meant.
+				// Walk minute by minute. utc says which local times match, since UTC has no clock changes.
 				utc := parse(t, text, "UTC")
 				passed := wallClock(from, loc) // clocks have shown this, or passed it
 				var want []string

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// field is what one field of an expression may hold.
+// field describes one field of an expression.
 type field struct {
 	name   string
 	lo, hi int
@@ -30,7 +30,7 @@ type set uint64
 
 func (s set) has(n int) bool { return s&(1<<n) != 0 }
 
-// from returns the first number of the set that is at least n, false if there is none.
+// from returns the smallest number of the set that is at least n, false if there is none.
 func (s set) from(n int) (int, bool) {
 	rest := s >> n << n
 	return bits.TrailingZeros64(uint64(rest)), n < 64 && rest != 0
@@ -39,8 +39,8 @@ func (s set) from(n int) (int, bool) {
 // expression is a cron expression.
 type expression struct {
 	seconds, minutes, hours, days, months, weekdays set
-	// either says that both days are restricted: a day is meant if one of them matches. Otherwise both have to, as in Vixie's
-	// cron: a field that begins with * counts as not restricted, whatever its step is.
+	// either says that day-of-month and day-of-week are both restricted: a day matches if one of them does. Otherwise
+	// both must match, as in Vixie's cron: a field that begins with * counts as unrestricted, whatever its step.
 	either bool
 	loc    *time.Location
 }
@@ -76,10 +76,10 @@ func parseFields(texts []string, loc *time.Location) (rule, error) {
 	return e, nil
 }
 
-// star reports whether a field counts as not restricted.
+// star reports whether a field counts as unrestricted.
 func star(text string) bool { return text[0] == '*' || text[0] == '?' }
 
-// parse reads a field: a list of *, a number, or a range, each with a step or without.
+// parse reads a field: a list of *, numbers or ranges, each with an optional step.
 func (f *field) parse(text string) (s set, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		lo, hi, step, err := f.item(item)
@@ -93,7 +93,7 @@ func (f *field) parse(text string) (s set, err error) {
 	return s, nil
 }
 
-// item reads one item of a list: the numbers from lo to hi, each step-th of them.
+// item reads one item of a list: every step-th number from lo to hi.
 func (f *field) item(text string) (lo, hi, step int, err error) {
 	span, by, stepped := strings.Cut(text, "/")
 	step = 1
@@ -134,7 +134,7 @@ func (f *field) item(text string) (lo, hi, step int, err error) {
 	return lo, hi, step, nil
 }
 
-// top is the last number that * stands for.
+// top is the last number that * covers.
 func (f *field) top() int {
 	if f == &weekdays {
 		return 6
@@ -142,7 +142,7 @@ func (f *field) top() int {
 	return f.hi
 }
 
-// number reads a number of the field, or a name.
+// number reads a number of the field or a name.
 func (f *field) number(text string) (int, error) {
 	for i, name := range f.names {
 		if strings.EqualFold(name, text) {
@@ -166,11 +166,11 @@ func number(text string) (int, error) {
 	return int(n), err
 }
 
-// possible reports whether there is a day that the expression means: each day of the month comes on each day of the week in
-// some year.
+// possible reports whether any day matches. In some year, each day of a month falls on each day of the week, so only
+// the month and the day of the month matter.
 func (e *expression) possible() bool {
 	if e.either {
-		return true // any month has each day of the week
+		return true // every month has each day of the week
 	}
 	for m := 1; m <= 12; m++ {
 		longest := time.Date(2024, time.Month(m)+1, 0, 0, 0, 0, 0, time.UTC).Day() // of a leap year
@@ -181,12 +181,12 @@ func (e *expression) possible() bool {
 	return false
 }
 
-// searchYears is how many years are searched for a day: February 29 comes on a given day of the week after at most 40 years.
+// searchYears is the number of years to search: February 29 falls on a given day of the week within 40 years.
 const searchYears = 45
 
-// next returns the first instant that is due after another one.
+// next returns the first instant after the given one that matches.
 func (e *expression) next(after time.Time) (time.Time, bool) {
-	// Of the local times before this one, none is due later than after: resolve never falls.
+	// Earlier local times resolve to after or earlier, because resolve is monotonic.
 	wall := local(after, e.loc).Truncate(time.Second)
 	for {
 		found, ok := e.nextLocal(wall)
@@ -200,7 +200,7 @@ func (e *expression) next(after time.Time) (time.Time, bool) {
 	}
 }
 
-// nextLocal returns the first local time that matches, from one on.
+// nextLocal returns the first local time at or after from that matches.
 func (e *expression) nextLocal(from time.Time) (time.Time, bool) {
 	h, m, s := from.Clock()
 	if day := from.Truncate(24 * time.Hour); e.matches(day) {
@@ -235,7 +235,7 @@ func (e *expression) matches(day time.Time) bool {
 	return d && w
 }
 
-// clock returns the first time of a day that matches, from one on, as the time since midnight.
+// clock returns the first matching time of day at or after h:m:s, as the time since midnight.
 func (e *expression) clock(h, m, s int) (time.Duration, bool) {
 	hour, ok := e.hours.from(h)
 	if !ok {

@@ -9,12 +9,12 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// interval is a start and what is added to it again and again. The n-th instant is the start, by local time, plus n times the
-// months and days, plus n times the rest: nothing adds up, so that the last day of each month stays the last one. Numbers are
-// milliseconds: a time.Duration ends after 292 years.
+// interval is a start and a period. The n-th instant is the local time of the start plus n times the months and days,
+// plus n times the rest. Instants are not computed from the previous one, so the last day of each month stays the
+// last one. Numbers are milliseconds, because a time.Duration ends after 292 years.
 type interval struct {
 	start  time.Time // the first instant
-	wall   time.Time // the local time from which months and days are counted
+	wall   time.Time // local time of the start, for months and days
 	months int
 	days   int
 	restMs int64
@@ -23,26 +23,27 @@ type interval struct {
 }
 
 const (
-	// forever is the number of instants of an interval without an end.
+	// forever is the count of an interval without an end.
 	forever = math.MaxInt64
 	dayMs   = 24 * 60 * 60 * 1000
-	// maxMonths and maxDays are 100 years, counted with February 29 in each. They bound intervals, so that they can be counted.
+	// maxMonths and maxDays are 100 years, each with a February 29. They bound intervals, so that their instants can be
+	// counted.
 	maxMonths = 100 * 12
 	maxDays   = 100 * 366
 	// monthMs is a twelfth of a year of 366 days.
 	monthMs = maxDays * dayMs / maxMonths
 )
 
-// lastMs is the beginning of the year behind the last one in which something is due.
+// lastMs is the beginning of the year after maxYear.
 var lastMs = time.Date(maxYear+1, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
-// calendar reports whether months or days of local time are counted.
+// calendar reports whether the period has months or days, which are counted in local time.
 func (v *interval) calendar() bool { return v.months != 0 || v.days != 0 }
 
-// at returns the n-th instant. n is at most what count returns for year 10000, so that nothing overflows.
+// at returns the n-th instant. n is at most the count for the year 10000, so that nothing overflows.
 func (v *interval) at(n int64) time.Time {
 	if n == 0 {
-		return v.start // also where its local time does not exist, or came before
+		return v.start // even if its local time does not exist or is the second of two
 	}
 	if !v.calendar() {
 		return time.UnixMilli(v.start.UnixMilli() + n*v.restMs)
@@ -55,21 +56,21 @@ func (v *interval) at(n int64) time.Time {
 	return time.UnixMilli(at.UnixMilli() + n*v.restMs)
 }
 
-// shortest returns less than the time between two instants, in milliseconds.
+// shortest returns a lower bound of the time between two instants, in milliseconds.
 func (v *interval) shortest() int64 {
 	if !v.calendar() {
 		return v.restMs
 	}
-	return (int64(v.months)*27+int64(v.days))*dayMs/2 + v.restMs // a zone may have left out a day
+	return (int64(v.months)*27+int64(v.days))*dayMs/2 + v.restMs // a zone may have skipped a day
 }
 
-// count returns a number of instants that is at least that of those up to an instant.
+// count returns an upper bound of the number of instants up to the given one.
 func (v *interval) count(ms int64) int64 {
-	const zones = 2 * dayMs // what local time is ahead or behind at most, and more
+	const zones = 2 * dayMs // more than any zone's offset from UTC
 	return max(ms-v.start.UnixMilli()+zones, 0)/v.shortest() + 2
 }
 
-// next returns the first instant after another one.
+// next returns the first instant after the given one.
 func (v *interval) next(after time.Time) (time.Time, bool) {
 	if after.UnixMilli() >= lastMs {
 		return time.Time{}, false
@@ -88,7 +89,7 @@ func (v *interval) next(after time.Time) (time.Time, bool) {
 	return v.at(lo), true
 }
 
-// parseEvery reads what follows @every: a duration, and the offset from the beginning of 1970.
+// parseEvery reads the text after @every: a duration and an optional offset from the beginning of 1970.
 func parseEvery(texts []string) (rule, error) {
 	if len(texts) != 1 && (len(texts) != 3 || texts[1] != "offset") {
 		return nil, fmt.Errorf("it should look like %q or %q", "@every 90s", "@every 1h offset 10m")
@@ -114,7 +115,7 @@ func parseEvery(texts []string) (rule, error) {
 	return v, nil
 }
 
-// check returns what is wrong with the length of the interval, as it is written.
+// check returns what is wrong with the length of the interval, in the units of the text.
 func (v *interval) check(text string) error {
 	ok := v.months <= maxMonths && v.days <= maxDays && v.restMs <= maxDays*dayMs // and so the sum does not overflow
 	if ok {
@@ -163,7 +164,7 @@ func parseISO(text string, loc *time.Location) (rule, error) {
 	return v, nil
 }
 
-// parsePeriod reads a duration. Years, months, weeks and days are those of a calendar, and whole numbers.
+// parsePeriod reads a duration. Years, months, weeks and days are calendar units and must be whole numbers.
 func (v *interval) parsePeriod(text string) error {
 	date, clock, timed := strings.Cut(text[1:], "T")
 	if date == "" && (!timed || clock == "") || timed && clock == "" {

@@ -9,16 +9,16 @@ import (
 	robfig "github.com/robfig/cron/v3"
 )
 
-// nearChange reports whether clocks are set within a day of an instant: what is due on such days is defined differently, and the
-// reference, which goes forward hour by hour, loses an odd half hour on them.
+// nearChange reports whether the clock changes within a day of an instant. On such days the definitions differ, and
+// the reference, which advances hour by hour, gets half-hour shifts wrong.
 func nearChange(t time.Time) bool {
 	const near = 24 * time.Hour
 	start, end := t.ZoneBounds()
 	return !start.IsZero() && t.Sub(start) < near || !end.IsZero() && end.Sub(t) < near
 }
 
-// changesAtMidnight reports whether clocks are set over a midnight within a time: days have no beginning then, or two, and the
-// reference goes on with the hour that it has found there, from the beginning of the month on.
+// changesAtMidnight reports whether a clock change in a period crosses midnight. Such a day has no beginning, or two,
+// and from then until the month ends the reference uses the wrong hour.
 func changesAtMidnight(from, to time.Time) bool {
 	for _, end := from.ZoneBounds(); !end.IsZero() && !end.After(to); _, end = end.ZoneBounds() {
 		before, after := wallClock(end.Add(-1), end.Location()), wallClock(end, end.Location())
@@ -29,15 +29,15 @@ func changesAtMidnight(from, to time.Time) bool {
 	return false
 }
 
-// differs reports whether both days are restricted, one of them by * and a step: robfig's cron takes one that matches either, this
-// package takes one that matches both, as Vixie's cron.
+// differs reports whether day-of-month and day-of-week are both restricted, one of them by * with a step. For
+// robfig's cron a day matches if either field matches; in this package, as in Vixie's cron, both must match.
 func differs(text string) bool {
 	f := strings.Fields(text)
 	dom, dow := f[len(f)-3], f[len(f)-1]
 	return dom != "*" && dow != "*" && (dom[0] == '*' || dow[0] == '*')
 }
 
-// TestReference compares 10,000 random expressions in random zones at random instants with a well-known library.
+// TestReference compares 10,000 random expressions in random zones at random instants with robfig's cron.
 func TestReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	reference := robfig.NewParser(robfig.SecondOptional | robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow)
@@ -58,7 +58,7 @@ func TestReference(t *testing.T) {
 		}
 		after := time.Unix(1_200_000_000+r.Int64N(800_000_000), r.Int64N(1e9)).In(loc)
 		want := theirs.Next(after)
-		if want.IsZero() { // it looks five years ahead: February 29, or never
+		if want.IsZero() { // the reference searches five years: next February 29 is further away, or never
 			ends++
 			continue
 		}
@@ -76,7 +76,7 @@ func TestReference(t *testing.T) {
 	t.Logf("%d compared, %d skipped, %d beyond five years", compared, skipped, ends)
 }
 
-// TestReferenceDiffers shows what docs/runs/schedules.md says of the differences.
+// TestReferenceDiffers shows the differences that docs/runs/schedules.md lists.
 func TestReferenceDiffers(t *testing.T) {
 	reference := robfig.NewParser(robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow)
 	for _, c := range []struct{ text, after, ours, theirs string }{

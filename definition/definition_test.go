@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/definition/yamltext"
 )
 
-// full has every field of every type of step of a list, and fullGraph those of a graph.
+// full is a list with every field of every type of step, and fullGraph a graph.
 const full = `
 $schema: definition.schema.json
 name: full
@@ -153,7 +153,7 @@ func TestMermaid(t *testing.T) {
 	}
 }
 
-// TestJSON reads what was written, and says where a text cannot be read.
+// TestJSON encodes and parses values, and checks the position in the error for a bad text.
 func TestJSON(t *testing.T) {
 	const text = `{"a":[1,-2.5e3,"x<\u00e9\n\"",null,true,false,{}],"b/~":{"c":[]}}`
 	n, err := definition.ReadJSON([]byte(text))
@@ -233,7 +233,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestSchema compares the schema with the parser: it takes what the parser takes, and knows the same fields.
+// TestSchema compares the schema with the parser: both accept the same texts and know the same fields.
 func TestSchema(t *testing.T) {
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema.Text)))
 	if err != nil {
@@ -288,8 +288,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// FuzzDefinition reads texts as JSON and as YAML: nothing panics, what is read is the same when it is written and read again, and each
-// fault has a place.
+// FuzzDefinition reads texts as JSON and as YAML: nothing panics, a definition survives a round trip, and each fault
+// has a position.
 func FuzzDefinition(f *testing.F) {
 	for _, s := range []string{full, fullGraph, fullDag, `{"name":"x","steps":[]}`, "a: &a [*a]", "a: &a [1]\nb: [*a, *a]", "name: x\nsteps:\n- {name: a, id: b}",
 		list(ok), step("type: wait, duration: '${1'"), "[", "{a: !!binary x}", "? [a]\n: b", "<<: {a: 1}"} {

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/definition/yamltext"
 )
 
-// parse reads a definition of YAML, and returns its faults.
+// parse reads a definition in YAML and returns its faults.
 func parse(text string) (*definition.Definition, definition.Faults) {
 	n, err := yamltext.Read([]byte(text))
 	if err != nil {
@@ -22,7 +22,7 @@ func parse(text string) (*definition.Definition, definition.Faults) {
 	return d, nil
 }
 
-// list, graph and dag make definitions of their steps.
+// list, graph and dag make definitions with the given steps.
 func list(steps ...string) string  { return "{name: x, steps: [" + strings.Join(steps, ", ") + "]}" }
 func graph(nodes ...string) string { return "{name: x, nodes: [" + strings.Join(nodes, ", ") + "]}" }
 func dag(fields string) string {
@@ -32,7 +32,7 @@ func step(fields string) string { return list("{name: a, " + fields + "}") }
 
 const ok = "{name: z, type: set, values: {}}"
 
-// TestFaults lists texts with the pointer of their fault and a part of the sentence. Each has this fault and no other one.
+// TestFaults lists texts with the pointer of their only fault and a part of its sentence.
 func TestFaults(t *testing.T) {
 	long := strings.Repeat("n", 101)
 	for _, c := range []struct{ text, pointer, part string }{
@@ -165,13 +165,13 @@ func TestFaults(t *testing.T) {
 		{graph("{name: a, handler: h, config: '${steps.b.output}'}", "{name: b, handler: h}"), "/nodes/0/config", "does not always come before"},
 		{list("{name: a, handler: h, on_failure: f}", "{name: f, handler: h}", "{name: c, handler: h, config: '${steps.f.output}'}"), "/steps/2/config", "that it recovers"},
 		{"{name: x, result: '${steps.f.output}', steps: [{name: a, handler: h, on_failure: f}, {name: f, handler: h}]}", "/result", "that it recovers"},
-		// Null is as if it were not there.
+		// A null field counts as absent.
 		{list("{name: null, handler: h}"), "/steps/0", "needs a name"},
 		{step("handler: null"), "/steps/0", "needs a handler"},
 		{step("type: wait, cron: null"), "/steps/0", "needs one of"},
 		{step("type: loop, handler: h, max_iterations: null"), "/steps/0", "needs a bound"},
 		{step("handler: h, retry: {attempts: 5, maxAttempts: 3}"), "/steps/0/retry/maxAttempts", "says the same"},
-		// Signals that two steps would take from each other.
+		// Signals that two steps could receive from each other.
 		{list("{name: a, type: approval, signal: s}", "{name: b, type: approval, signal: s}"), "/steps/1", `is that of the step "a", too`},
 		{list("{name: a, type: event, signal: b}", "{name: b, type: approval}"), "/steps/1", "would count for the other"},
 		{"name: x\nsteps: [{name: a, handler: h, config: \"" + strings.Repeat(`\L`, 30000) + "\"}]", "", "bytes as JSON, the limit is 131072"},
@@ -230,7 +230,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestManyFaults tells of all faults at once, in the order of the text, with their lines, and of no more than twenty.
+// TestManyFaults reports all faults together, in the order of the text, with their lines, and at most twenty.
 func TestManyFaults(t *testing.T) {
 	text := "name: x\nsteps:\n"
 	for i := range 30 {
@@ -255,7 +255,8 @@ func TestSharedSignal(t *testing.T) {
 	}
 }
 
-// TestLongKey reads a key of 60 KB with many values below it, whose pointers would have more than a gigabyte together.
+// TestLongKey reads a key of 60 KB above many values. Storing a pointer for each value would take more than a
+// gigabyte.
 func TestLongKey(t *testing.T) {
 	key := strings.Repeat("k", 60_000)
 	text := `{"name":"x","steps":[{"name":"a","handler":"h","config":{"` + key + `":[` + strings.Repeat("1,", 30_000) + `"${nobody}"]}}]}`

@@ -9,7 +9,8 @@ import (
 	"github.com/wfhost/wfhost/definition/yamltext"
 )
 
-// TestWork refuses definitions that the interpreter could not read within the fuel of its start, with one fault for all of it.
+// TestWork refuses definitions that the interpreter could not load within the fuel of its start-up. The whole
+// definition gets one fault.
 func TestWork(t *testing.T) {
 	pattern := "input matches '" + strings.Repeat("x{900}", 12) + "'"
 	set := func(values ...string) string {

@@ -19,14 +19,14 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// liar is a run whose journal was changed, as the source of an archive.
+// liar is an archive source that returns a run with a changed journal.
 type liar struct {
 	archive.Source // has no earlier iterations
 	run            archive.Run
 	output         []store.Chunk
 }
 
-// State has the journal read as a whole.
+// State hides the size of the journal, so that the archive reads the journal at once.
 func (l *liar) State(context.Context, store.RunKey) (store.RunState, error) {
 	st := l.run.State
 	st.JournalBytes = 0
@@ -52,7 +52,7 @@ func (l *liar) Output(_ context.Context, _ store.RunKey, from uint64, _ int) ([]
 	return l.output, nil
 }
 
-// change changes one field of an entry, or which entries there are.
+// change changes one field of an entry, or the list of entries.
 func (l *liar) change(rnd *rand.Rand) {
 	entries := l.run.Entries
 	i := 1 + rnd.IntN(len(entries)-1)
@@ -90,8 +90,8 @@ func (l *liar) change(rnd *rand.Rand) {
 	l.run.Entries, l.run.State.Length = entries, store.Seq(len(entries))
 }
 
-// TestJournalsThatLie replays archives whose journals were changed, with checksums that are right. They are refused, or
-// diverge, or fit; nothing else happens.
+// TestJournalsThatLie replays archives whose journals were changed and have valid checksums. Each is refused,
+// diverges or fits; nothing worse happens.
 func TestJournalsThatLie(t *testing.T) {
 	u := upgradesOf(t, "v1")
 	u.start("order", "a")
@@ -147,8 +147,8 @@ func (s chunkReads) Output(ctx context.Context, key store.RunKey, from uint64, l
 	return s.Store.Output(ctx, key, from, limit)
 }
 
-// TestArchiveOfEndlessOutput imports a run whose output claims to have more chunks than any run can have, and one with a gap as large
-// as is possible, whose last chunks can be read.
+// TestArchiveOfEndlessOutput imports a run whose output claims more chunks than a run can have, and one with the
+// largest possible gap, whose last chunks can be read.
 func TestArchiveOfEndlessOutput(t *testing.T) {
 	data, reads := memstore.New(), new(atomic.Int64)
 	g := newRestarts(t, hosttest.WithStore(func() store.Store { return chunkReads{data.Open(), reads} }))

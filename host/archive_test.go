@@ -29,7 +29,7 @@ func archived(t *testing.T, file []byte) *host.Archive {
 	return a
 }
 
-// TestExport reads and replays live and ended runs in another host. What was exported twice is the same bytes.
+// TestExport replays exported live and ended runs on another host. Two exports of the same run are equal.
 func TestExport(t *testing.T) {
 	u := upgradesOf(t, "v1")
 	u.start("order", "a")
@@ -72,7 +72,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestReplayArchive replays a run against other modules, strictly and as a check does, and shows the calls.
+// TestReplayArchive replays a run against other modules, strictly and as a check, and shows the calls.
 func TestReplayArchive(t *testing.T) {
 	u := upgradesOf(t, "v1")
 	u.start("order", "a")
@@ -117,7 +117,7 @@ func TestReplayArchive(t *testing.T) {
 	}
 }
 
-// TestCheckArchives checks a folder: runs of other workflows are passed over, and files that are not sound reported.
+// TestCheckArchives checks a folder: it skips runs of other workflows and reports invalid files.
 func TestCheckArchives(t *testing.T) {
 	u := upgradesOf(t, "v1")
 	dir := t.TempDir()
@@ -144,7 +144,7 @@ func TestCheckArchives(t *testing.T) {
 	}
 }
 
-// TestExportOfEncryptedData is in the clear, and needs no key to be read.
+// TestExportOfEncryptedData: an export of encrypted data is not encrypted and can be read without a key.
 func TestExportOfEncryptedData(t *testing.T) {
 	keys := keyring(t, keyLine("k1", 1))
 	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) { c.Codec = keys }))
@@ -163,8 +163,8 @@ func TestExportOfEncryptedData(t *testing.T) {
 	}
 }
 
-// TestExportOfMigratedLog exports and adopts a run whose workflow has logged more lines than are stored: some of them belong to
-// what the version before had done without a word.
+// TestExportOfMigratedLog exports and adopts a run that logged more lines than are stored. Some of them belong to
+// steps that the previous version performed without logging.
 func TestExportOfMigratedLog(t *testing.T) {
 	logs := func(h *hosttest.Host, id string, want int) {
 		t.Helper()

@@ -7,8 +7,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestArgumentsOfPrograms runs a program that parses its flags and reads lines: it has one argument, the workflow's name, and its
-// standard input is the text with which it was started.
+// TestArgumentsOfPrograms runs a program that parses its flags and reads lines. It has one argument, the workflow's
+// name, and its standard input is the run's input.
 func TestArgumentsOfPrograms(t *testing.T) {
 	h := hosttest.New(t)
 	if _, err := h.Upload(ctx, "lines", hosttest.BuildCommand(t, "testdata/arguments")); err != nil {
@@ -31,7 +31,7 @@ func TestArgumentsOfPrograms(t *testing.T) {
 	}
 }
 
-// TestBytesOfWorkflows starts a workflow of the SDK with a text that is no JSON, and gets one.
+// TestBytesOfWorkflows starts a workflow of the SDK whose input and result are not JSON.
 func TestBytesOfWorkflows(t *testing.T) {
 	h := hosttest.New(t)
 	if _, err := h.Upload(ctx, "", hosttest.Build(t, "testdata/text")); err != nil {

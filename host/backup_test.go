@@ -18,7 +18,8 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// onDisk opens a host over a data directory some time after the epoch and runs it, until stop is called, or the test ends.
+// onDisk opens a host over a data directory at a time after the epoch. The host runs until stop is called or the test
+// ends.
 func onDisk(t *testing.T, dir string, after time.Duration) (h *host.Host, stop func()) {
 	t.Helper()
 	h, err := host.Open(ctx, host.Config{Dir: dir, Interpreter: true, Drain: -1, Clock: clock.NewFake(hosttest.Epoch.Add(after))})
@@ -51,8 +52,8 @@ func sound(t *testing.T, path string) *host.VerifyReport {
 	return r
 }
 
-// TestBackupOfARunningHost makes backups while runs are started: each has all runs that were acknowledged before it, is sound,
-// and goes on elsewhere.
+// TestBackupOfARunningHost makes backups while runs are started. Each backup is valid, has all runs that were
+// acknowledged before it began, and its runs continue on another host.
 func TestBackupOfARunningHost(t *testing.T) {
 	data, place := t.TempDir(), filepath.Join(t.TempDir(), "backups")
 	h, stop := onDisk(t, data, 0)
@@ -69,7 +70,7 @@ func TestBackupOfARunningHost(t *testing.T) {
 			started <- i
 		}
 	}()
-	acknowledged := map[string]int{} // how many runs a backup has at least
+	acknowledged := map[string]int{} // minimum number of runs in each backup
 	for range backups {
 		n := 0
 		for range runs / backups / 2 {
@@ -118,8 +119,8 @@ func TestBackupOfARunningHost(t *testing.T) {
 	sound(t, other)
 }
 
-// TestCopyDoesNotAct restores a copy whose runs are overdue: it can be read, nothing happens in it, not even when it is opened again,
-// and each change is refused with a sentence, until it is released.
+// TestCopyDoesNotAct restores a copy whose runs are overdue. It can be read, but no run acts, even when it is opened
+// again. Until it is released, every change is refused with a sentence.
 func TestCopyDoesNotAct(t *testing.T) {
 	data, place := t.TempDir(), filepath.Join(t.TempDir(), "backups")
 	h, stop := onDisk(t, data, 0)
@@ -189,8 +190,8 @@ func TestCopyDoesNotAct(t *testing.T) {
 	}
 }
 
-// TestVerifyOldStore verifies the store of an old release, before a host has raised it and after that, and when a journal of it was
-// changed so that its module does something else.
+// TestVerifyOldStore verifies the store of an old release: before and after a host upgrades it, and after a change to
+// a journal that makes its module diverge.
 func TestVerifyOldStore(t *testing.T) {
 	dir := t.TempDir()
 	unpack(t, "testdata/store-190749f/store.tar.gz", dir)

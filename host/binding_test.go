@@ -13,12 +13,12 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// completeLast ends a run with the newest answer as its result.
+// completeLast completes a run with the newest answer as its result.
 func completeLast(m *wasmgen.Module) []byte {
 	return m.I32(0).I32(0).I32(4000).Call(abi.FnLast).Wrap().Call(abi.FnComplete).Drop().I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestWhatBindingsAreTold makes calls as a binding does that was written from ABI.md, and reads what it says of their errors.
+// TestWhatBindingsAreTold makes calls like a binding written from ABI.md, and reads the text of errors as it does.
 func TestWhatBindingsAreTold(t *testing.T) {
 	h := hosttest.New(t)
 	child := func(workflow string) []byte {

@@ -26,7 +26,7 @@ func fetching(url string) []byte {
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// naps checks that a run which sleeps for a millisecond is not held up.
+// naps checks that a run which sleeps for a millisecond is not delayed.
 func (f *mixed) naps(id string) {
 	f.t.Helper()
 	_, err := f.Start(ctx, "nap", 1, host.WithRunID(id))
@@ -36,7 +36,7 @@ func (f *mixed) naps(id string) {
 	until(f.t, f.Host.Host, id, func(r host.Run) bool { return r.Status == host.Completed })
 }
 
-// TestRunsGoOnBesideBodiesThatSleep has many bodies sleep, while other runs go on.
+// TestRunsGoOnBesideBodiesThatSleep has many bodies sleep while other runs continue.
 func TestRunsGoOnBesideBodiesThatSleep(t *testing.T) {
 	f := newMixed(t)
 	for n, until100 := 0, 100; n < until100; {
@@ -48,14 +48,14 @@ func TestRunsGoOnBesideBodiesThatSleep(t *testing.T) {
 		for i := range n {
 			until(t, f.Host.Host, fmt.Sprint("body", i), func(r host.Run) bool { return has(t, f.Host.Host, r.ID, store.KindBody) > 0 })
 		}
-		for i := range 3 { // whether or not all bodies have begun to sleep
+		for i := range 3 { // whether or not all bodies sleep yet
 			f.naps(fmt.Sprint("nap", n, ".", i))
 		}
 	}
 	soon(t, "Close", func() { do(t, f.Close()) })
 }
 
-// TestBodiesThatFetch has many bodies wait for a server, while other runs go on.
+// TestBodiesThatFetch has many bodies wait for a server while other runs continue.
 func TestBodiesThatFetch(t *testing.T) {
 	const bodies = 100
 	asked, answer := make(chan struct{}, bodies), make(chan struct{})
@@ -81,8 +81,8 @@ func TestBodiesThatFetch(t *testing.T) {
 	}
 }
 
-// TestRetryBesideABody tries a step again while the body of another one runs, in the workflow's own instance, and
-// in a copy.
+// TestRetryBesideABody retries a step while the body of another step runs: in the workflow's own instance, and in a
+// copy.
 func TestRetryBesideABody(t *testing.T) {
 	c := &countingClock{Fake: clock.NewFake(hosttest.Epoch)}
 	k := newClocked(t, c, c.Fake)
@@ -105,7 +105,7 @@ func TestRetryBesideABody(t *testing.T) {
 	do(t, k.Terminate(ctx, "r"))
 }
 
-// has returns how many entries of a kind the run's journal has.
+// has returns the number of entries of a kind in a run's journal.
 func has(t *testing.T, h *host.Host, id string, kind store.Kind) (n int) {
 	t.Helper()
 	for e, err := range h.Journal(ctx, id, 0) {

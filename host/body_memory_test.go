@@ -15,12 +15,12 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// little has a host hold no more of guests than is possible.
+// little gives a host the minimum memory for guests.
 func little() hosttest.Option {
 	return hosttest.WithConfig(func(c *host.Config) { c.GuestBytes = 128 << 20 })
 }
 
-// other is a namespace beside that of a host's tests, with the same workflows.
+// other is a second namespace with the same workflows.
 type other struct {
 	*host.Namespace
 	f *mixed
@@ -67,8 +67,8 @@ func (o *other) goesOn(id string) {
 	o.comesTo("crowd"+id, host.Completed)
 }
 
-// TestNamespacesGoOnBesideBodiesThatSleep has more bodies sleep than there is memory for, of many runs, or of one: the runs and the bodies of
-// another namespace go on.
+// TestNamespacesGoOnBesideBodiesThatSleep has more bodies sleep than there is memory for, in many runs or in one.
+// Runs and bodies of another namespace continue.
 func TestNamespacesGoOnBesideBodiesThatSleep(t *testing.T) {
 	const bodies = 400
 	for _, runs := range []int{bodies, 1} {
@@ -93,7 +93,7 @@ func TestNamespacesGoOnBesideBodiesThatSleep(t *testing.T) {
 	}
 }
 
-// TestBodiesComeToTheirEnd has one run with more bodies at a time than there is memory for: all are executed.
+// TestBodiesComeToTheirEnd has one run with more concurrent bodies than there is memory for: all are executed.
 func TestBodiesComeToTheirEnd(t *testing.T) {
 	f := newMixed(t, little())
 	_, err := f.Start(ctx, "crowd", map[string]int{"Bodies": 200, "Ms": 20}, host.WithRunID("r"))
@@ -106,8 +106,8 @@ func TestBodiesComeToTheirEnd(t *testing.T) {
 	}
 }
 
-// TestBodiesInPlace executes two hundred bodies, one after the other, in the instance of their run. Each returns the room that
-// it took.
+// TestBodiesInPlace executes two hundred bodies in sequence in the instance of their run. Each returns the memory
+// that it used.
 func TestBodiesInPlace(t *testing.T) {
 	f := newMixed(t, little())
 	for _, id := range []string{"r", "again"} {
@@ -119,7 +119,7 @@ func TestBodiesInPlace(t *testing.T) {
 	}
 }
 
-// heavy is fetching, with so many MiB of memory that are written to.
+// heavy is fetching with the given number of MiB of memory written.
 func heavy(url string, mib int64) []byte {
 	head := fmt.Sprintf(`{"method":"GET","url":%q}`, url)
 	request := string(binary.LittleEndian.AppendUint32(nil, uint32(len(head)))) + head
@@ -133,8 +133,8 @@ func heavy(url string, mib int64) []byte {
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestBodiesThatGrow has bodies grow before they wait for a server: the other namespace goes on while the server does not
-// answer, and all bodies come to their ends when it does.
+// TestBodiesThatGrow has bodies grow before they wait for a server. Another namespace continues while the server does
+// not answer, and all bodies complete when it does.
 func TestBodiesThatGrow(t *testing.T) {
 	const bodies, mib = 60, 5
 	asked, answer := make(chan struct{}, bodies), make(chan struct{})

@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestBodiesWaitForTheirTurn has more bodies want an instance than may wait for one in memory, while their server hangs. The others
-// leave memory, say what they wait for, can be controlled, and run after a crash, too.
+// TestBodiesWaitForTheirTurn has more bodies ask for an instance than may wait for one in memory, while their server
+// hangs. The excess ones wait as keys, report what they wait for, can be controlled, and run, also after a crash.
 func TestBodiesWaitForTheirTurn(t *testing.T) {
 	const bodies, offered = 400, 256
 	var hangs atomic.Bool
@@ -44,7 +44,7 @@ func TestBodiesWaitForTheirTurn(t *testing.T) {
 		}
 		return list
 	}
-	settled := func() bool { // 256 bodies are offered, and some are in flight; runs are kept in memory at first
+	settled := func() bool { // 256 bodies are queued and some are in flight; at first, their runs are kept in memory
 		return g.Stats().Attempts >= bodies-offered-64 && len(waiting()) >= bodies-offered-64
 	}
 	g.eventually(settled)

@@ -18,19 +18,19 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// mob is the input of the workflow of that name: so many bodies at a time, each of which sleeps for some milliseconds.
+// mob is the input of the workflow "mob": the number of concurrent bodies, and for how many milliseconds each sleeps.
 type mob struct {
 	Bodies, Ms, Timeout, Elapsed int
 }
 
-// waiting waits until so many bodies of a run are recorded and some of them wait.
+// waiting waits until the given number of bodies of a run is recorded and some of them wait.
 func (f *mixed) waiting(id string, n int) {
 	f.t.Helper()
 	until(f.t, f.Host.Host, id, func(host.Run) bool { return has(f.t, f.Host.Host, id, store.KindBody) == n })
 	f.comes("none waits", func(s host.Stats) bool { return s.Waiting > 0 })
 }
 
-// comes waits until the numbers of the host are as they should be.
+// comes waits until ok returns true for the host's statistics.
 func (f *mixed) comes(otherwise string, ok func(host.Stats) bool) {
 	f.t.Helper()
 	deadline, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -43,7 +43,7 @@ func (f *mixed) comes(otherwise string, ok func(host.Stats) bool) {
 	}
 }
 
-// empty checks that nothing is held, and that bodies of a new run begin, all of them.
+// empty checks that no memory or instance is held, and that all bodies of a new run start.
 func (f *mixed) empty(id string) {
 	f.t.Helper()
 	f.comes("something is held", func(s host.Stats) bool { return s.Waiting == 0 && s.GuestBytes == 0 && s.Instances == 0 })
@@ -51,7 +51,7 @@ func (f *mixed) empty(id string) {
 	f.completes(id, 1)
 }
 
-// completes checks that a run completes, and that none of its bodies had more attempts than most.
+// completes checks that a run completes, and that no body had more than most attempts.
 func (f *mixed) completes(id string, most int) {
 	f.t.Helper()
 	r := until(f.t, f.Host.Host, id, func(r host.Run) bool { return r.Status.Terminal() || r.Status == host.Stuck })
@@ -67,7 +67,8 @@ func (f *mixed) mob(id string, m mob) {
 	do(f.t, err)
 }
 
-// TestRunsEndWhileBodiesWait ends runs in each way while bodies of them wait to begin: nothing is held afterwards.
+// TestRunsEndWhileBodiesWait ends runs in every way while their bodies wait to start. Afterwards no memory or
+// instance is held.
 func TestRunsEndWhileBodiesWait(t *testing.T) {
 	f := newMixed(t, little())
 	for name, end := range map[string]func() error{
@@ -97,8 +98,9 @@ func TestRunsEndWhileBodiesWait(t *testing.T) {
 	}
 }
 
-// TestTimeoutsBeginWithTheBody has bodies wait for longer than their steps may take: an attempt's time begins with its body. Bodies that
-// sleep for an hour hold all the memory meanwhile. Timeouts are real time, and long enough for a slow machine.
+// TestTimeoutsBeginWithTheBody has bodies wait for longer than the timeout of their steps: the timeout counts from
+// the start of the body. In the meantime bodies that sleep for an hour hold all the memory. Timeouts are in real
+// time, and long enough for a slow machine.
 func TestTimeoutsBeginWithTheBody(t *testing.T) {
 	const timeout = 5 * time.Second
 	f := newMixed(t, little())
@@ -121,7 +123,7 @@ func TestTimeoutsBeginWithTheBody(t *testing.T) {
 	f.empty("after")
 }
 
-// fetchingLarge is a workflow with a body that takes 5 MiB of memory, makes a request, and says when it times out.
+// fetchingLarge is a workflow with a body that takes 5 MiB of memory, makes a request, and reports its deadline.
 func fetchingLarge(url string) []byte {
 	head := fmt.Sprintf(`{"method":"GET","url":%q}`, url)
 	request := string(binary.LittleEndian.AppendUint32(nil, uint32(len(head)))) + head
@@ -137,7 +139,8 @@ func fetchingLarge(url string) []byte {
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestDeadlinesOfBodiesThatWaited has bodies wait for an hour, and then say when they time out. Few of them have begun before.
+// TestDeadlinesOfBodiesThatWaited has bodies wait for an hour and then report their deadlines. Only few of them have
+// started earlier.
 func TestDeadlinesOfBodiesThatWaited(t *testing.T) {
 	const bodies = 60
 	asked, answer := make(chan struct{}, bodies), make(chan struct{})

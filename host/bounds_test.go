@@ -19,7 +19,7 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// handmade is a test host with a workflow that was written by hand, of which a run is started as "r".
+// handmade is a test host with a handwritten workflow, of which it starts a run "r".
 func handmade(t *testing.T, m *wasmgen.Module, opts ...hosttest.Option) *hosttest.Host {
 	t.Helper()
 	h := hosttest.New(t, opts...)
@@ -32,7 +32,7 @@ func handmade(t *testing.T, m *wasmgen.Module, opts ...hosttest.Option) *hosttes
 	return h
 }
 
-// big is a module whose memory is as large as it may be.
+// big is a module with the maximum memory.
 func big(locals int) *wasmgen.Module {
 	m := wasmgen.New(locals)
 	m.Pages = abi.MaxMemoryBytes / 65536
@@ -63,7 +63,7 @@ func writeVectors(m *wasmgen.Module, n int64) *wasmgen.Module {
 		I32(2).I32(list).I32(int32(n)).I32(0).Call("wasi:fd_write").Drop()
 }
 
-// TestCallsUseFuel burns the budget in calls instead of instructions. It is the same on a replay.
+// TestCallsUseFuel spends the fuel in calls instead of instructions. A replay does the same.
 func TestCallsUseFuel(t *testing.T) {
 	for name, m := range map[string]*wasmgen.Module{
 		"fd_write": writeVectors(big(1).While(), abi.MaxIOVectors).EndWhile(),
@@ -80,7 +80,7 @@ func TestCallsUseFuel(t *testing.T) {
 	}
 }
 
-// TestHaltedWithinACall ends a run, and a host, whose guest is never out of fuel and always within a call.
+// TestHaltedWithinACall ends a run, and then a host, whose guest never runs out of fuel and is always within a call.
 func TestHaltedWithinACall(t *testing.T) {
 	endless := hosttest.WithConfig(func(c *host.Config) {
 		c.MaxFuel, c.MaxSegmentCPU, c.StartLinger = math.MaxInt64/2, time.Hour, time.Millisecond
@@ -110,13 +110,13 @@ func TestHaltedWithinACall(t *testing.T) {
 		if _, err := h.Start(ctx, "w", nil, host.WithRunID("r2")); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.Close(); err != nil { // does not come back if the guest goes on
+		if err := h.Close(); err != nil { // does not return if the guest continues
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestUploadEnds uploads a module whose start-up is one long call after the other.
+// TestUploadEnds uploads a module whose start-up makes one long call after another.
 func TestUploadEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes until the fuel of a start is gone")
@@ -129,7 +129,7 @@ func TestUploadEnds(t *testing.T) {
 	}
 }
 
-// TestRefusedCalls makes refused calls for ever.
+// TestRefusedCalls makes refused calls forever.
 func TestRefusedCalls(t *testing.T) {
 	m := wasmgen.New(0).While().Text("").Text("").Call(abi.FnEmit).Drop().EndWhile().I32(0)
 	h := handmade(t, m)
@@ -145,7 +145,7 @@ func TestRefusedCalls(t *testing.T) {
 	}
 }
 
-// TestPollForEver polls with the longest time-out, which is not over at once.
+// TestPollForEver polls with the longest timeout, which must not return at once.
 func TestPollForEver(t *testing.T) {
 	for _, flags := range []int64{0, 1} {
 		m := wasmgen.New(0).I32(16).I64(1).Store64().I32(24).I64(math.MaxInt64).Store64().I32(40).I64(flags).Store64().
@@ -160,13 +160,13 @@ func TestPollForEver(t *testing.T) {
 	}
 }
 
-// TestEndlessAttempts tries steps for ever, in a journal that is nearly full: within an activation, and by timers. The record that is
-// one too many is that of a beginning, or of a failure.
+// TestEndlessAttempts retries steps endlessly in a journal that is nearly full: within an activation, and by timers.
+// The entry that exceeds the limit is the start or the failure of an attempt.
 func TestEndlessAttempts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
 	}
-	const steps = 64 // many at a time, since each time may read the whole journal
+	const steps = 64 // many at a time, since each attempt may read the whole journal
 	last := map[store.Kind]bool{}
 	for i, linger := range []time.Duration{0, 0, -1, -1} {
 		calls := int64(abi.MaxEntries - abi.MaxEntries/abi.DeliveryReserveShare - 10 - steps - i%2*steps*3/2)
@@ -222,7 +222,7 @@ func TestKeyAcrossNames(t *testing.T) {
 	}
 }
 
-// TestLimitsLowered opens data with a lower limit than what runs have used, before one wait and before a call.
+// TestLimitsLowered opens data with a limit below what runs have already used: before a wait, and before a call.
 func TestLimitsLowered(t *testing.T) {
 	spin := func(m *wasmgen.Module) *wasmgen.Module {
 		return m.I64(0).Set(0).While().Get(0).I64(20_000_000).NotLess().Break().Count(0, 1).EndWhile()
@@ -256,7 +256,7 @@ func TestLimitsLowered(t *testing.T) {
 	}
 }
 
-// TestQueuedWhenItsHostDied lowers the limit of a run that has something to go on with, but has not done so.
+// TestQueuedWhenItsHostDied lowers the limit of a run that was ready to continue when its host died.
 func TestQueuedWhenItsHostDied(t *testing.T) {
 	m := wasmgen.New(1).Text("go").I64(-1).Call(abi.FnSignalStart).Drop().
 		While().Get(0).I64(20_000_000).NotLess().Break().Count(0, 1).EndWhile().
@@ -275,8 +275,7 @@ func TestQueuedWhenItsHostDied(t *testing.T) {
 	}
 }
 
-// TestTokenWithADot delivers to a token that was chosen and looks like one that the host has made, and to one
-// that the host has made.
+// TestTokenWithADot delivers to a chosen token that looks like a token made by the host, and to one made by the host.
 func TestTokenWithADot(t *testing.T) {
 	const token = "invoice-approval-000123456.acme"
 	h := handmade(t, wasmgen.New(0).Text("decision").Text(token).I32(0).I32(0).Call(abi.FnHookStart).Drop().
@@ -314,7 +313,7 @@ func TestTokenWithADot(t *testing.T) {
 	}
 }
 
-// TestLongStarts starts runs in more than the 292 years that a time.Duration holds.
+// TestLongStarts delays starts by more than the 292 years of a time.Duration.
 func TestLongStarts(t *testing.T) {
 	h := hosttest.New(t)
 	nap := wasmgen.New(0).Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0).Export(abi.ExportRun).Bytes()
@@ -349,7 +348,7 @@ func TestLongStarts(t *testing.T) {
 	}
 }
 
-// TestLogAfterRetry keeps the lines of what a retry repeats, and those of before only once.
+// TestLogAfterRetry keeps the log lines of the repeated part, and earlier lines only once.
 func TestLogAfterRetry(t *testing.T) {
 	fails := 1
 	m := wasmgen.New(1).I32(1).Text("a").Call(abi.FnLog).Drop().Text("nap").I64(1000).Call(abi.FnSleep).Drop().
@@ -385,15 +384,15 @@ func TestLogAfterRetry(t *testing.T) {
 		if err := h.Retry(ctx, "r", 0); err != nil {
 			t.Fatal(err)
 		}
-		h.Crash() // what is stored does not depend on what is in memory
+		h.Crash() // what is stored must not depend on the state in memory
 		if r := h.Finish("r"); r.Status != host.Completed {
 			t.Fatal(r.Status)
 		}
 	}
 }
 
-// TestOutputCountsWhileParked gives up a command that has printed more than parked instances may hold. It is
-// replayed when its step is done, and its output is whole.
+// TestOutputCountsWhileParked evicts a command whose output exceeds the memory for parked instances. It is replayed
+// when its step is done, and its output is complete.
 func TestOutputCountsWhileParked(t *testing.T) {
 	const lines, size = 16, 60_000
 	begun, leave := make(chan struct{}), make(chan struct{})

@@ -11,8 +11,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestBuffersAreTheCallers uses each buffer that the host was given or gave again at once: what the run sees must be
-// what the buffer held at the call.
+// TestBuffersAreTheCallers overwrites each buffer right after passing it to the host or getting it: the run must see
+// the content at the time of the call.
 func TestBuffersAreTheCallers(t *testing.T) {
 	p := newPrims(t)
 	input := []byte("5")
@@ -33,7 +33,7 @@ func TestBuffersAreTheCallers(t *testing.T) {
 	}
 }
 
-// TestBuffersOfHandlers has a handler that writes over its input before its second attempt.
+// TestBuffersOfHandlers has a handler overwrite its input before its second attempt.
 func TestBuffersOfHandlers(t *testing.T) {
 	var inputs []string
 	h := hosttest.New(t, hosttest.WithHandlers(func(h *host.Host) {

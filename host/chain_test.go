@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestResultOfChain waits for the result of a run that continues as new meanwhile: from its first iteration on, from a later one,
-// and from behind a crash. The result is that of the last iteration, never of one before.
+// TestResultOfChain waits for the result of a run that continues as new in the meantime: from its first iteration,
+// from a later one, and after a crash. The result is that of the last iteration, never of an earlier one.
 func TestResultOfChain(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("counter", 3)

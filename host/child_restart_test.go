@@ -22,7 +22,7 @@ type kid struct {
 	Input    int
 }
 
-// TestChildrenOfRunsWithOneID starts runs with children one after the other under the same id.
+// TestChildrenOfRunsWithOneID starts several runs with children under the same id, one after the other.
 func TestChildrenOfRunsWithOneID(t *testing.T) {
 	f := newMixed(t)
 	in := kid{Workflow: "nap", Input: 60_000}
@@ -45,8 +45,8 @@ func TestChildrenOfRunsWithOneID(t *testing.T) {
 	f.finish("r", "slept")
 }
 
-// TestRestartAfterContinue restarts a run that has continued as new from one of its steps: its random numbers are
-// those of the iteration that is repeated.
+// TestRestartAfterContinue restarts a run that continued as new from one of its steps: its random numbers are the
+// ones of the repeated iteration.
 func TestRestartAfterContinue(t *testing.T) {
 	f := newMixed(t)
 	f.fails.Store(1)
@@ -67,7 +67,8 @@ func TestRestartAfterContinue(t *testing.T) {
 	}
 }
 
-// TestRestartAfterChild restarts a run from a call behind a child: the copy has the child of the run that it repeats, and is sound.
+// TestRestartAfterChild restarts a run from a call after a child: the copy has the child of the original run, and is
+// valid.
 func TestRestartAfterChild(t *testing.T) {
 	m := wasmgen.New(1)
 	m.Pages = 2
@@ -110,7 +111,7 @@ func naps(t *testing.T, f *mixed, id string) (name string) {
 	return name
 }
 
-// TestRestartAfterCancel restarts a run from a step that it made because it was cancelled.
+// TestRestartAfterCancel restarts a run from a step that it made because of a cancel.
 func TestRestartAfterCancel(t *testing.T) {
 	f := newMixed(t)
 	f.fails.Store(1)
@@ -133,7 +134,7 @@ func versioned(text string) []byte {
 	return wasmgen.New(0).Text(text).Call(abi.FnComplete).Drop().I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestVersionOfChild uploads another version of a child's workflow between a parent's start and its child's.
+// TestVersionOfChild uploads another version of a child's workflow between the starts of the parent and the child.
 func TestVersionOfChild(t *testing.T) {
 	f := newMixed(t) // nap@1, in the same module as the parent
 	_, err := f.Upload(ctx, "other", versioned(`"other 1"`))
@@ -160,8 +161,8 @@ func TestVersionOfChild(t *testing.T) {
 	}
 }
 
-// TestVersionOfRetriedChild has a parent whose module was uploaded again under other grants: its child has the
-// newest version of that module.
+// TestVersionOfRetriedChild uploads a parent's module again with other grants: its child gets the newest version of
+// that module.
 func TestVersionOfRetriedChild(t *testing.T) {
 	f := newMixed(t)
 	_, err := f.Upload(ctx, "", hosttest.Build(t, "testdata/mixed"), host.AllowStep("note"))
@@ -178,8 +179,8 @@ func TestVersionOfRetriedChild(t *testing.T) {
 	}
 }
 
-// TestChildOfAnIteration starts a child in the commit with which its parent continues as new under another version: the
-// child is of the version that its parent was.
+// TestChildOfAnIteration starts a child in the commit with which its parent continues as new under another version:
+// the child has the parent's previous version.
 func TestChildOfAnIteration(t *testing.T) {
 	f := newMixed(t)
 	f.begin("leaves", 0)
@@ -192,8 +193,8 @@ func TestChildOfAnIteration(t *testing.T) {
 	f.finish("kid", "slept")
 }
 
-// TestRestartBeforeWithdraw restarts a run from a step behind which a wait was given up whose signal the next wait
-// got.
+// TestRestartBeforeWithdraw restarts a run from a step. After that step the original withdrew a wait, and the next
+// wait got the signal.
 func TestRestartBeforeWithdraw(t *testing.T) {
 	f := newMixed(t)
 	f.begin("rebinds", 0)
@@ -201,7 +202,7 @@ func TestRestartBeforeWithdraw(t *testing.T) {
 	_, err := f.Pause(ctx, "r")
 	do(t, err)
 	f.Advance(2 * time.Minute)
-	do(t, f.Signal(ctx, "r", "a", "A")) // behind the end of the sleep, so that the workflow is not told of it before
+	do(t, f.Signal(ctx, "r", "a", "A")) // after the sleep ended, so that the workflow cannot see it earlier
 	_, err = f.Unpause(ctx, "r")
 	do(t, err)
 	f.finish("r", "Ax")
@@ -211,7 +212,7 @@ func TestRestartBeforeWithdraw(t *testing.T) {
 	do(t, f.Replay(ctx, "r2"))
 }
 
-// faultyHost is a test host whose store fails when the test says so.
+// faultyHost is a test host whose store fails on demand.
 func faultyHost(t *testing.T, opts ...hosttest.Option) (*mixed, *faulty) {
 	t.Helper()
 	data, s := memstore.New(), &faulty{}
@@ -221,8 +222,8 @@ func faultyHost(t *testing.T, opts ...hosttest.Option) (*mixed, *faulty) {
 	}))...), s
 }
 
-// TestFailedCommandIsRepeated fails what a host does to start a child: the child starts later, and nobody hears
-// of it.
+// TestFailedCommandIsRepeated fails the operations that start a child: the child starts later, and no caller sees an
+// error.
 func TestFailedCommandIsRepeated(t *testing.T) {
 	f, s := faultyHost(t)
 	_, err := f.Upload(ctx, "other", versioned(`"other"`))
@@ -238,8 +239,8 @@ func TestFailedCommandIsRepeated(t *testing.T) {
 	}
 }
 
-// TestFailedCommandBlocksNoOthers has a command fail for ever: commands for other runs are carried out, and so is
-// this one when its cause is gone.
+// TestFailedCommandBlocksNoOthers has a command fail repeatedly: commands for other runs are carried out, and so is
+// this one once its cause is gone.
 func TestFailedCommandBlocksNoOthers(t *testing.T) {
 	f, s := faultyHost(t)
 	for _, name := range []string{"bad", "good"} {
@@ -266,8 +267,8 @@ func TestFailedCommandBlocksNoOthers(t *testing.T) {
 	}
 }
 
-// TestRollBack has a release that cannot read a run, as after a roll-back: it writes nothing about the run, and a
-// release that can read it goes on with it.
+// TestRollBack runs a release that cannot read a run, as after a rollback. It writes nothing about the run, and a
+// release that can read the run continues it.
 func TestRollBack(t *testing.T) {
 	f, s := faultyHost(t)
 	f.begin("nap", 3_600_000)

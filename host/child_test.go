@@ -91,7 +91,7 @@ func TestChildDepth(t *testing.T) {
 	want(t, result[int](p, p.begin("deep", 0)), 16)
 }
 
-// TestChildCrashes kills the host at every commit of a parent and its child, before and after it is made.
+// TestChildCrashes kills the host at every commit of a parent and its child, before and after the commit.
 func TestChildCrashes(t *testing.T) {
 	p := newPrims(t)
 	p.Finish(p.begin("parent", childPlan{Child: "child", Sleep: 60, OnEnd: "cancel", ID: "warm"}))
@@ -127,7 +127,7 @@ func TestChildCrashes(t *testing.T) {
 	}
 }
 
-// shrinking gives a workflow that continues as new with an input that is a byte shorter, until there is none.
+// shrinking is a workflow that continues as new with an input that is one byte shorter, until the input is empty.
 func shrinking() []byte {
 	m := wasmgen.New(1)
 	m.Pages = 4
@@ -156,7 +156,7 @@ func TestTenThousandIterations(t *testing.T) {
 	}
 }
 
-// chatty gives a workflow that emits until it is refused, then continues as new, and completes.
+// chatty is a workflow that emits until it is refused, then continues as new, and completes.
 func chatty() []byte {
 	m := wasmgen.New(1)
 	m.I32(0).I32(0).Call(abi.FnInput).IfZero64()
@@ -167,7 +167,7 @@ func chatty() []byte {
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestFullJournal fills a journal with calls: a tenth is kept for deliveries, and continuing as new still works.
+// TestFullJournal fills a journal with calls: a tenth is reserved for deliveries, and continuing as new still works.
 func TestFullJournal(t *testing.T) {
 	var log strings.Builder
 	p := newPrims(t, hosttest.WithConfig(func(c *host.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }))
@@ -203,7 +203,7 @@ func TestContinueAsNew(t *testing.T) {
 	}
 }
 
-// TestContinueKeeps moves signals, output and attributes over, and restarts on the way.
+// TestContinueKeeps carries signals, output and attributes over to the next iteration, with restarts on the way.
 func TestContinueKeeps(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("collect", map[string]any{"Left": 4}, host.WithAttributes(map[string]string{"a": "b"}), host.WithSignal("go", "1"))
@@ -279,7 +279,7 @@ func TestQueries(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	want(t, result[int](p, id), 5)
-	if got, err := ask("count", 1); err != nil || got != "1" { // where its last iteration ended, with none left
+	if got, err := ask("count", 1); err != nil || got != "1" { // at the end of its last iteration, with none left
 		t.Fatal(got, err)
 	}
 	other := p.begin("receive", 1)
@@ -291,7 +291,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestQueryOnTheWayToTheEnd asks a run that has what it waited for, and that has not ended yet.
+// TestQueryOnTheWayToTheEnd queries a run that has received what it waited for, but has not ended yet.
 func TestQueryOnTheWayToTheEnd(t *testing.T) {
 	h := hosttest.New(t)
 	_, err := h.Upload(ctx, "collector", hosttest.Build(t, "testdata/collector"))
@@ -313,8 +313,8 @@ func TestQueryOnTheWayToTheEnd(t *testing.T) {
 	}
 }
 
-// TestContinueDropsWhatIsOpen continues as new with a child, a chosen token and a sleep open: the child is cancelled,
-// and the token is free for the next iteration.
+// TestContinueDropsWhatIsOpen continues as new with an open child, hook and sleep: the child is cancelled, and the
+// next iteration can claim the token.
 func TestContinueDropsWhatIsOpen(t *testing.T) {
 	p := newPrims(t)
 	m := wasmgen.New(1)

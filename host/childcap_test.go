@@ -21,7 +21,7 @@ func bomb(n int64) *wasmgen.Module {
 	return m.Count(0, 1).EndWhile().Text("hour").I64(3_600_000).Call(abi.FnSleep).Drop().I32(0)
 }
 
-// refusals returns what the journal of a run says of refused calls.
+// refusals returns the refused calls in a run's journal.
 func refusals(t *testing.T, h *hosttest.Host, id string) (list []string) {
 	t.Helper()
 	for e, err := range h.Journal(ctx, id, 0) {
@@ -33,7 +33,7 @@ func refusals(t *testing.T, h *hosttest.Host, id string) (list []string) {
 	return list
 }
 
-// TestForkBomb has each run start two children: they come to a standstill, and all of them can be replayed.
+// TestForkBomb has each run start two children: they reach a standstill, and all of them can be replayed.
 func TestForkBomb(t *testing.T) {
 	h := handmade(t, bomb(2), hosttest.WithConfig(func(c *host.Config) { c.MaxChildren = 5 }))
 	h.Settle()
@@ -55,8 +55,8 @@ func TestForkBomb(t *testing.T) {
 	want(t, counts.Total()-counts[host.Sleeping]-counts[host.Waiting], int64(0))
 }
 
-// TestLiveChildren starts more children than may live: those beyond are refused with a sentence, and the refusals are what a
-// replay finds, whatever the limit is by then.
+// TestLiveChildren starts more children than may live: the excess is refused with a sentence. A replay finds the same
+// refusals, even if the limit has changed.
 func TestLiveChildren(t *testing.T) {
 	limit := 3
 	h := handmade(t, bomb(5), hosttest.WithConfig(func(c *host.Config) { c.MaxChildren = limit }))

@@ -19,12 +19,12 @@ type fastClock struct {
 
 func (c fastClock) Now() time.Time { return c.start.Add(time.Since(c.started) * c.factor) }
 
-// NewTimer rounds up, so that Now shows the deadline when the timer fires.
+// NewTimer rounds up, so that Now has reached the deadline when the timer fires.
 func (c fastClock) NewTimer(d time.Duration) host.ClockTimer {
 	return fastTimer{time.NewTimer((d + c.factor - 1) / c.factor)}
 }
 
-// Steps returns a channel that never receives: nobody sets this clock.
+// Steps returns a channel that never receives: this clock is never set.
 func (fastClock) Steps() (c <-chan struct{}, stop func()) { return make(chan struct{}), func() {} }
 
 type fastTimer struct{ timer *time.Timer }
@@ -37,7 +37,7 @@ var (
 	_ host.Stepper = fastClock{}
 )
 
-// A clock of the program's own, on which a minute passes in 100 milliseconds.
+// A custom clock on which a minute passes in 100 milliseconds.
 func ExampleClock() {
 	ctx := context.Background()
 	start := time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)

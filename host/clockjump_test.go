@@ -14,8 +14,8 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// appointments starts runs that wait for an hour in all the ways there are, and returns their ids: a sleep, a step that is tried
-// again, a delayed start, and a deadline.
+// appointments starts runs that wait for an hour in every possible way, and returns their ids: a sleep, a retry of a
+// step, a delayed start, and a timeout.
 func appointments(l *lab) []string {
 	l.t.Helper()
 	var ids []string
@@ -30,7 +30,8 @@ func appointments(l *lab) []string {
 	return ids
 }
 
-// kept checks that the runs have ended as they should, and that no instant in their journals is before the deadline that it is of.
+// kept checks that the runs have ended as they should, and that no entry was recorded before the deadline that caused
+// it.
 func kept(l *lab, ids []string, due time.Time) {
 	l.t.Helper()
 	for _, id := range ids {
@@ -54,9 +55,9 @@ func kept(l *lab, ids []string, due time.Time) {
 	}
 }
 
-// TestClockJumpsOverAppointments sets the clock by a year, forward and back, with and without a restart, while runs wait for what
-// comes in an hour: nothing is early by the clock that is shown, and nothing is lost. What lasts for an hour lasts for an hour where
-// the clock was set back.
+// TestClockJumpsOverAppointments sets the clock by a year, forward or back, with and without a restart, while runs
+// wait for an hour. No deadline fires early by the clock, and none is lost. If the clock is set back, waits still
+// last an hour.
 func TestClockJumpsOverAppointments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -72,7 +73,7 @@ func TestClockJumpsOverAppointments(t *testing.T) {
 					l.Reopen()
 				}
 				l.Settle()
-				if by < 0 { // the clock shows the deadline in a year and an hour
+				if by < 0 { // the clock reaches the deadline in a year and an hour
 					ids = slices.DeleteFunc(ids, func(id string) bool { return id == "tries" })
 					status := func() host.Status { r, _ := l.Get(ctx, "tries"); return r.Status }
 					l.Advance(time.Hour - time.Millisecond)
@@ -95,8 +96,8 @@ func TestClockJumpsOverAppointments(t *testing.T) {
 	}
 }
 
-// TestClockGlitch has the clock show the next year for a moment in which nothing happens but a restart, and the year before for
-// another one: what waits for longer than that comes at its time.
+// TestClockGlitch moves the clock to the next year for a moment in which only a restart happens, and to the previous
+// year for another one: longer waits end at their original time.
 func TestClockGlitch(t *testing.T) {
 	l := newLab(t)
 	due := l.Clock.Now().Add(2 * year)
@@ -117,8 +118,8 @@ func TestClockGlitch(t *testing.T) {
 	kept(l, []string{id, later}, due)
 }
 
-// TestClockJumpsAndKeeping sets the clock by a year, back and forward, between the end of a run and the time until which it is
-// kept, and does the same with a token: they go by the clock that is shown, neither before nor never.
+// TestClockJumpsAndKeeping sets the clock by a year, back or forward, between the end of a run and the end of its
+// retention. It does the same with a token. Both expire by the current clock, neither early nor never.
 func TestClockJumpsAndKeeping(t *testing.T) {
 	l := newLab(t)
 	if err := l.Retentions().Set(ctx, host.Retention{Workflow: "until", Completed: 24 * time.Hour}); err != nil {
@@ -132,7 +133,7 @@ func TestClockJumpsAndKeeping(t *testing.T) {
 		}
 	}
 	n := 0
-	end := func() { // a run, of which all are in one partition, since each is swept by itself
+	end := func() { // completes a run in partition 0: each partition is swept separately
 		t.Helper()
 		for n++; (store.RunKey{ID: fmt.Sprint("r", n)}).Partition() != 0; n++ {
 		}
@@ -165,11 +166,11 @@ func TestClockJumpsAndKeeping(t *testing.T) {
 	l.Advance(25 * time.Hour)
 	sweep("a year ahead", 1)
 	l.Clock.Step(-year - 25*time.Hour)
-	end() // it ends before the last one that was swept
+	end() // its end is earlier than that of the last swept run
 	l.Advance(24*time.Hour + time.Millisecond)
 	sweep("a day later", 1)
 	l.Clock.Step(-year)
-	token("a year back", nil) // by the clock that is shown, it has not expired
+	token("a year back", nil) // by the current clock, it has not expired
 	if l.Clock.Now().After(hosttest.Epoch) {
 		t.Fatal("the clock was not set back")
 	}

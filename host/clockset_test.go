@@ -12,11 +12,11 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// jumpingClock is set forward, or back, at one of its readings.
+// jumpingClock jumps forward or back at one of its readings.
 type jumpingClock struct {
 	*clock.Fake
 	by   time.Duration
-	left atomic.Int64 // readings before that; negative = it was, or never will be
+	left atomic.Int64 // readings until the jump; negative = it has jumped, or never will
 }
 
 func (c *jumpingClock) Now() time.Time {
@@ -26,11 +26,11 @@ func (c *jumpingClock) Now() time.Time {
 	return c.Fake.Now()
 }
 
-// jumpAt is after how many readings the clock jumps: more than there are between an alarm and the end of a run that it
-// wakes.
+// jumpAt bounds the number of readings before a jump: it exceeds the readings between an alarm and the end of the run
+// that it wakes.
 const jumpAt = 14
 
-// TestSetBackWhileWaking sets the clock back by a little at each of its readings in turn while a run wakes.
+// TestSetBackWhileWaking sets the clock back slightly while a run wakes: at each of the clock's readings in turn.
 func TestSetBackWhileWaking(t *testing.T) {
 	c := &jumpingClock{Fake: clock.NewFake(hosttest.Epoch), by: -50 * time.Millisecond}
 	k := newClocked(t, c, c.Fake)
@@ -69,7 +69,7 @@ func TestReadFailsAtWake(t *testing.T) {
 	}
 }
 
-// TestDueWhileCommitting lets the deadline of a run pass while the commit is on its way that has its sleep.
+// TestDueWhileCommitting lets the deadline of a sleep pass during the commit that records it.
 func TestDueWhileCommitting(t *testing.T) {
 	f, s := faultyHost(t)
 	s.set(func(op string) error {
@@ -93,7 +93,7 @@ type plainClock struct{ fake *clock.Fake }
 func (c plainClock) Now() time.Time                           { return c.fake.Now() }
 func (c plainClock) NewTimer(d time.Duration) host.ClockTimer { return c.fake.NewTimer(d) }
 
-// TestClockSetForward sets the clock forward over the deadline of a run.
+// TestClockSetForward sets the clock forward past the deadline of a run.
 func TestClockSetForward(t *testing.T) {
 	f := newMixed(t)
 	f.begin("nap", 1_800_000)
@@ -108,15 +108,15 @@ func TestClockSetForward(t *testing.T) {
 	do(t, err)
 	k.pass(time.Second, time.Second)
 	fake.Step(2 * time.Hour)
-	fake.Advance(time.Second) // a clock that says nothing is read once per second
+	fake.Advance(time.Second) // a clock without Steps is read once per second
 	k.settle()
 	if s := k.status("r"); s != host.Completed {
 		t.Error(s)
 	}
 }
 
-// TestClockSetBack sets the clock back by an hour: a run that is started then sleeps as long as it should, and
-// so does one that was asleep, counted from there.
+// TestClockSetBack sets the clock back by an hour: a new run sleeps for its full duration, and a run that already
+// slept does so too, counted from the jump.
 func TestClockSetBack(t *testing.T) {
 	f := newMixed(t)
 	_, err := f.Start(ctx, "nap", 1000, host.WithRunID("before"))
@@ -137,8 +137,8 @@ func TestClockSetBack(t *testing.T) {
 	f.is("asleep", host.Completed)
 }
 
-// TestGlitch has the clock show the next year for a moment. What was due by then happens, and what began to wait in
-// the moment, or after it, does not wait for a year.
+// TestGlitch moves the clock to the next year for a moment. Deadlines that pass by then fire. Waits that begin in
+// that moment, or after it, do not last a year.
 func TestGlitch(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	f := newMixed(t)
@@ -155,7 +155,7 @@ func TestGlitch(t *testing.T) {
 	f.Advance(time.Second)
 	f.is("r", host.Completed)
 	f.is("glitch", host.Completed)
-	for range 3 { // after a restart, the index is all that there is
+	for range 3 { // after a restart, only the index is left
 		f.Reopen()
 		id := f.Clock.Now().Format("after-150405")
 		_, err = f.Start(ctx, "nap", 40_000, host.WithRunID(id))
@@ -165,8 +165,8 @@ func TestGlitch(t *testing.T) {
 	}
 }
 
-// TestPausedPastItsDeadline pauses runs until their deadlines have passed, and then does what people do: the deadline has
-// ended the runs, a minute later if they take a cancel.
+// TestPausedPastItsDeadline pauses runs until their deadlines have passed, and then performs operator actions: the
+// deadline has ended the runs, or will in a minute if they take a cancel.
 func TestPausedPastItsDeadline(t *testing.T) {
 	actions := map[string]func(f *mixed) error{
 		"unpause":   func(f *mixed) error { _, err := f.Unpause(ctx, "r"); return err },
@@ -210,8 +210,8 @@ func TestPausedPastItsDeadline(t *testing.T) {
 	}
 }
 
-// TestDeadlineBetweenReadings moves the clock over the deadline of a run at each of its readings in turn, while
-// the run wakes to try a step again.
+// TestDeadlineBetweenReadings moves the clock past a run's deadline while the run wakes to retry a step: at each of
+// the clock's readings in turn.
 func TestDeadlineBetweenReadings(t *testing.T) {
 	c := &jumpingClock{Fake: clock.NewFake(hosttest.Epoch), by: time.Second}
 	k := newClocked(t, c, c.Fake)
@@ -232,8 +232,7 @@ func TestDeadlineBetweenReadings(t *testing.T) {
 	}
 }
 
-// TestRetriesAfterClockSetBack sets the clock back by a year after something could not be done once: it is tried
-// again at once.
+// TestRetriesAfterClockSetBack sets the clock back by a year after an operation failed once: it is retried at once.
 func TestRetriesAfterClockSetBack(t *testing.T) {
 	for _, op := range []string{"read version of other", "read run", "read inbox"} {
 		f, s := faultyHost(t)
@@ -251,7 +250,7 @@ func TestRetriesAfterClockSetBack(t *testing.T) {
 	}
 }
 
-// TestFaultAfterClockSetBack sets the clock back by a year after a fault of the host: the activation is repeated.
+// TestFaultAfterClockSetBack sets the clock back by a year after a host fault: the activation is repeated.
 func TestFaultAfterClockSetBack(t *testing.T) {
 	l, modules, _ := newFaulty(t)
 	id := l.begin("until", 3_600_000)
@@ -266,8 +265,8 @@ func TestFaultAfterClockSetBack(t *testing.T) {
 	until(t, l.Host.Host, id, func(r host.Run) bool { return r.Status == host.Completed })
 }
 
-// TestCrashAfterClockSetBack sets the clock back by an hour, and kills the host after a commit of a run whose step is
-// being made: the next host makes it again at once.
+// TestCrashAfterClockSetBack sets the clock back by an hour and kills the host after a commit, during an attempt: the
+// next host repeats the attempt at once.
 func TestCrashAfterClockSetBack(t *testing.T) {
 	f := newMixed(t)
 	f.begin("told", 0)

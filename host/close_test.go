@@ -17,10 +17,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// spin is a workflow that computes for ever.
+// spin is a workflow that computes forever.
 func spin() *wasmgen.Module { return wasmgen.New(0).While().EndWhile().I32(0) }
 
-// spinning is a host with a run that computes for ever, and whose beginning is durable, so that others can replay it.
+// spinning is a host with a run that computes forever. The beginning of its journal is durable, so that it can be
+// replayed.
 func spinning(t *testing.T) *hosttest.Host {
 	t.Helper()
 	h := handmade(t, spin(), hosttest.WithConfig(func(c *host.Config) {
@@ -35,8 +36,8 @@ func spinning(t *testing.T) *hosttest.Host {
 	}
 }
 
-// TestCloseWhileReading closes a host while it replays a run for a query, for a check, and while it asks a module
-// for its description. None of them would end by itself.
+// TestCloseWhileReading closes a host while it replays a run for a query or a check, or asks a module for its
+// description. None of these would end by itself.
 func TestCloseWhileReading(t *testing.T) {
 	for name, read := range map[string]func(h *hosttest.Host) error{
 		"query":  func(h *hosttest.Host) error { _, err := h.Query(ctx, "r", "x", nil); return err },
@@ -50,7 +51,7 @@ func TestCloseWhileReading(t *testing.T) {
 		h := spinning(t)
 		ended := make(chan error, 1)
 		go func() { ended <- read(h) }()
-		for h.Stats().Instances < 2 { // until the reader is at it, beside the run
+		for h.Stats().Instances < 2 { // until the replay runs beside the run
 			select {
 			case err := <-ended:
 				t.Fatalf("%s: %v", name, err)
@@ -76,7 +77,7 @@ func TestReadersEndWithTheirContext(t *testing.T) {
 	})
 }
 
-// toldHost is a host with a run that has cancelled a step whose handler goes on.
+// toldHost is a host with a run that has cancelled a step whose handler is still running.
 func toldHost(t *testing.T, c host.Clock, fake *clock.Fake) *clocked {
 	t.Helper()
 	k := newClocked(t, c, fake)
@@ -85,7 +86,7 @@ func toldHost(t *testing.T, c host.Clock, fake *clock.Fake) *clocked {
 	}
 	<-k.begun
 	do(t, k.Signal(ctx, "r", "begun", ""))
-	until(t, k.Host, "r", func(host.Run) bool { // until it has cancelled the step, and sleeps
+	until(t, k.Host, "r", func(host.Run) bool { // until the run has cancelled the step and sleeps
 		var kinds []store.Kind
 		for e := range k.Journal(ctx, "r", 0) {
 			kinds = append(kinds, e.Kind)
@@ -95,7 +96,7 @@ func toldHost(t *testing.T, c host.Clock, fake *clock.Fake) *clocked {
 	return k
 }
 
-// TestCloseWithToldHandler closes a host, one of whose handlers was told to stop and does not.
+// TestCloseWithToldHandler closes a host while a handler ignores its cancellation.
 func TestCloseWithToldHandler(t *testing.T) {
 	fake := clock.NewFake(hosttest.Epoch)
 	k := toldHost(t, fake, fake)
@@ -113,7 +114,7 @@ func (c *countingClock) Now() time.Time {
 	return c.Fake.Now()
 }
 
-// quiet checks that a host whose clock stands still comes to do nothing. On a busy machine that takes it a while.
+// quiet checks that a host whose clock stands still settles. On a busy machine this takes a while.
 func quiet(t *testing.T, c *countingClock, h *host.Host) {
 	t.Helper()
 	var n int64
@@ -129,7 +130,7 @@ func quiet(t *testing.T, c *countingClock, h *host.Host) {
 	t.Errorf("the host reads its clock %d times and makes %d commits while nothing happens", n, m)
 }
 
-// TestTerminateWithToldHandler terminates and replaces a run, one of whose handlers was told to stop and does not.
+// TestTerminateWithToldHandler terminates and replaces a run while one of its handlers ignores its cancellation.
 func TestTerminateWithToldHandler(t *testing.T) {
 	c := &countingClock{Fake: clock.NewFake(hosttest.Epoch)}
 	k := toldHost(t, c, c.Fake)

@@ -18,7 +18,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// opened opens a host in a folder and runs it until the test ends, or close is called.
+// opened opens a host in a folder. The host runs until the test ends or end is called.
 func opened(t *testing.T, cfg host.Config) (h *host.Host, end func()) {
 	t.Helper()
 	h, err := host.Open(ctx, cfg)
@@ -37,7 +37,7 @@ func opened(t *testing.T, cfg host.Config) (h *host.Host, end func()) {
 	return h, end
 }
 
-// A module is compiled by a process of its own: at its upload, and when the cache is not there any more.
+// A module is compiled in a separate process: at its upload, and when the cache is lost.
 func TestCompiler(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a Go guest four times")
@@ -65,7 +65,7 @@ func TestCompiler(t *testing.T) {
 	}
 }
 
-// A module that differs from one before only in its data is not compiled: nothing is there that could.
+// A module that differs from an earlier one only in its data is not compiled: no compiler is available in this test.
 func TestCompilerIsNotNeeded(t *testing.T) {
 	dir := t.TempDir()
 	says := func(text string, more byte) []byte {
@@ -102,7 +102,7 @@ func TestCompilerIsNotNeeded(t *testing.T) {
 	}
 }
 
-// The module of a version that was deleted leaves the cache.
+// Deleting a version removes its module from the cache.
 func TestDeletedVersionLeavesTheCache(t *testing.T) {
 	dir := t.TempDir()
 	h, _ := opened(t, host.Config{Dir: dir})
@@ -134,7 +134,7 @@ func TestDeletedVersionLeavesTheCache(t *testing.T) {
 	}
 }
 
-// A compiler that breaks down, has too little, or is not there, costs the upload and nothing else.
+// If the compiler crashes, exceeds its limits or is missing, only the upload fails.
 func TestCompilerFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a Go guest again and again")
@@ -179,7 +179,8 @@ func TestCompilerFails(t *testing.T) {
 	}
 }
 
-// A process that was started to compile, and whose main does not begin with CompilerMain, opens no host that would start it again.
+// A process that was started as a compiler, but whose main function does not begin with CompilerMain, refuses to open
+// a host: otherwise it would start itself again.
 func TestCompilerMainIsMissing(t *testing.T) {
 	args := os.Args
 	defer func() { os.Args = args }()
@@ -207,7 +208,8 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.b.String(), text)
 }
 
-// A module that leaves memory while its run sleeps is there when the run wakes, and the run goes on where it was frozen.
+// If a module is unloaded while its run sleeps, it is loaded again when the run wakes, and the run continues from its
+// frozen instance.
 func TestModuleLeavesMemory(t *testing.T) {
 	var log lines
 	var thawed thaws
@@ -226,7 +228,7 @@ func TestModuleLeavesMemory(t *testing.T) {
 	if _, err := h.ResultRaw(ctx, "r"); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Close(); err != nil { // the end of an activation is told after what it has committed
+	if err := h.Close(); err != nil { // the end of an activation is reported after its commit
 		t.Fatal(err)
 	}
 	if log.count(gone) == 0 || log.count("stuck") > 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestPauseWhileAStepRuns pauses a run whose instance lingers beside a running attempt: the attempt finishes and is
-// journaled, and nothing goes on before unpause.
+// TestPauseWhileAStepRuns pauses a run whose instance lingers during an attempt: the attempt finishes and is
+// journaled, and the workflow does not continue before unpause.
 func TestPauseWhileAStepRuns(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	p := newPrims(t, hosttest.WithHandlers(func(h *host.Host) {
@@ -49,7 +49,7 @@ func TestPauseWhileAStepRuns(t *testing.T) {
 	want(t, result[string](p, r.ID), "booked")
 }
 
-// TestCancelWhileAStepRuns has a workflow that takes a cancel told while an attempt runs.
+// TestCancelWhileAStepRuns cancels a run during an attempt: the context of the attempt is cancelled.
 func TestCancelWhileAStepRuns(t *testing.T) {
 	entered := make(chan struct{})
 	told := make(chan struct{})
@@ -68,7 +68,7 @@ func TestCancelWhileAStepRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-entered
-	if _, err := p.Cancel(ctx, r.ID); err != nil { // final: the attempt is told, and its outcome is not waited for
+	if _, err := p.Cancel(ctx, r.ID); err != nil { // final: the run does not wait for the attempt's outcome
 		t.Fatal(err)
 	}
 	<-told
@@ -76,7 +76,7 @@ func TestCancelWhileAStepRuns(t *testing.T) {
 	want(t, p.status(r.ID), host.Cancelled)
 }
 
-// TestFarTimerBesideAStep lets a timer beyond the wheel's turn come due while an attempt runs.
+// TestFarTimerBesideAStep has a timer far in the future come due during an attempt.
 func TestFarTimerBesideAStep(t *testing.T) {
 	leave := make(chan struct{})
 	entered := make(chan struct{}, 1)
@@ -92,7 +92,7 @@ func TestFarTimerBesideAStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-entered
-	for minute := range 10 { // the clock moves by itself: the host does not come to rest while the attempt runs
+	for minute := range 10 { // move the clock by hand: the host does not settle during the attempt
 		until(t, p.Host.Host, r.ID, func(r host.Run) bool { return r.Entries >= 3 })
 		if got, err := p.Get(ctx, r.ID); err != nil || got.Output != 0 {
 			t.Fatalf("it woke in minute %d: %v", minute, err)

@@ -302,8 +302,7 @@ func TestEndlessLoop(t *testing.T) {
 	}
 }
 
-// TestReplayOfAnEndlessLoop: a run that was terminated while it computed without end, and one that still does, are sound, and a
-// replay of them ends.
+// TestReplayOfAnEndlessLoop: a run that computes forever, live or terminated, is valid, and its replay ends.
 func TestReplayOfAnEndlessLoop(t *testing.T) {
 	m := wasmgen.New(0)
 	m.Text("nap").I64(1000).Call(abi.FnSleep).Drop()
@@ -371,8 +370,8 @@ func TestUploadRefused(t *testing.T) {
 	}
 }
 
-// TestCommits counts group commits, each of which is one fsync: k sequential steps cost k + 1, a wake without a
-// step 1, a wake with one step 2.
+// TestCommits counts group commits, each with one fsync: k sequential steps cost k + 1, a wake without a step 1, a
+// wake with one step 2.
 func TestCommits(t *testing.T) {
 	for _, k := range []int{0, 1, 2, 5} {
 		l := newLab(t)
@@ -426,7 +425,7 @@ func TestListWhileRunsChange(t *testing.T) {
 	}
 }
 
-// repoint changes the module of a stored run behind the host's back, as an in-place upgrade would.
+// repoint changes the module of a stored run without the host, as an in-place upgrade would.
 func repoint(l *lab, id string, module store.Digest, status host.Status) {
 	l.t.Helper()
 	s := l.Data.Open()
@@ -503,7 +502,7 @@ func TestHandlerMissingAfterRestart(t *testing.T) {
 	id := l.begin("call", request{Handler: "host/gate"})
 	<-entered
 	registered = false
-	for range 2 { // it waits over restarts, and does not keep the host busy
+	for range 2 { // it waits across restarts and does not keep the host busy
 		l.Kill()
 		l.Reopen()
 		l.Settle()
@@ -535,7 +534,7 @@ func TestGrants(t *testing.T) {
 	if err != nil || fmt.Sprint(v.Steps, v.HTTP, v.Secrets) != "[a b] [api.example.com] [KEY=api.example.com,Authorization]" {
 		t.Fatalf("%+v %v", v, err)
 	}
-	// Without any, the next version has the same; what is given replaces its own kind only.
+	// Without grants, the next version has the same ones. A grant replaces only grants of its own kind.
 	again, err := l.Upload(ctx, "granted", wasm)
 	if err != nil || again.New {
 		t.Fatalf("%+v %v", again, err)

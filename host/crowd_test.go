@@ -12,9 +12,9 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestGuestsThatGrow has twelve guests grow to nearly what a guest may hold, where there is room for one of them, beside others
-// that stay small: some give their instance up, all come to their end, and what they hold together stays within the limit, but
-// for what those that compute touch in a slice.
+// TestGuestsThatGrow has twelve guests grow to nearly the maximum while there is memory for one, beside small guests.
+// Some give up their instances, all complete, and the total stays within the limit, except for what computing guests
+// touch within a slice.
 func TestGuestsThatGrow(t *testing.T) {
 	const limit, large, small = 128 << 20, 12, 20
 	var crowded atomic.Int64
@@ -64,7 +64,8 @@ func TestGuestsThatGrow(t *testing.T) {
 	t.Logf("%d gave their instance up", crowded.Load())
 }
 
-// TestCommitsOfALongActivation has a guest append 8 MB without a wait: they are not one commit, which all others would wait for.
+// TestCommitsOfALongActivation has a guest append 8 MB without a wait: this takes several commits, so that other runs
+// do not wait for all of it.
 func TestCommitsOfALongActivation(t *testing.T) {
 	m := wasmgen.New(1).While().Get(0).I64(250).NotLess().Break().
 		Text("t").Text(`"`+strings.Repeat("x", 32_000)+`"`).Call(abi.FnEmit).Drop().Count(0, 1).EndWhile().
@@ -74,7 +75,7 @@ func TestCommitsOfALongActivation(t *testing.T) {
 	if r, err := h.Get(ctx, "r"); r.Status != host.Completed || err != nil {
 		t.Fatal(r.Status, r.Error, err)
 	}
-	if n := h.Commits(); n < 2 { // it would be one; how many there are depends on the disk
+	if n := h.Commits(); n < 2 { // it would otherwise be one; the exact number depends on the disk
 		t.Errorf("%d commits", n)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestDefaultsAreDocumented compares bounds of memory with what docs/operate/memory.md says.
+// TestDefaultsAreDocumented compares memory limits with docs/operate/memory.md.
 func TestDefaultsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/operate/memory.md")
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/wfhost/wfhost/typescript"
 )
 
-// point is a point at which a run waited: after so many deliveries in an iteration.
+// point is a wait of a run: after n deliveries in an iteration.
 type point struct {
 	run       string
 	iteration uint32
 	n         uint64
 }
 
-// memories keeps the hash of a run's memory at each point at which it waited.
+// memories holds a hash of a run's memory at each of its waits.
 type memories struct {
 	mu     sync.Mutex
 	hashes map[point][32]byte
@@ -41,8 +41,8 @@ func (m *memories) see(w host.WaitInfo) {
 	m.hashes[key] = h
 }
 
-// forget drops what was seen of a run before a crash. What it does after its newest durable call, and when, may be something else
-// after the crash.
+// forget drops what was seen of a run before a crash. What it does after its newest durable call, and when, may be
+// different after the crash.
 func (m *memories) forget(run string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +53,7 @@ func (m *memories) forget(run string) {
 	}
 }
 
-// forgetFrom drops what was seen in an iteration after so many deliveries, or more.
+// forgetFrom drops what was seen in an iteration from the n-th delivery on.
 func (m *memories) forgetFrom(run string, iteration uint32, n uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,8 +64,8 @@ func (m *memories) forgetFrom(run string, iteration uint32, n uint64) {
 	}
 }
 
-// compareDurable compares what a host has seen of a run before it was killed with a replay of the durable journal, up to the newest
-// call in it. Behind that, the workflow may have read a time that the host had not made durable yet.
+// compareDurable compares what a host has seen of a run before it was killed with a replay of the durable journal, up
+// to the journal's newest call. After that call, the workflow may have read a time that was not durable yet.
 func (m *memories) compareDurable(t *testing.T, h *hosttest.Host, run string) {
 	t.Helper()
 	r, err := host.Open(ctx, host.Config{Store: h.Data.Open(), Dir: h.Dir(), Clock: h.Clock, Events: host.Events{GuestWaits: m.see}})
@@ -90,7 +90,7 @@ func (m *memories) compareDurable(t *testing.T, h *hosttest.Host, run string) {
 	}
 }
 
-// workflows is how many random workflows run: a few here, 500 by make determinism.
+// workflows is the number of random workflows: a few here, 500 with make determinism.
 func workflows() int {
 	if n, err := strconv.Atoi(os.Getenv("WFHOST_RANDOM_WORKFLOWS")); err == nil {
 		return n
@@ -101,9 +101,9 @@ func workflows() int {
 	return 8
 }
 
-// TestRandomWorkflows runs random workflows in Go and TypeScript under dropped activations and restarts. The memory of the
-// workflow, whenever it waits, is the same in the live run, in every replay and in every copy made for a body; at the end
-// the whole journal is replayed once more.
+// TestRandomWorkflows runs random workflows in Go and TypeScript with dropped activations and restarts. At each wait,
+// the memory of the workflow is the same in the live run, in every replay and in every copy made for a body. At the
+// end the whole journal is replayed once more.
 func TestRandomWorkflows(t *testing.T) {
 	t.Run("go", func(t *testing.T) {
 		t.Parallel()
@@ -137,7 +137,7 @@ func randomWorkflows(t *testing.T, wasm []byte) {
 		if _, err := h.Start(ctx, "random", seed, host.WithRunID(id)); err != nil {
 			t.Fatal(err)
 		}
-		for range 3 { // one more could leave a step that always runs to a person
+		for range 3 { // with one more crash, a step that is always running could make its run stuck
 			h.CrashAt(rng.IntN(6), rng.IntN(2) == 0)
 			h.Advance(time.Duration(rng.IntN(4000)) * time.Millisecond)
 			h.Kill()
@@ -161,8 +161,8 @@ func randomWorkflows(t *testing.T, wasm []byte) {
 	t.Logf("%d workflows, %d points compared", n, m.points)
 }
 
-// replayInEveryWay replays a run in new instances, and in ones that were used before and reset in each of the ways. None
-// differs from the others at any point, in memory or globals, the fuel that was used included.
+// replayInEveryWay replays a run in new instances, and in used instances that were reset in each of the ways. At
+// every wait, all agree in memory, globals and used fuel.
 func replayInEveryWay(t *testing.T, h *hosttest.Host, m *memories, id string) {
 	t.Helper()
 	ways := []string{"none", "scan", "drop", "copy"}
@@ -187,8 +187,8 @@ func replayInEveryWay(t *testing.T, h *hosttest.Host, m *memories, id string) {
 	}
 }
 
-// TestDeterminismCheckBites shows that the comparison notices what a source of real random would do: two runs that
-// differ in nothing but their seed do not have the same memory.
+// TestDeterminismCheckBites checks that the comparison would detect real randomness: two runs that differ only in
+// their seed have different memory.
 func TestDeterminismCheckBites(t *testing.T) {
 	m := &memories{hashes: map[point][32]byte{}}
 	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
@@ -215,7 +215,7 @@ func TestDeterminismCheckBites(t *testing.T) {
 	}
 }
 
-// TestTenThousandSleepers holds nothing for runs that sleep: no instance, no owner, no goroutine.
+// TestTenThousandSleepers checks that sleeping runs hold nothing: no instance, no owner, no goroutine.
 func TestTenThousandSleepers(t *testing.T) {
 	n := 10_000
 	if testing.Short() {
@@ -242,7 +242,7 @@ func TestTenThousandSleepers(t *testing.T) {
 	}
 }
 
-// napper gives the smallest workflow: it sleeps for a day.
+// napper is the smallest workflow: it sleeps for a day.
 func napper() []byte {
 	section := func(id byte, body ...byte) []byte { return append([]byte{id, byte(len(body))}, body...) }
 	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }

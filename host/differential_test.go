@@ -34,14 +34,14 @@ var (
 // Bounds of TestDifferential.
 const (
 	differentialCalls = 8                // of each function, with arguments at random
-	differentialFuel  = 20_000_000       // of an instance; it begins anew with more
-	differentialTime  = 20 * time.Second // for each module: those that come last have fewer calls
+	differentialFuel  = 20_000_000       // per instance; after that, a new one is made
+	differentialTime  = 20 * time.Second // per module: calls beyond it are skipped
 	differentialBytes = 6 << 20          // of a module
 )
 
 var errTank = errors.New("out of fuel")
 
-// side is a module as it is, or rewritten, in an engine of its own.
+// side is a module, original or rewritten, in its own engine.
 type side struct {
 	rt        wazero.Runtime
 	compiled  wazero.CompiledModule
@@ -50,7 +50,7 @@ type side struct {
 	given     int64 // fuel
 }
 
-// newSide compiles a module. All functions that it imports are there: those of WASI do what they say, the others return zeros.
+// newSide compiles a module. It provides all imports: WASI functions work, other functions return zeros.
 func newSide(wasm []byte, rewritten *instrument.Module) (s *side, err error) {
 	s = &side{rewritten: rewritten, rt: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(1024).
 		WithCoreFeatures(api.CoreFeaturesV2))}
@@ -92,7 +92,7 @@ func (s *side) refuel(_ context.Context, m api.Module, _ []uint64) {
 	if !ok || s.given > differentialFuel {
 		panic(errTank)
 	}
-	if left := int64(counter.Get()); left < 0 { // else it says that memory could not grow
+	if left := int64(counter.Get()); left < 0 { // otherwise the call reports that memory could not grow
 		s.given += 1_000_000
 		counter.Set(uint64(left + 1_000_000))
 	}
@@ -129,7 +129,7 @@ func (s *side) memory() string {
 	return fmt.Sprintf("%d bytes %x", len(all), sha256.Sum256(all))
 }
 
-// firstLine is what an error says, without the stack, in which the functions of a rewritten module may have other numbers.
+// firstLine is the text of an error without the stack, whose function numbers differ in a rewritten module.
 func firstLine(err error) string {
 	if err == nil {
 		return ""
@@ -141,11 +141,11 @@ func firstLine(err error) string {
 // compared counts what TestDifferential has compared.
 type compared struct{ modules, functions, calls, traps, fuel, left int }
 
-// differ compares a module with its rewritten form: what instantiating it does, and what each exported function does that takes and
-// returns numbers, called with arguments at random: results, traps and memory.
+// differ compares a module with its rewritten form: instantiation, and calls of each exported function on numbers,
+// with random arguments. Results, traps and memory must be equal.
 func (n *compared) differ(t *testing.T, name string, wasm []byte) {
 	began := time.Now()
-	canonical := !strings.Contains(name, "float_exprs") // which look at the bits of NaNs: as it is, a module has the engine's
+	canonical := !strings.Contains(name, "float_exprs") // it reads bits of NaNs, which the engine chooses in the original
 	rewritten, err := instrument.Rewrite(wasm, instrument.Options{Fuel: true, NaN: canonical, TableElements: 1 << 20})
 	if err != nil {
 		n.left++
@@ -196,7 +196,7 @@ func (n *compared) differ(t *testing.T, name string, wasm []byte) {
 			}
 			args := arguments(r, exports[export].ParamTypes())
 			for i := range args {
-				if bounded { // as it is, its tables have no bound, and would take all memory
+				if bounded { // the original's tables are unbounded and would take all memory
 					args[i] &= 0xfff
 				}
 			}
@@ -207,7 +207,7 @@ func (n *compared) differ(t *testing.T, name string, wasm []byte) {
 	}
 }
 
-// call compares one call. It reports false if the instances are not to be used again.
+// call compares one call. It returns false if the instances must not be used again.
 func (n *compared) call(t *testing.T, name, export string, plain, other *side, args []uint64) bool {
 	n.calls++
 	got, err2 := other.mod.ExportedFunction(export).Call(ctx, args...)
@@ -223,7 +223,7 @@ func (n *compared) call(t *testing.T, name, export string, plain, other *side, a
 	}
 	for i, of := range plain.mod.ExportedFunction(export).Definition().ResultTypes() {
 		if err == nil && isNaN(of, want[i]) && isNaN(of, got[i]) {
-			want[i] = got[i] // of which bits is the engine's affair, as it is
+			want[i] = got[i] // the engine chooses the bits of a NaN in the original
 		}
 	}
 	if firstLine(err) != firstLine(err2) || err == nil && !slices.Equal(want, got) {
@@ -244,7 +244,7 @@ func numbers(types []api.ValueType) bool {
 	})
 }
 
-// arguments returns numbers: small ones, likely addresses, and those at the ends of their types.
+// arguments returns random numbers: small ones, likely addresses, and the limits of their types.
 func arguments(r *rand.Rand, types []api.ValueType) []uint64 {
 	args := make([]uint64, len(types))
 	for i, t := range types {
@@ -257,8 +257,8 @@ func arguments(r *rand.Rand, types []api.ValueType) []uint64 {
 	return args
 }
 
-// TestDifferential compares what modules do with what they do rewritten: those of the examples, and all that come with wazero, made by
-// Rust, Zig, TinyGo, Emscripten and others, and for the tests of the specification.
+// TestDifferential compares the behavior of modules before and after the rewrite: the examples, and the modules in
+// wazero's source, which were made by Rust, Zig, TinyGo, Emscripten and others, and for the specification's tests.
 func TestDifferential(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -306,13 +306,13 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// isNaN reports whether a number of a type is none.
+// isNaN reports whether a number of a type is NaN.
 func isNaN(of api.ValueType, bits uint64) bool {
 	return of == api.ValueTypeF32 && math.IsNaN(float64(math.Float32frombits(uint32(bits)))) ||
 		of == api.ValueTypeF64 && math.IsNaN(math.Float64frombits(bits))
 }
 
-// goExamples returns the folders of the examples that are workflows in Go.
+// goExamples returns the folders of the examples that are Go workflows.
 func goExamples(t *testing.T) (names []string) {
 	files, err := filepath.Glob("../examples/*/main.go")
 	do(t, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// scarce is a file system with so many bytes left.
+// scarce is a file system with a limited number of free bytes.
 type scarce struct {
 	vfs.FS
 	free *atomic.Uint64
@@ -31,7 +31,7 @@ func (s scarce) GetDiskUsage(string) (vfs.DiskUsage, error) {
 
 const mib = 1 << 20
 
-// withDisk gives a store on a disk with so many bytes left.
+// withDisk puts the store on a disk with the given number of free bytes.
 func withDisk(t *testing.T, free uint64) (hosttest.Option, *atomic.Uint64) {
 	left := &atomic.Uint64{}
 	left.Store(free)
@@ -45,8 +45,8 @@ func withDisk(t *testing.T, free uint64) (hosttest.Option, *atomic.Uint64) {
 	}), left
 }
 
-// TestDiskReserve has the disk fill up while runs sleep and wait: nothing new is accepted, these go on to their ends, can be ended
-// and deleted, also after a restart; and when there is room, new work is accepted again.
+// TestDiskReserve fills the disk while runs sleep and wait. New work is refused, but these runs continue to their
+// ends and can be ended and deleted, also after a restart. When there is space again, new work is accepted.
 func TestDiskReserve(t *testing.T) {
 	disk, free := withDisk(t, 1<<30)
 	var said []string
@@ -117,7 +117,7 @@ func TestDiskReserve(t *testing.T) {
 	}
 }
 
-// TestNoDisk has no reserve where the store does not say how much room there is, and where none is wanted.
+// TestNoDisk has no reserve: the store does not report free space, or the reserve is disabled.
 func TestNoDisk(t *testing.T) {
 	if _, err := newPrims(t).Disk(); !errors.Is(err, host.ErrNotFound) {
 		t.Error(err)
@@ -130,7 +130,7 @@ func TestNoDisk(t *testing.T) {
 	}
 }
 
-// reclaimer is a store on a disk that is full until what was deleted is given back.
+// reclaimer is a store on a disk that is full until deleted data is reclaimed.
 type reclaimer struct {
 	store.Store
 	free, deleted *atomic.Uint64
@@ -145,8 +145,8 @@ func (r reclaimer) Reclaim(context.Context) error {
 	return nil
 }
 
-// TestDiskGivesBackWhatWasDeleted has the store give back the room of what was deleted when its disk is full or nearly so, and
-// not before: starts are accepted again without a restart.
+// TestDiskGivesBackWhatWasDeleted has the store reclaim deleted data when its disk is full or nearly so, and not
+// earlier: starts are accepted again without a restart.
 func TestDiskGivesBackWhatWasDeleted(t *testing.T) {
 	data := memstore.New()
 	free, deleted := &atomic.Uint64{}, &atomic.Uint64{}

@@ -11,7 +11,8 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// TestNothingToDrain ends a host that does not wait for attempts: where none goes on, the log speaks of none.
+// TestNothingToDrain ends a host that does not wait for attempts: if none is in progress, the log does not mention
+// any.
 func TestNothingToDrain(t *testing.T) {
 	var log bytes.Buffer
 	h, err := host.Open(ctx, host.Config{Store: memstore.New().Open(), Drain: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -21,7 +21,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// keyLine is a line with a key, all bytes of which are one.
+// keyLine is a line with a key whose bytes are all equal.
 func keyLine(id string, b byte) string {
 	return id + " " + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{b}, 32)) + "\n"
 }
@@ -33,7 +33,8 @@ func keyring(t *testing.T, lines ...string) *host.Keyring {
 	return r
 }
 
-// vaultCache returns a folder for compiled modules that the tests of this file share: compiling takes most of their time.
+// vaultCache returns a folder for compiled modules that the tests of this file share: compilation takes most of their
+// time.
 func vaultCache(t *testing.T) string {
 	t.Helper()
 	base, err := os.UserCacheDir()
@@ -42,7 +43,8 @@ func vaultCache(t *testing.T) string {
 	return dir
 }
 
-// vaultHost opens a host over a data directory, with handlers that return what they get, and runs it until stop is called.
+// vaultHost opens a host over a data directory, with handlers that return their input. The host runs until stop is
+// called.
 func vaultHost(t *testing.T, dir string, codec host.Codec) (h *host.Host, stop func()) {
 	t.Helper()
 	if _, err := os.Lstat(filepath.Join(dir, "cache")); err != nil {
@@ -70,17 +72,17 @@ func vaultHost(t *testing.T, dir string, codec host.Codec) (h *host.Host, stop f
 	return h, stop
 }
 
-// marker is what the workload puts into every payload. It is in no module.
+// marker is in every payload of the workload, and in no module.
 const marker = "m4rk3r"
 
-// marked are the payloads of the workload, each of which can be read where nothing is encrypted.
+// marked are the payloads of the workload. Without encryption, all of them can be found on disk.
 var marked = []string{"-log", "-stepname", "-stepinput", "-stepinput-answer", "-failing", "-failinput-error", "-bodylog", "-bodyresult",
 	"-large", "-large" + strings.Repeat("x", 1000), "-topic", "-output", "-sent", "-childname", "-childinput", "-childinput-result",
 	"-childerror-error", "-reply", "-delivered", "-continued", "-continued-name", "-continued-end", "-signal", "-idempotency", "-memo",
 	"-walk", "-walk-details", "-walk-lost", "-update", "-updateid", "-update-answered", "-bad-failed", "-limitkey", "-windowkey", "-windowinput",
 	"-scheduleinput", "-schedulememo", "-schedulenote"}
 
-// workload makes runs with every kind of payload, up to their ends.
+// workload makes runs with every kind of payload and waits for their ends.
 func workload(t *testing.T, h *host.Host) {
 	t.Helper()
 	for _, name := range []string{"vault", "opened", "inner", "broken", "kept", "held", "gathered"} {
@@ -106,7 +108,7 @@ func workload(t *testing.T, h *host.Host) {
 	workloadMore(t, h)
 }
 
-// workloadMore makes what is stored beside runs that wait for each other: updates, limits, windows and schedules.
+// workloadMore stores what belongs to runs that wait for each other: updates, limits, windows and schedules.
 func workloadMore(t *testing.T, h *host.Host) {
 	t.Helper()
 	_, err := h.Start(ctx, "kept", marker, host.WithRunID("k"))
@@ -159,7 +161,7 @@ func waitsFor(t *testing.T, h *host.Host, id, name string) {
 	}
 }
 
-// workloadText is what a host says of the workload.
+// workloadText is everything that a host shows of the workload.
 func workloadText(t *testing.T, h *host.Host) string {
 	t.Helper()
 	var b strings.Builder
@@ -197,7 +199,8 @@ func workloadText(t *testing.T, h *host.Host) string {
 	return b.String()
 }
 
-// onDiskText is all that a thief finds in folders: files as they are, and what is in databases, whose tables are compressed.
+// onDiskText is everything that a thief could find in folders: the files themselves, and the contents of databases,
+// whose tables are compressed.
 func onDiskText(t *testing.T, dirs ...string) (text []byte) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -216,7 +219,7 @@ func onDiskText(t *testing.T, dirs ...string) (text []byte) {
 	return text
 }
 
-// database returns the keys and values of a database.
+// database returns the keys and values in a database.
 func database(t *testing.T, dir string) (text []byte) {
 	t.Helper()
 	db, err := pebble.Open(dir, &pebble.Options{ReadOnly: true})
@@ -230,8 +233,8 @@ func database(t *testing.T, dir string) (text []byte) {
 	return text
 }
 
-// TestNothingInTheClear runs one workload with a key and one without, and looks for what it contained in all files that come of it:
-// the store with its log, the cache, a backup, a stream, and what is restored of it.
+// TestNothingInTheClear runs one workload with a key and one without, and searches for its payloads in all resulting
+// files: the store with its log, the cache, a backup, a stream, and a restored backup.
 func TestNothingInTheClear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -290,8 +293,8 @@ func opens(t *testing.T, dir string, codec host.Codec) error {
 	return err
 }
 
-// TestKeysOfData opens data with keys that are wrong, missing or new. What is refused has a sentence and changes nothing: the run
-// goes on afterwards.
+// TestKeysOfData opens data with wrong, missing or new keys. A refusal has a sentence and changes nothing: the run
+// continues afterwards.
 func TestKeysOfData(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -350,7 +353,7 @@ func TestKeysOfData(t *testing.T) {
 		do(t, h.Delete(ctx, id))
 	}
 	stop()
-	do(t, host.ForgetKey(ctx, data, "k1")) // only the states of deleted runs are left, which were written by the last commit
+	do(t, host.ForgetKey(ctx, data, "k1")) // only the states of deleted runs are left, written by the last commit
 	do(t, opens(t, data, keyring(t, keyLine("k2", 2))))
 	used, err = host.KeysInUse(ctx, data)
 	do(t, err)
@@ -359,7 +362,7 @@ func TestKeysOfData(t *testing.T) {
 	}
 }
 
-// TestVerifyEncrypted verifies encrypted data with its key, without it, and with records that were swapped.
+// TestVerifyEncrypted verifies encrypted data with its key, without it, and with swapped records.
 func TestVerifyEncrypted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -404,7 +407,7 @@ func TestVerifyEncrypted(t *testing.T) {
 	}
 }
 
-// swap changes two records of a closed store as somebody would who has no key.
+// swap swaps two records of a closed store, as an attacker without the key could.
 func swap[T any](t *testing.T, dir string, a, b []byte, decode func([]byte) (T, error), encode func([]byte, *T) []byte,
 	change func(a, b *T)) {
 	t.Helper()

@@ -60,7 +60,7 @@ func (h *Host) newEngine(ctx context.Context, cache string) (engine.Engine, erro
 		return wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: interpreter, Reset: reset, PoolBytes: h.cfg.PoolBytes,
 			Build: build, CacheBytes: h.cfg.CacheBytes})
 	}
-	if len(h.cfg.Compiler) > 0 { // its turns may belong to a test's bubble
+	if len(h.cfg.Compiler) > 0 { // not shared between hosts: its locks may belong to the synctest bubble of a test
 		return made(ctx)
 	}
 	key := fmt.Sprintf("%q %v %q %d %d", cache, interpreter, reset, h.cfg.PoolBytes, h.cfg.CacheBytes)

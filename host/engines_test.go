@@ -19,7 +19,7 @@ import (
 // bothEngines are those that every program has.
 var bothEngines = []string{host.EngineCompiler, host.EngineInterpreter}
 
-// skipping runs a host over a data directory in which no time passes, until stop is called.
+// skipping runs a host over a data directory with a clock that stands still, until stop is called.
 func skipping(t *testing.T, dir string) (h *host.Host, stop func()) {
 	t.Helper()
 	h, err := host.Open(ctx, host.Config{Dir: dir, SkipSleeps: true})
@@ -34,7 +34,7 @@ func skipping(t *testing.T, dir string) (h *host.Host, stop func()) {
 	}
 }
 
-// TestVerifyEngines replays random Go workflows on both engines: they have the same memory at the end, and the same results.
+// TestVerifyEngines replays random Go workflows on both engines: final memory and results are equal.
 func TestVerifyEngines(t *testing.T) {
 	dir := t.TempDir()
 	n := min(workflows(), 20)
@@ -58,14 +58,14 @@ func TestVerifyEngines(t *testing.T) {
 	}
 }
 
-// crooked is wazero's compiler, but that some calls of guests are answered otherwise.
+// crooked is wazero's compiler with wrong answers for some calls.
 type crooked struct{ engine.Engine }
 
 type crookedModule struct{ engine.Module }
 
 type crookedInstance struct{ engine.Instance }
 
-// crookedHost says that the run is another one's, or that it is another time, where the guest asks for it.
+// crookedHost returns another run id, or another time, when the guest asks for it.
 type crookedHost struct{ engine.Host }
 
 func (c crooked) Compile(ctx context.Context, s engine.Source) (engine.Module, error) {
@@ -92,8 +92,8 @@ func init() {
 	})
 }
 
-// TestEnginesDiffer replays workflows on an engine that tells another time: what each of them makes of it is found, at the entry where it
-// can be seen first.
+// TestEnginesDiffer replays workflows on an engine that shows another time: the difference is found at the first
+// entry where it shows.
 func TestEnginesDiffer(t *testing.T) {
 	nap := func(m *wasmgen.Module, name string) *wasmgen.Module {
 		return m.Text(name).I64(1000).Call(abi.FnSleep).Drop()
@@ -144,7 +144,7 @@ func TestEnginesDiffer(t *testing.T) {
 	}
 }
 
-// TestEnginesUncompared replays a workflow that breaks down where the engine's stack ends.
+// TestEnginesUncompared replays a workflow that overflows the engine's stack.
 func TestEnginesUncompared(t *testing.T) {
 	dir := t.TempDir()
 	h, stop := skipping(t, dir)

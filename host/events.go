@@ -60,12 +60,12 @@ type Events struct {
 	// PartitionAcquired is called when the host owns a partition: 64 times by Open, unless Config.Partitions says
 	// otherwise, and by AcquirePartitions. The runs of some partitions wait for it.
 	PartitionAcquired func(partition int)
-	// PartitionLost is called when the host no longer owns a partition. err is ErrFenced if another host has taken
-	// it, nil if it was released, or the error of a commit with unknown outcome; in that case the host acquires the
-	// partition again. Close does not call it. The runs of some partitions wait for it.
+	// PartitionLost is called when the host no longer owns a partition. err is ErrFenced if another host has taken it,
+	// nil if it was released, or the error of a commit with unknown outcome; in that case the host acquires the
+	// partition again. Close does not call it. The runs of some partitions wait for the call to return.
 	PartitionLost func(partition int, err error)
-	// HostFault is called when an activation failed because of the host. It is retried after a while; the third
-	// failure in a row leaves the run stuck. The runs of some partitions wait for it.
+	// HostFault is called when an activation failed because of the host. The activation is retried after a pause; the
+	// third failure in a row leaves the run stuck. The runs of some partitions wait for the call to return.
 	HostFault func(FaultInfo)
 	// GuestWaits is called whenever a workflow waits, also in replays and in copies for bodies. It is for tests of
 	// determinism: the hash of the memory depends only on the run, the iteration and the number of deliveries. The

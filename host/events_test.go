@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// heard keeps what the events of a host have said.
+// heard records the events of a host.
 type heard struct {
 	mu          sync.Mutex
 	lines       []string
@@ -127,13 +127,13 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Who hears of a run's end has heard of the activation that brought it, even if telling takes long.
+// The activation that ended a run is reported before the end of the run, even if the callback is slow.
 func TestLastActivationComesBeforeTheEnd(t *testing.T) {
 	h := &heard{}
 	p := newPrims(t, hosttest.WithConfig(func(c *host.Config) {
 		h.events(c)
 		c.Events.Activation = func(a host.ActivationInfo) {
-			for range 10_000 { // which gives the commit of the end every chance to come first
+			for range 10_000 { // give the commit of the end every chance to be reported first
 				runtime.Gosched()
 			}
 			h.say("activation %s %s", a.RunID, a.End)
@@ -155,7 +155,7 @@ func TestLastActivationComesBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// TestEventsOfBodies reports the attempts of bodies that are executed in the instance of their workflow, too.
+// TestEventsOfBodies: attempts of bodies in the instance of their workflow are reported, too.
 func TestEventsOfBodies(t *testing.T) {
 	h := &heard{}
 	l := newLab(t, hosttest.WithConfig(h.events))

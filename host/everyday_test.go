@@ -15,7 +15,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestNamedWake ends one sleep by its name. The deadline of the run's context stays where it is, live and in replays.
+// TestNamedWake ends one sleep by its name. The deadline of the context in the workflow does not change, live and in
+// replays.
 func TestNamedWake(t *testing.T) {
 	const want = "reminded after 30m0s, context deadline exceeded after 3h0m0s"
 	for _, crash := range []bool{false, true} {
@@ -36,7 +37,7 @@ func TestNamedWake(t *testing.T) {
 	}
 }
 
-// TestUnnamedWake skips the time for which a run sleeps.
+// TestUnnamedWake skips the rest of a run's sleep.
 func TestUnnamedWake(t *testing.T) {
 	f := newMixed(t)
 	f.begin("nap", 3_600_000)
@@ -84,7 +85,7 @@ func TestWakeOfADelayedStart(t *testing.T) {
 	f.finish("r", "slept")
 }
 
-// TestStepUnderADeadline has the context of a step end while its attempt is under way.
+// TestStepUnderADeadline ends the context of a step during its attempt.
 func TestStepUnderADeadline(t *testing.T) {
 	begun := make(chan struct{}, 9)
 	f := newMixed(t, hosttest.WithHandlers(func(h *host.Host) {
@@ -96,7 +97,7 @@ func TestStepUnderADeadline(t *testing.T) {
 	}))
 	f.begin("expires", 0)
 	<-begun
-	f.Clock.Set(hosttest.Epoch.Add(2 * time.Minute)) // and not past the time-out of the attempt
+	f.Clock.Set(hosttest.Epoch.Add(2 * time.Minute)) // but not past the timeout of the attempt
 	f.Finish("r")
 	got, err := host.Result[string](ctx, f.Host.Host, "r")
 	if err != nil || !strings.HasPrefix(got, "true true ") || !strings.Contains(got, "deadline exceeded") {
@@ -105,8 +106,8 @@ func TestStepUnderADeadline(t *testing.T) {
 	do(t, f.Replay(ctx, "r"))
 }
 
-// TestRandomInBodies draws from Go's global generators. In a workflow they are those of the module; in bodies and step
-// functions no number comes twice.
+// TestRandomInBodies draws from Go's global generators. In a workflow they are deterministic; in bodies and step
+// functions no number repeats.
 func TestRandomInBodies(t *testing.T) {
 	f := newMixed(t)
 	var runs [2][]string
@@ -133,7 +134,7 @@ func TestRandomInBodies(t *testing.T) {
 	}
 }
 
-// TestFilesAndZones looks for what a guest does not have, and for time zones, which it has.
+// TestFilesAndZones checks for what a guest lacks, and for time zones, which it has.
 func TestFilesAndZones(t *testing.T) {
 	for workflow, want := range map[string]string{"files": "true true true 0 1", "zone": "14:00 CEST", "durations": "true"} {
 		f := newMixed(t)
@@ -142,7 +143,7 @@ func TestFilesAndZones(t *testing.T) {
 	}
 }
 
-// TestLongestDuration waits for as long as a time.Duration can say.
+// TestLongestDuration waits for the longest time.Duration.
 func TestLongestDuration(t *testing.T) {
 	for _, how := range []string{"receive", "sleep", "context"} {
 		f := newMixed(t)
@@ -163,7 +164,7 @@ func TestLongestDuration(t *testing.T) {
 	f.finish("r", "")
 }
 
-// TestTimeouts gives runs time-outs that are nearly none.
+// TestTimeouts gives runs the shortest timeouts.
 func TestTimeouts(t *testing.T) {
 	f := newMixed(t)
 	for _, o := range []host.StartOption{host.WithTimeout(1), host.WithTimeoutText("0.1ms"), host.WithTimeoutText("PT0.0001S")} {
@@ -178,7 +179,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestOutputFromTheEnd counts the chunks of a topic from its end.
+// TestOutputFromTheEnd reads the last chunks of a topic.
 func TestOutputFromTheEnd(t *testing.T) {
 	f := newMixed(t)
 	f.begin("topics", 0)
@@ -203,7 +204,7 @@ func TestOutputFromTheEnd(t *testing.T) {
 	}
 }
 
-// TestTakenChild starts a child with an id that is taken.
+// TestTakenChild starts a child with an id that is already in use.
 func TestTakenChild(t *testing.T) {
 	f := newMixed(t)
 	f.begin("taken", 0)
@@ -231,7 +232,7 @@ func TestMembersOfTheInputInAnotherOrder(t *testing.T) {
 	}
 }
 
-// TestErrorOfARun shows with what a run has failed.
+// TestErrorOfARun shows the error of a failed run.
 func TestErrorOfARun(t *testing.T) {
 	f := newMixed(t)
 	f.fails.Store(9)

@@ -252,7 +252,7 @@ func ExampleSchedules_Create() {
 
 func ExampleScheduleSpec_Next() {
 	spec := host.ScheduleSpec{When: "30 2 * * *", Zone: "Europe/Berlin"}
-	// On 2026-03-29 clocks are set forward from 2:00 to 3:00: 2:30 does not exist.
+	// On 2026-03-29 the clock is set forward from 2:00 to 3:00: 2:30 does not exist.
 	next, err := spec.Next(time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC), 2)
 	for _, t := range next {
 		fmt.Println(t.Format(time.RFC3339))
@@ -417,7 +417,7 @@ func ExampleHeartbeat() {
 			}
 		}
 		for ; page < pages; page++ {
-			// convert a page, then record how far this attempt has come
+			// convert a page, then record the progress
 			if err := host.Heartbeat(ctx, page+1); err != nil {
 				return 0, err
 			}

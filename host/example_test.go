@@ -40,8 +40,7 @@ func Example() {
 	fmt.Println(mails, err)
 }
 
-// openNap opens a host in memory and runs it. Its workflow "nap" sleeps for as long as its input says, as duration
-// text.
+// openNap opens a host in memory and runs it. Its workflow "nap" sleeps for the duration in its input.
 func openNap() *host.Host {
 	h, err := host.Open(context.Background(), host.Config{Store: memstore.New().Open()})
 	if err != nil {
@@ -211,7 +210,7 @@ func ExampleHandleStep() {
 	h := openNap()
 	defer func() { _ = h.Close() }()
 	host.HandleStep(h, "charge", func(ctx context.Context, cents int) (string, error) {
-		// A payment service that is given the key makes the payment once, however often this is called.
+		// A payment service that gets the key makes the payment once, however often this is called.
 		return fmt.Sprintf("%d cents as %s", cents, host.StepInfo(ctx).IdempotencyKey), nil
 	})
 }
@@ -247,7 +246,7 @@ func ExampleHost_Namespace() {
 	// true
 }
 
-// padded makes payloads as long as multiples of 256 bytes before they are encrypted, so that the disk does not say how long they are.
+// padded pads payloads to multiples of 256 bytes before encryption, so that the disk does not reveal their length.
 type padded struct{ *host.Keyring }
 
 func (p padded) Encode(dst, place, payload []byte) ([]byte, error) {

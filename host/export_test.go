@@ -6,14 +6,14 @@ import (
 	"github.com/wfhost/wfhost/host/internal/quarantine"
 )
 
-// SetSuspectTimes sets when runs are tried that bring the host down, for all hosts that are opened from now on.
+// SetSuspectTimes sets the times of trials of suspects, for all hosts that are opened afterwards.
 func SetSuspectTimes(t quarantine.Times) { suspectTimes = t }
 
 // ResetBy sets how the memory of instances is reset for reuse: auto, scan, drop, copy or none.
 func (c *Config) ResetBy(way string) { c.reset = way }
 
-// JournalPeak returns the most bytes of journals that a host had in memory at a time.
+// JournalPeak returns the maximum of the bytes of journals in memory.
 func JournalPeak(h *Host) int64 { return h.journals.Peak() }
 
-// LookAtDisk looks at the disk once, as Run does every now and then.
+// LookAtDisk checks the disk once, as Run does periodically.
 func LookAtDisk(ctx context.Context, h *Host) error { return h.lookAtDisk(ctx) }

@@ -11,8 +11,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestSlowExportsMakeRoom gives all permits to exports that nobody takes. Another one is refused as long as these may still be
-// taken, and gets the permit of the slowest one after that; those that are taken fast enough keep theirs.
+// TestSlowExportsMakeRoom has exports that no client reads hold all permits. Another export is refused as long as
+// they may still be slow, and after that gets the permit of the slowest one. Exports that are read fast enough keep
+// theirs.
 func TestSlowExportsMakeRoom(t *testing.T) {
 	c := clock.NewFake(time.Unix(0, 0))
 	x := exporting{clock: c}

@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// What a run has failed with is told as it was recorded: an error of the workflow's own has no code, and never that of success; a
-// panic and a deadlock of an SDK have that of a failure, and their stack.
+// The error of a failed run is reported as it was recorded: an error of the workflow itself has no code, and never
+// the code of success. A panic or a deadlock in an SDK has the code of a failure, and its stack.
 func TestFailureOfOnesOwn(t *testing.T) {
 	h := hosttest.New(t)
 	for i, c := range []struct{ recorded, want string }{

@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestComputingIsShared has more runs compute for ever than there are places: others start, wait, wake and end beside them.
-// Without turns, none of the others would ever end.
+// TestComputingIsShared has more runs compute forever than there are places: other runs start, wait, wake and end
+// beside them. Without turns, none of the others would ever end.
 func TestComputingIsShared(t *testing.T) {
 	h := handmade(t, spin(), hosttest.WithConfig(func(c *host.Config) {
 		c.MaxFuel, c.MaxSegmentCPU, c.StartLinger, c.MaxInstances = math.MaxInt64/2, time.Hour, time.Millisecond, 2
@@ -33,7 +33,7 @@ func TestComputingIsShared(t *testing.T) {
 		_, err = h.ResultRaw(ctx, id)
 		do(t, err)
 	}
-	// Those that compute are ended when that is asked for, whether they have their turn or not.
+	// Runs that compute forever can be ended, whether they have their turn or not.
 	for i := range 10 {
 		do(t, h.Terminate(ctx, fmt.Sprint("spin", i)))
 	}

@@ -18,7 +18,7 @@ import (
 // faultyStore answers some reads with errors.
 type faultyStore struct {
 	store.Store
-	modules *atomic.Int64 // so many reads of modules and versions fail
+	modules *atomic.Int64 // number of reads of modules and versions that fail
 	corrupt *atomic.Bool  // journals cannot be read
 }
 
@@ -58,8 +58,8 @@ func newFaulty(t *testing.T, opts ...hosttest.Option) (l *lab, modules *atomic.I
 	return l, modules, corrupt
 }
 
-// TestHostFault repeats an activation that failed in the host after 1 s and after 8 s more; the third time in a row
-// leaves the run to a person, and never is it failed.
+// TestHostFault repeats an activation that failed in the host after 1 s and after another 8 s. After the third
+// failure in a row the run is stuck, but it never fails.
 func TestHostFault(t *testing.T) {
 	said := &heard{}
 	l, modules, _ := newFaulty(t, hosttest.WithConfig(said.events))
@@ -94,7 +94,8 @@ func TestHostFault(t *testing.T) {
 	}
 }
 
-// TestGrantsUnreadable repeats an activation when the grants of its version cannot be read: no step is refused for ever.
+// TestGrantsUnreadable repeats an activation when the grants of its version cannot be read: no step is refused
+// permanently.
 func TestGrantsUnreadable(t *testing.T) {
 	l, modules, _ := newFaulty(t)
 	l.Finish(l.begin("until", 0)) // the module is compiled
@@ -120,7 +121,7 @@ func TestGrantsUnreadable(t *testing.T) {
 	want(t, l.Finish(r.ID).Status, host.Completed)
 }
 
-// TestUnreadable leaves a run whose journal is damaged to a person, and the others alone.
+// TestUnreadable: a run with a damaged journal becomes stuck, and other runs continue.
 func TestUnreadable(t *testing.T) {
 	said := &heard{}
 	l, _, corrupt := newFaulty(t, hosttest.WithConfig(said.events))

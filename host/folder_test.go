@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestOpenRefusesFolders opens data into which others could have put something.
+// TestOpenRefusesFolders opens data folders that other users could have written to.
 func TestOpenRefusesFolders(t *testing.T) {
 	open := t.TempDir()
 	do(t, os.Chmod(open, 0o777))

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestFollowRuns gives the runs of a namespace, and of a workflow, that change, and no others.
+// TestFollowRuns yields the runs of a namespace, and of a workflow, that change, and no others.
 func TestFollowRuns(t *testing.T) {
 	h := hosttest.New(t)
 	other, err := h.Namespace(ctx, "other")
@@ -61,7 +61,7 @@ func TestFollowRuns(t *testing.T) {
 	}
 }
 
-// TestFollowRunsTooSlowly takes nothing while more runs change than are kept.
+// TestFollowRunsTooSlowly does not read while more runs change than are buffered.
 func TestFollowRunsTooSlowly(t *testing.T) {
 	h := hosttest.New(t)
 	_, err := h.Upload(ctx, "nap", napModule())

@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestForkedOrCopied executes bodies that do all sorts of things in the workflow's own instance, and in copies of it: the
-// workflow has the same results, journal and memory at each of its waits, in live run and replay.
+// TestForkedOrCopied executes bodies in the workflow's own instance, and in copies of it: results, journal and memory
+// at each wait are the same, live and in replays.
 func TestForkedOrCopied(t *testing.T) {
 	m := &memories{hashes: map[point][32]byte{}}
 	for _, alone := range []bool{true, false} {
@@ -61,8 +61,8 @@ func TestForkedOrCopied(t *testing.T) {
 	}
 }
 
-// TestTimerBesideABody lets a timer come due while a body runs in the workflow's own instance: the workflow goes on
-// elsewhere, and the body comes to its end.
+// TestTimerBesideABody has a timer come due while a body runs in the workflow's own instance: the workflow continues
+// in another instance, and the body completes.
 func TestTimerBesideABody(t *testing.T) {
 	h := newReal(t, nil)
 	if _, err := h.UploadAll(ctx, "", hosttest.Build(t, "testdata/fork")); err != nil {
@@ -145,8 +145,8 @@ func TestEndOfAForkedBody(t *testing.T) {
 	}
 }
 
-// TestInterpreterBodies executes bodies of a Go guest without the compiler: the interpreter cannot take a workflow back to where it
-// was before a body, so that they are executed in copies.
+// TestInterpreterBodies executes bodies of a Go guest in the interpreter. The interpreter cannot undo a body in the
+// workflow's instance, so bodies are executed in copies.
 func TestInterpreterBodies(t *testing.T) {
 	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) { c.Interpreter = true }))
 	if _, err := h.Upload(ctx, "", hosttest.Build(t, "testdata/s01")); err != nil {

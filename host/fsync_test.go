@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// countedStore gives a store on disk, of which the fsyncs of the write-ahead log are counted.
+// countedStore is a store on disk that counts the fsyncs of the write-ahead log.
 func countedStore(t *testing.T) (hosttest.Option, *atomic.Int64) {
 	var syncs atomic.Int64
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -36,8 +36,8 @@ func countedStore(t *testing.T) (hosttest.Option, *atomic.Int64) {
 	}), &syncs
 }
 
-// TestFsyncs counts the fsyncs of the write-ahead log on the store on disk: k sequential steps cost k + 1, whether they
-// are of handlers or bodies, a wake without a step 1, with one step 2.
+// TestFsyncs counts fsyncs of the write-ahead log on disk: k sequential steps cost k + 1, by handlers or bodies; a
+// wake costs 1 without a step and 2 with one.
 func TestFsyncs(t *testing.T) {
 	counted, syncs := countedStore(t)
 	l := newLab(t, counted)
@@ -68,8 +68,8 @@ func TestFsyncs(t *testing.T) {
 	want(t, l.Finish(id).Status, host.Completed)
 }
 
-// TestFsyncsOfSignals: one accepts a signal, with what a run that waits for it does; the start of a run that comes to
-// its wait costs one.
+// TestFsyncsOfSignals: accepting a signal costs one fsync, including what a waiting run does with it. The start of a
+// run up to its first wait costs one.
 func TestFsyncsOfSignals(t *testing.T) {
 	counted, syncs := countedStore(t)
 	p := newPrims(t, counted)

@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// largest returns all attributes that a run may have.
+// largest returns the maximum attributes of a run.
 func largest() map[string]string {
 	a := map[string]string{}
 	for i := range abi.MaxAttributes {
@@ -22,7 +22,7 @@ func largest() map[string]string {
 	return a
 }
 
-// TestFullPages lists runs and schedules that are large: a page is shorter than its limit, and the pages together have all of them.
+// TestFullPages lists large runs and schedules: a page ends before its limit, and all pages together are complete.
 func TestFullPages(t *testing.T) {
 	const n = 40
 	h := handmade(t, wasmgen.New(0).Text("nap").I64(1<<40).Call(abi.FnSleep).Drop().I32(0))
@@ -75,7 +75,7 @@ func TestFullPages(t *testing.T) {
 	want(t, len(all), n-1)
 	page, err := h.Schedules().Page(ctx, "s37", 2)
 	do(t, err)
-	want(t, page.Next, "") // nothing is behind it, though it is full
+	want(t, page.Next, "") // the last page, although it is full
 }
 
 // TestQuotaOfLargeSchedules counts schedules over several pages.
@@ -93,7 +93,7 @@ func TestQuotaOfLargeSchedules(t *testing.T) {
 	want(t, n, 21)
 }
 
-// TestLargeOutputAndLogs reads output and a log of several MiB: each is read in portions, from the beginning and from the end.
+// TestLargeOutputAndLogs reads several MiB of output and log in portions, from the beginning and from the end.
 func TestLargeOutputAndLogs(t *testing.T) {
 	const n = 40
 	m := wasmgen.New(0)

@@ -24,14 +24,14 @@ import (
 
 var writeGolden = flag.Bool("golden", false, "write the golden store of this release: see testdata/golden/regenerate.sh")
 
-// goldenAge is how long after the epoch the golden stores were left.
+// goldenAge is the time after the epoch at which the golden stores were closed.
 const goldenAge = 30 * time.Minute
 
 // goldenPath is the golden store of a format, as text.
 func goldenPath(format int) string { return fmt.Sprintf("testdata/golden/format%d.txt", format) }
 
-// dump writes a store as text: the format of its database, the runs as comments, then a line for each key: namespace, partition, table,
-// the rest of the key and the value.
+// dump writes a store as text: the format of its database, the runs as comments, then one line per key with
+// namespace, partition, table, the rest of the key, and the value.
 func dump(t *testing.T, dir string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -61,10 +61,10 @@ func dump(t *testing.T, dir string) []byte {
 	return b.Bytes()
 }
 
-// maxGolden is how long values may be that are written as they are.
+// maxGolden is the maximum length of values that are written verbatim.
 const maxGolden = 16 << 10
 
-// quote writes a value as text; a long one of one byte as its length and that byte.
+// quote formats a value as text. A long value of equal bytes is written as its length and that byte.
 func quote(v []byte) string {
 	if len(v) > maxGolden {
 		return fmt.Sprintf("%d*%s", len(v), strconv.QuoteToASCII(string(v[:1])))
@@ -122,7 +122,7 @@ func load(t *testing.T, text []byte, dir string) {
 	do(t, errors.Join(lines.Err(), db.Close()))
 }
 
-// fillGolden leaves a store with runs of all kinds, some of which an older release began.
+// fillGolden fills a store with runs of all kinds, some of which an older release started.
 func fillGolden(t *testing.T, dir string) {
 	unpack(t, "testdata/store-190749f/store.tar.gz", dir)
 	o := openOld(t, dir, goldenAge)
@@ -176,7 +176,7 @@ func fillGolden(t *testing.T, dir string) {
 	o.Stop()
 }
 
-// TestGoldenStores opens what each release has left, as text, verifies it, and lets it go on to its end.
+// TestGoldenStores opens the store of each release, verifies it, and lets its runs complete.
 func TestGoldenStores(t *testing.T) {
 	if *writeGolden {
 		dir := t.TempDir()
@@ -254,7 +254,7 @@ func TestGoldenStores(t *testing.T) {
 	}
 }
 
-// aside looks at one run in three namespaces: the one that was moved, the one that goes on, and a copy.
+// aside checks a run in three namespaces: the moved run, its continuation, and a copy.
 func aside(t *testing.T, o *old) {
 	t.Helper()
 	for name, want := range map[string]string{"other": "moved", "third": "", "": "copy"} {

@@ -2,7 +2,7 @@ package host_test
 
 import "runtime"
 
-// goroutines counts what is left when the host rests.
+// goroutines returns the number of goroutines after the host has settled.
 func goroutines(l *lab) int {
 	l.Settle()
 	runtime.GC()

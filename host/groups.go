@@ -7,7 +7,7 @@ type (
 	Workflows struct{ *nsRef }
 	// Schedules start runs at times of the calendar.
 	Schedules struct{ *nsRef }
-	// WorkflowLimits limit how many runs of a workflow go on at a time, and how many start within a time.
+	// WorkflowLimits limit how many runs of a workflow are in progress at a time, and how many begin within a window.
 	WorkflowLimits struct{ *nsRef }
 	// StartWindows debounce and throttle the starts of workflows.
 	StartWindows struct{ *nsRef }

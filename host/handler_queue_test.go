@@ -14,11 +14,11 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// service is what a handler calls: it hangs while it is down, and notes who calls it.
+// service is called by a handler. It hangs while it is down, and records its calls.
 type service struct {
 	mu    sync.Mutex
 	up    chan struct{} // closed when it is up
-	calls []string      // runs and numbers of attempts, in the order in which they were answered
+	calls []string      // runs and attempt numbers, in the order of answers
 }
 
 func (s *service) handle(h *host.Host) {
@@ -39,7 +39,7 @@ func (s *service) handle(h *host.Host) {
 	})
 }
 
-// queued starts runs whose only step comes to a handler whose service is down. Four calls of it may be in flight.
+// queued starts runs whose only step calls a handler while its service is down. Four calls may be in flight.
 func queued(t *testing.T, n int) (*restarts, *service) {
 	t.Helper()
 	s := &service{up: make(chan struct{})}
@@ -56,14 +56,14 @@ func queued(t *testing.T, n int) (*restarts, *service) {
 	return g, s
 }
 
-// TestRunsWaitForTheirTurnAtAHandler has more runs come to a handler than it has places. They wait, also after a crash, in their
-// order, each with its first attempt, and say what they wait for.
+// TestRunsWaitForTheirTurnAtAHandler has more runs call a handler than it has places. They wait in order, also after
+// a crash, each with its first attempt, and report what they wait for.
 func TestRunsWaitForTheirTurnAtAHandler(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		const n = 20
 		g, s := queued(t, n)
 		wait := func() {
-			g.eventually(func() bool { // in the beginning their runs are kept in memory, and count as running
+			g.eventually(func() bool { // at first their runs are kept in memory and count as running
 				waiting := 0
 				for i := range n {
 					r, err := g.Get(ctx, fmt.Sprintf("r%02d", i))
@@ -114,7 +114,7 @@ func (g *restarts) settled(waiting int) {
 	g.eventually(func() bool { return g.Stats().Attempts == waiting })
 }
 
-// eventually waits until something is true while handlers hang, so that the host never comes to rest.
+// eventually waits until ok returns true while handlers hang, so that the host never settles.
 func (g *restarts) eventually(is func() bool) {
 	g.t.Helper()
 	for range 10_000_000 {
@@ -153,8 +153,8 @@ func TestControlsOfRunsThatWaitForAHandler(t *testing.T) {
 	}
 }
 
-// TestFirstAttemptsStayTheFirst pauses and unpauses a run whose step waits for its turn, and stops the host while others wait. None of
-// these attempts has begun.
+// TestFirstAttemptsStayTheFirst pauses and unpauses a run whose step waits for its turn, and stops the host while
+// others wait. None of these attempts has started.
 func TestFirstAttemptsStayTheFirst(t *testing.T) {
 	const n = 8
 	g, s := queued(t, n)
@@ -180,7 +180,8 @@ func TestFirstAttemptsStayTheFirst(t *testing.T) {
 	}
 }
 
-// TestReasonsOfAHandlerRegisteredLate looks at what runs say that wait for a handler, before and after it is registered.
+// TestReasonsOfAHandlerRegisteredLate reads the reasons of runs that wait for a handler, before and after it is
+// registered.
 func TestReasonsOfAHandlerRegisteredLate(t *testing.T) {
 	for _, c := range []struct {
 		perHandler, all int
@@ -227,7 +228,7 @@ func TestReasonsOfAHandlerRegisteredLate(t *testing.T) {
 	}
 }
 
-// TestNamelessHandler calls the handler "host/", which nobody can register: the run waits, and the host goes on.
+// TestNamelessHandler calls the handler "host/", which cannot be registered: the run waits, and the host continues.
 func TestNamelessHandler(t *testing.T) {
 	h := hosttest.New(t)
 	_, err := h.UploadAll(ctx, "", hosttest.Build(t, "testdata/restarts"), host.AllowStep("*"))

@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// stuckCalls is a host whose handler "charge" does not return for one namespace.
+// stuckCalls is a host whose handler "charge" hangs for one namespace.
 type stuckCalls struct {
 	*hosttest.Host
 	t   *testing.T
@@ -70,7 +70,7 @@ func (x *stuckCalls) start(ns *host.Namespace, n int) {
 	}
 }
 
-// atMost checks how many calls did not return at a time.
+// atMost checks the maximum number of hanging calls.
 func (x *stuckCalls) atMost(n int) {
 	x.t.Helper()
 	x.mu.Lock()
@@ -80,7 +80,7 @@ func (x *stuckCalls) atMost(n int) {
 	}
 }
 
-// inside waits until so many calls do not return.
+// inside waits until the given number of calls hang.
 func (x *stuckCalls) inside(n int) {
 	x.t.Helper()
 	comesTo(x.t, &x.mu, &x.going, n, "calls that do not return")
@@ -99,8 +99,9 @@ func (x *stuckCalls) ends(ns *host.Namespace, n int) {
 	}
 }
 
-// TestStuckCalls has a handler not return for a hundred runs of one namespace. It has half of the handler's places, and runs of
-// another one go on, whichever of them is the default one, and also if the other one was there before the host was opened.
+// TestStuckCalls has a handler hang for a hundred runs of one namespace. They get half of the handler's places, and
+// runs of another namespace continue: whichever of the two is the default namespace, and also if the other one
+// existed before the host was opened.
 func TestStuckCalls(t *testing.T) {
 	for _, names := range [][2]string{{"default", "b"}, {"a", "b"}, {"a", "default"}} {
 		of := names[0]
@@ -123,8 +124,8 @@ func TestStuckCalls(t *testing.T) {
 	}
 }
 
-// TestStuckCallsOfOneNamespace has a handler not return for the only namespace, which has all places. Another one that comes gets
-// the next place.
+// TestStuckCallsOfOneNamespace has a handler hang for the only namespace, which holds all places. A second namespace
+// gets the next free place.
 func TestStuckCallsOfOneNamespace(t *testing.T) {
 	x := newStuckCalls(t, "")
 	stuck := x.upload("default")

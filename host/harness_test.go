@@ -16,12 +16,12 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// handlers are what the workflows of testdata/mixed call.
+// handlers are the handlers of the workflows in testdata/mixed.
 type handlers struct {
 	fails atomic.Int64  // how often host/flaky fails before it succeeds
 	tries atomic.Int64  // calls of host/flaky
 	begun chan struct{} // receives when host/stubborn has begun
-	leave chan struct{} // host/stubborn ignores its context until this is closed
+	leave chan struct{} // host/stubborn ignores its context until leave is closed
 	close func()        // closes leave, once
 
 	mu    sync.Mutex
@@ -100,7 +100,7 @@ func (f *mixed) begin(workflow string, input any, opts ...host.StartOption) {
 	}
 }
 
-// finish moves the clock until the run has ended, and checks that it has completed with a result.
+// finish advances the clock until the run has ended, and checks that it completed with a result.
 func (f *mixed) finish(id, result string) {
 	f.t.Helper()
 	f.Finish(id)
@@ -109,7 +109,7 @@ func (f *mixed) finish(id, result string) {
 	}
 }
 
-// ends checks that the run ends with a status, as time passes.
+// ends advances the clock until the run ends, and checks its status.
 func (f *mixed) ends(id string, status host.Status) {
 	f.t.Helper()
 	if r := f.Finish(id); r.Status != status {
@@ -135,7 +135,7 @@ func do(t *testing.T, err error) {
 	}
 }
 
-// soon calls f, and fails if it has not returned within seconds of real time.
+// soon calls f, and fails the test if it does not return within seconds of real time.
 func soon(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -150,7 +150,7 @@ func soon(t *testing.T, what string, f func()) {
 	}
 }
 
-// clocked is a host with a clock that is not the test host's.
+// clocked is a host with a custom clock.
 type clocked struct {
 	*host.Host
 	*handlers
@@ -158,7 +158,7 @@ type clocked struct {
 	clock *clock.Fake // which the host's clock is made of
 }
 
-// newClocked opens a host whose clock is c, which shows what fake shows, or about that.
+// newClocked opens a host with the clock c, which shows the time of fake, perhaps with an offset.
 func newClocked(t *testing.T, c host.Clock, fake *clock.Fake) *clocked {
 	t.Helper()
 	k := &clocked{handlers: newHandlers(t), t: t, clock: fake}
@@ -196,14 +196,14 @@ func (k *clocked) settle() {
 			return
 		}
 		select {
-		case <-time.After(time.Millisecond): // until the host sees that something is due
+		case <-time.After(time.Millisecond): // until the host notices that a deadline has passed
 		case <-own.Done():
 			k.t.Fatal("what is due does not happen")
 		}
 	}
 }
 
-// pass lets time pass second by second, or faster, and everything happen meanwhile.
+// pass lets time pass, in steps of a second or more, and settles after each step.
 func (k *clocked) pass(d, step time.Duration) {
 	k.t.Helper()
 	for ; d > 0; d -= step {
@@ -223,14 +223,14 @@ func (k *clocked) status(id string) host.Status {
 	return r.Status
 }
 
-// faulty is a store of which operations fail when the test says so.
+// faulty is a store with operations that fail on demand.
 type faulty struct {
 	store.Store
 	fail func(op string) error // called before each operation; may be nil
 	mu   sync.Mutex
 }
 
-// failing has the operations of a name fail n times, from now on.
+// failing has the named operation fail n times, from now on.
 func (s *faulty) failing(op string, n int) (left *atomic.Int64) {
 	left = &atomic.Int64{}
 	left.Store(int64(n))

@@ -29,7 +29,7 @@ func (s *slowStore) Commit(ctx context.Context, groups []store.Group) error {
 	return s.Store.Commit(ctx, groups)
 }
 
-// A version is not deleted while a run that has it is being started, though nobody waits for the start any more.
+// A version is not deleted while a run of it is being started, even if no caller waits for the start any more.
 func TestVersionOfAbandonedStart(t *testing.T) {
 	s := &slowStore{Store: memstore.New().Open()}
 	h := hosttest.New(t, hosttest.WithStore(func() store.Store { return s }))

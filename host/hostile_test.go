@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestFailuresSayWhy ends runs of modules that break down, and looks at the errors.
+// TestFailuresSayWhy runs modules that crash, and checks the errors.
 func TestFailuresSayWhy(t *testing.T) {
 	print := func() *wasmgen.Module { // "boom" to descriptor 2
 		m := wasmgen.New(1).I32(16).I64(wasmgen.DataAt | 5<<32).Store64().Text("boom\n").Drop().Drop()
@@ -63,7 +63,7 @@ func TestGoFailuresSayWhy(t *testing.T) {
 	}
 }
 
-// TestUploadSaysWhy uploads a module whose start-up prints why it breaks down.
+// TestUploadSaysWhy uploads a module that prints why its start-up crashes.
 func TestUploadSaysWhy(t *testing.T) {
 	h := hosttest.New(t)
 	m := wasmgen.New(0).I32(16).I64(wasmgen.DataAt | 5<<32).Store64().Text("boom\n").Drop().Drop().
@@ -74,13 +74,13 @@ func TestUploadSaysWhy(t *testing.T) {
 	}
 }
 
-// describing is a module that computes for ever while it is asked for its description.
+// describing is a module that computes forever while it is asked for its description.
 func describing() []byte {
 	return spin().Drop().Export(abi.ExportDescribe).I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestUploadsHaveTheirOwnSlots uploads modules that compute for ever, more than there are places: runs go on beside them, and
-// each upload ends when its client leaves.
+// TestUploadsHaveTheirOwnSlots uploads more modules that compute forever than there are places: runs continue beside
+// them, and each upload ends when its client disconnects.
 func TestUploadsHaveTheirOwnSlots(t *testing.T) {
 	h := handmade(t, wasmgen.New(0).I32(0), hosttest.WithConfig(func(c *host.Config) {
 		c.MaxInstances, c.MaxFuel, c.MaxSegmentCPU = 1, math.MaxInt64/2, time.Hour
@@ -95,7 +95,7 @@ func TestUploadsHaveTheirOwnSlots(t *testing.T) {
 			ended <- err
 		}()
 	}
-	for h.Stats().Instances < 2 { // until as many as may are at it
+	for h.Stats().Instances < 2 { // until the maximum is in progress
 		select {
 		case err := <-ended:
 			t.Fatal(err)
@@ -124,12 +124,12 @@ func TestUploadsHaveTheirOwnSlots(t *testing.T) {
 	}
 }
 
-// TestManyUploads refuses uploads for which too much waits.
+// TestManyUploads refuses uploads when too many bytes of uploads are waiting.
 func TestManyUploads(t *testing.T) {
 	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) { c.MaxFuel, c.MaxSegmentCPU = math.MaxInt64/2, time.Hour }))
 	own, leave := context.WithCancel(ctx)
 	defer leave()
-	large := append(describing(), 0) // a custom section, as large as may be
+	large := append(describing(), 0) // a custom section of the maximum size
 	large = append(large, 0x80, 0x80, 0x80, 0x04)
 	large = append(large, make([]byte, 8<<20)...)
 	const uploads = 2 + 64/8 // which are at it, and wait
@@ -140,7 +140,7 @@ func TestManyUploads(t *testing.T) {
 			ended <- err
 		}()
 	}
-	if err := <-ended; !errors.Is(err, host.ErrBusy) { // the last one: their bytes are a little more than fit
+	if err := <-ended; !errors.Is(err, host.ErrBusy) { // the last one: together, the uploads slightly exceed the limit
 		t.Fatal(err)
 	}
 	leave()

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// taken returns the ids of deleted runs that are taken.
+// taken returns the ids of deleted runs that cannot be used yet.
 func (p *prims) taken() (ids []string) {
 	p.t.Helper()
 	s := p.Data.Open()
@@ -27,7 +27,7 @@ func (p *prims) taken() (ids []string) {
 	return ids
 }
 
-// TestIDsThatNobodyNamesAgain deletes runs: what is left of them is the ids that somebody may name again.
+// TestIDsThatNobodyNamesAgain deletes runs: only ids that a caller may use again stay reserved.
 func TestIDsThatNobodyNamesAgain(t *testing.T) {
 	p := newPrims(t)
 	drawn, named := p.begin("child", 1), p.begin("child", 1, host.WithRunID("order-1"))
@@ -51,8 +51,8 @@ func TestIDsThatNobodyNamesAgain(t *testing.T) {
 	p.begin("child", 1, host.WithRunID(drawn)) // whoever names it means it
 }
 
-// TestIDsOfDeletedChildren deletes parents and their children, in either order and together: of the children nothing is left once
-// nobody asks how they have ended.
+// TestIDsOfDeletedChildren deletes parents and their children, in either order and together: nothing is left of a
+// child once no run can ask for its outcome.
 func TestIDsOfDeletedChildren(t *testing.T) {
 	p := newPrims(t)
 	parent := func(id, child string) string {
@@ -65,7 +65,7 @@ func TestIDsOfDeletedChildren(t *testing.T) {
 	}
 	first := parent("a", "")
 	do(t, p.Delete(ctx, first))
-	want(t, fmt.Sprint(p.taken()), fmt.Sprint([]string{first})) // the parent may be retried, and would start it again
+	want(t, fmt.Sprint(p.taken()), fmt.Sprint([]string{first})) // the parent may be retried, and would start the child again
 	do(t, p.Delete(ctx, "a"))
 	want(t, fmt.Sprint(p.taken()), "[a]")
 	first = parent("b", "")
@@ -90,7 +90,7 @@ func TestIDsOfDeletedChildren(t *testing.T) {
 	}
 }
 
-// TestIDsOfChildrenOfEarlierIterations deletes the child of an iteration that is over, whose parent lives.
+// TestIDsOfChildrenOfEarlierIterations deletes the child of an earlier iteration while the parent lives.
 func TestIDsOfChildrenOfEarlierIterations(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("generations", 3)
@@ -106,7 +106,7 @@ func TestIDsOfChildrenOfEarlierIterations(t *testing.T) {
 	}
 }
 
-// TestKeepIDsFor says for how long the ids of deleted runs stay taken in a namespace.
+// TestKeepIDsFor sets how long the ids of deleted runs stay reserved in a namespace.
 func TestKeepIDsFor(t *testing.T) {
 	p := newPrims(t)
 	use := p.uploadTo("other")
@@ -145,8 +145,8 @@ func TestKeepIDsFor(t *testing.T) {
 	}
 }
 
-// TestChildrenOfAnIDThatIsFreeAgain starts a run under the id of a deleted one whose child is still there: the new run has a child
-// of its own.
+// TestChildrenOfAnIDThatIsFreeAgain starts a run under the id of a deleted run whose child still exists: the new run
+// gets its own child.
 func TestChildrenOfAnIDThatIsFreeAgain(t *testing.T) {
 	p := newPrims(t)
 	do(t, p.Retentions().Set(ctx, host.Retention{KeepIDsFor: time.Hour}))
@@ -163,7 +163,8 @@ func TestChildrenOfAnIDThatIsFreeAgain(t *testing.T) {
 	}
 }
 
-// TestDebounceAfterItsRunWasDeleted starts another run within the window of one that has ended and is deleted: under an id of its own.
+// TestDebounceAfterItsRunWasDeleted starts another run within the window of a run that was deleted: it gets its own
+// id.
 func TestDebounceAfterItsRunWasDeleted(t *testing.T) {
 	p := newPrims(t)
 	_, err := p.StartWindows().Set(ctx, host.StartWindow{Workflow: "child", Debounce: "1s", Longest: "1h"})

@@ -21,8 +21,8 @@ const (
 	MaxImportBytes = 2 * abi.MaxJournalBytes
 	// MaxArchiveBytes bounds an imported file: MaxImportBytes, the module, and the overhead of a tar.
 	MaxArchiveBytes = MaxImportBytes + abi.MaxModuleBytes + (16 << 20)
-	// maxImportReplay bounds the replay of a run that is to continue. The longest journals take some seconds on a
-	// busy machine.
+	// maxImportReplay bounds the replay of an imported run that will continue here. The longest journals take some
+	// seconds on a busy machine.
 	maxImportReplay = 2 * time.Minute
 )
 

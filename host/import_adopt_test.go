@@ -19,7 +19,7 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// TestAdoptEnded adopts ended runs, which need no move; a failed one is retried. Retention counts from the import.
+// TestAdoptEnded adopts ended runs, which need no move; a failed run is retried. Retention counts from the import.
 func TestAdoptEnded(t *testing.T) {
 	p := newPrims(t)
 	p.fails = 2
@@ -59,7 +59,7 @@ func TestAdoptEnded(t *testing.T) {
 	}
 }
 
-// TestAdoptHeld adopts paused and stuck runs, which stay so until a person lets them go on.
+// TestAdoptHeld adopts paused and stuck runs, which stay so until someone resumes them.
 func TestAdoptHeld(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("patient", 60)
@@ -102,7 +102,7 @@ func TestAdoptHeld(t *testing.T) {
 	}
 }
 
-// stick exports a run that is made stuck by the archive itself, as one is that was moved.
+// stick exports a run and makes it stuck in the archive, like a run that was moved while stuck.
 func stick(t *testing.T, u *upgrades, id string) []byte {
 	t.Helper()
 	of, err := archive.Read(bytes.NewReader(move(t, u.Host.Host, id)))
@@ -115,7 +115,7 @@ func stick(t *testing.T, u *upgrades, id string) []byte {
 	return b.Bytes()
 }
 
-// withModule is a source that has a module and nothing else.
+// withModule is a source that has only a module.
 type withModule struct {
 	archive.Source
 	wasm []byte
@@ -130,7 +130,7 @@ type oneModule struct {
 
 func (m oneModule) Get(context.Context, store.Digest) ([]byte, error) { return m.wasm, nil }
 
-// TestCopy imports live and ended runs to be looked at: nothing happens to them, whatever is due, and no retention deletes them.
+// TestCopy imports live and ended runs as copies: overdue copies do not act, and retention does not delete them.
 func TestCopy(t *testing.T) {
 	p := newPrims(t)
 	live, done, hook := p.begin("patient", 3600), p.begin("output", 2), p.begin("hooked", "my-own-chosen-token-0123456789")
@@ -193,7 +193,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestNotAdopted refuses runs that would act twice, or wait for what they are not told, and stores nothing of them.
+// TestNotAdopted refuses to adopt runs that would act twice, or would wait for events that go elsewhere, and stores
+// nothing of them.
 func TestNotAdopted(t *testing.T) {
 	p := newPrims(t)
 	live := p.begin("patient", 60)
@@ -238,7 +239,7 @@ func TestNotAdopted(t *testing.T) {
 	}
 }
 
-// TestAdoptLies refuses journals that their module does not replay, and those whose entry 0 is not one that a host writes.
+// TestAdoptLies refuses journals that diverge from their module, and journals whose entry 0 no host would write.
 func TestAdoptLies(t *testing.T) {
 	u := upgradesOf(t, "v1")
 	u.start("order", "a")
@@ -278,7 +279,7 @@ func lied(e *store.Entry, from, to string) {
 	e.Options = bytes.Replace(bytes.Clone(e.Options), []byte(from), []byte(to), 1)
 }
 
-// TestMoveAttempts moves a run while an attempt of its step is in flight. The attempt is cancelled, and the other host makes it again
+// TestMoveAttempts moves a run during an attempt of its step. The attempt is cancelled, and the other host repeats it
 // with the same idempotency key.
 func TestMoveAttempts(t *testing.T) {
 	keys := make(chan string, 4)
@@ -316,7 +317,8 @@ func TestMoveAttempts(t *testing.T) {
 	}
 }
 
-// TestImportIntoEncryptedData seals what comes in the clear, and into namespaces, within their quotas.
+// TestImportIntoEncryptedData encrypts what an import brings unencrypted, also in other namespaces, subject to their
+// quotas.
 func TestImportIntoEncryptedData(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("collect", map[string]any{"Left": 3, "Got": []string{"MARKER"}})
@@ -358,7 +360,8 @@ func TestImportIntoEncryptedData(t *testing.T) {
 	}
 }
 
-// TestImportedStoreIsSound verifies a store on disk with runs that have come: all iterations, log, output and large payloads.
+// TestImportedStoreIsSound verifies a store on disk with imported runs: all iterations, log, output and large
+// payloads.
 func TestImportedStoreIsSound(t *testing.T) {
 	p := newPrims(t)
 	large := strings.Repeat("large ", 60_000)
@@ -390,7 +393,7 @@ func TestImportedStoreIsSound(t *testing.T) {
 	sound(t, dir)
 }
 
-// TestMoveAtMostOnce does not make a step again of which nobody knows whether it was made.
+// TestMoveAtMostOnce does not repeat an at-most-once step whose outcome is unknown.
 func TestMoveAtMostOnce(t *testing.T) {
 	begun := make(chan struct{}, 2)
 	handlers := hosttest.WithHandlers(func(h *host.Host) {
@@ -420,7 +423,7 @@ func TestMoveAtMostOnce(t *testing.T) {
 	}
 }
 
-// TestQueryOfACopy asks a copy what the run would have answered, and migrates neither it nor a run that was moved.
+// TestQueryOfACopy queries a copy, which answers like the original. Neither a copy nor a moved run can be migrated.
 func TestQueryOfACopy(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("counter", 5)
@@ -444,7 +447,7 @@ func TestQueryOfACopy(t *testing.T) {
 	}
 }
 
-// TestImportsAtATime refuses an import while another one into the same namespace goes on.
+// TestImportsAtATime refuses an import while another one into the same namespace is in progress.
 func TestImportsAtATime(t *testing.T) {
 	h := hosttest.New(t)
 	n, err := h.Namespace(ctx, "team")
@@ -472,8 +475,8 @@ func TestImportsAtATime(t *testing.T) {
 	}
 }
 
-// TestImportsThatDoNotCome leaves many imports in the middle of their files, small ones and large ones, each into a namespace of its own:
-// another one goes on all the same, and as many as may come at a time are a bound.
+// TestImportsThatDoNotCome leaves many imports, small and large, unfinished, each into its own namespace: another
+// import still succeeds, and the number of concurrent imports is bounded.
 func TestImportsThatDoNotCome(t *testing.T) {
 	p := newPrims(t)
 	file := move(t, p.Host.Host, p.begin("patient", 60))
@@ -508,7 +511,7 @@ func TestImportsThatDoNotCome(t *testing.T) {
 	wg.Wait()
 }
 
-// TestMoveARunOfASchedule moves the run that is in the way of a schedule, which goes on as if it had ended.
+// TestMoveARunOfASchedule moves the run that a schedule waits for. The schedule continues as if the run had ended.
 func TestMoveARunOfASchedule(t *testing.T) {
 	p := newPrims(t)
 	_, err := p.Schedules().Create(ctx, "hourly", host.ScheduleSpec{Workflow: "patient", Input: []byte("360000"), When: "@every 1h"})

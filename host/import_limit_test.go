@@ -7,7 +7,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// holds compares how many runs hold a slot, and how many wait for one.
+// holds checks how many runs hold a slot, and how many wait for one.
 func (h *printed) holds(holding, waiting int64) {
 	h.t.Helper()
 	h.Settle()
@@ -16,7 +16,7 @@ func (h *printed) holds(holding, waiting int64) {
 	}
 }
 
-// TestTakeBackWithLimits takes back runs that hold a slot, wait for one, or were given one while they were set aside.
+// TestTakeBackWithLimits takes back runs that hold a slot, wait for one, or got one while they were set aside.
 func TestTakeBackWithLimits(t *testing.T) {
 	h := newPrinted(t)
 	h.limit("1", "")
@@ -51,8 +51,8 @@ func TestTakeBackWithLimits(t *testing.T) {
 	h.holds(0, 0)
 }
 
-// TestAdoptWithLimits has runs that had a slot, or waited for one, ask for one where they are adopted, and hold that of the server
-// where they were until they are terminated there.
+// TestAdoptWithLimits adopts runs that had a slot or waited for one: they ask for a slot on the new server, and keep
+// the slot on the old one until they are terminated there.
 func TestAdoptWithLimits(t *testing.T) {
 	h, q := newPrinted(t), newPrinted(t)
 	for _, x := range []*printed{h, q} {

@@ -7,8 +7,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestMoveBeforeAWaitingStart moves the run of a schedule for whose end a start waits: it waits no longer. A run that is taken back
-// counts again.
+// TestMoveBeforeAWaitingStart moves a run while a start of its schedule waits for the run's end: the start no longer
+// waits. A run that is taken back counts again.
 func TestMoveBeforeAWaitingStart(t *testing.T) {
 	p := newPrims(t)
 	_, err := p.Schedules().Create(ctx, "hourly", host.ScheduleSpec{Workflow: "patient", Input: []byte("360000"), When: "@every 1h",

@@ -16,7 +16,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/archive"
 )
 
-// move exports a run to go on elsewhere.
+// move exports a run in order to move it.
 func move(t *testing.T, h *host.Host, id string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -97,7 +97,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// second is another host with the same module, and the same handlers.
+// second is another host with the same module and handlers.
 func (p *prims) second(opts ...hosttest.Option) *prims {
 	p.t.Helper()
 	q := newPrims(p.t, opts...)
@@ -105,8 +105,8 @@ func (p *prims) second(opts ...hosttest.Option) *prims {
 	return q
 }
 
-// TestMovedRunStaysAside has all happen to a run that was moved that can happen to one: nothing does, over restarts too, until it is
-// taken back.
+// TestMovedRunStaysAside does everything to a moved run that can be done to a run: it has no effect, also after
+// restarts, until the run is taken back.
 func TestMovedRunStaysAside(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("patient", 60)
@@ -153,7 +153,7 @@ func deliver(h *hosttest.Host, token string) error {
 	return err
 }
 
-// TestKilledBetweenExportAndImport kills the first host after the run was set aside: what was exported is there again.
+// TestKilledBetweenExportAndImport kills the first host after the run was set aside: it can be exported again.
 func TestKilledBetweenExportAndImport(t *testing.T) {
 	for after, want := range map[bool]string{false: "", true: "moved"} {
 		p := newPrims(t)
@@ -180,7 +180,8 @@ func TestKilledBetweenExportAndImport(t *testing.T) {
 	}
 }
 
-// TestCrashInAnImport kills the second host at each of its commits. The run is there or not, and the import is repeated.
+// TestCrashInAnImport kills the second host at each of its commits. The run exists or not, and the import is
+// repeated.
 func TestCrashInAnImport(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("output", 3)
@@ -220,7 +221,7 @@ func TestCrashInAnImport(t *testing.T) {
 	}
 }
 
-// TestImportedOutput goes on with the indices of log and output, over iterations.
+// TestImportedOutput continues the indices of log and output across iterations.
 func TestImportedOutput(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("collect", map[string]any{"Left": 4})
@@ -256,7 +257,8 @@ func TestImportedOutput(t *testing.T) {
 	}
 }
 
-// TestImportedHooks claims the chosen token, and knows the one that was made. A token that another run has is in the way.
+// TestImportedHooks claims the chosen token, and still knows the generated one. A token that another run holds makes
+// the import fail.
 func TestImportedHooks(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("hooked", "my-own-chosen-token-0123456789")
@@ -283,7 +285,8 @@ func TestImportedHooks(t *testing.T) {
 	}
 }
 
-// TestImportThatContinues imports a run that continues as new at once: both are one commit, which repeats nothing of what came.
+// TestImportThatContinues imports a run that continues as new at once. Both happen in one commit, which does not
+// write the imported part again.
 func TestImportThatContinues(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("counter", 3)
@@ -299,7 +302,7 @@ func TestImportThatContinues(t *testing.T) {
 	}
 }
 
-// TestImportedParent has a run say that it is a child of one in another namespace. That one is told nothing by it.
+// TestImportedParent imports a run that claims a parent in another namespace. That run is not notified.
 func TestImportedParent(t *testing.T) {
 	p := newPrims(t)
 	p.begin("parent", childPlan{Child: "child", Sleep: 3600, OnEnd: "cancel", ID: "kid"}, host.WithRunID("victim"))
@@ -326,8 +329,8 @@ func TestImportedParent(t *testing.T) {
 	}
 }
 
-// TestActsInOneNamespace adopts one move into two namespaces of a host, takes it back where it was adopted elsewhere, and does both
-// at the same time: one of them is done.
+// TestActsInOneNamespace adopts one move into two namespaces of a host, takes it back after it was adopted, and does
+// both at the same time: only one succeeds.
 func TestActsInOneNamespace(t *testing.T) {
 	p := newPrims(t)
 	into := func(name string) *host.Namespace {
@@ -380,7 +383,7 @@ func TestActsInOneNamespace(t *testing.T) {
 	}
 }
 
-// TestMoveToAnotherNamespace moves a run with a hook within one store, where both have said the same to others.
+// TestMoveToAnotherNamespace moves a run with a hook to another namespace of the store. Both runs claim and release the token.
 func TestMoveToAnotherNamespace(t *testing.T) {
 	p := newPrims(t)
 	const token = "my-own-chosen-token-0123456789"

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/datadir"
 )
 
-// TestSpool reads files that have come, small and large ones. On disk is nothing of what is in them.
+// TestSpool reads spooled files, small and large. Their content cannot be found on disk.
 func TestSpool(t *testing.T) {
 	h := &Host{cfg: Config{Dir: t.TempDir()}, disk: datadir.NewDiskMonitor(datadir.Config{Reserve: -1})}
 	marker := []byte("MARKER")

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestInspectData inspects data that is not there, that a host has open, and that one would refuse.
+// TestInspectData inspects data that is missing, in use by a host, or that a host would refuse.
 func TestInspectData(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	s, err := host.InspectData(dir, 0)

@@ -7,8 +7,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestJoinEvents calls each event of what two embedders have joined: both hear it, with what the host has said, one after the
-// other. An event to which nobody listens stays nil.
+// TestJoinEvents calls each event of two joined embedders: both get it with the same arguments, in order. An event
+// without a listener stays nil.
 func TestJoinEvents(t *testing.T) {
 	var heard []string
 	full := func(who string) (e host.Events) {
@@ -50,7 +50,7 @@ func TestJoinEvents(t *testing.T) {
 	}
 }
 
-// sample returns a value of a type that is not its zero value, where that has something to set.
+// sample returns a non-zero value of a type, where possible.
 func sample(of reflect.Type) reflect.Value {
 	v := reflect.New(of).Elem()
 	switch of.Kind() {

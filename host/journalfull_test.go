@@ -12,7 +12,8 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// hog makes a module that writes 12 MiB of its memory, sleeps, so that this is known, emits 4 MiB, and makes a step that takes long.
+// hog is a module that writes 12 MiB of its memory, sleeps so that this is measured, emits 4 MiB, and makes a long
+// step.
 func hog() []byte {
 	m := wasmgen.New(1)
 	m.Pages = 256
@@ -21,7 +22,7 @@ func hog() []byte {
 	return m.Text("s").Text("host/stay").Text("").Text("").I32(0).I32(0).Call(abi.FnStepDo).Drop().I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// lateNapper makes a module that writes 12 MiB of its memory, emits 180 KiB, and sleeps for two seconds.
+// lateNapper is a module that writes 12 MiB of its memory, emits 180 KiB, and sleeps for two seconds.
 func lateNapper() []byte {
 	m := wasmgen.New(0)
 	m.Pages = 256
@@ -32,8 +33,8 @@ func lateNapper() []byte {
 	return m.Text("nap").I64(2000).Call(abi.FnSleep).Drop().I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// Guests that wait for room in the memory for journals do not keep the memory for guests meanwhile: the one that goes on over the budget
-// is at a step that takes long, and another run wakes all the same.
+// Guests that wait for room for their journals do not hold memory for guests in the meantime: the guest that may
+// exceed the budget makes a long step, and another run still wakes.
 func TestWaitingForJournalsHoldsNoInstance(t *testing.T) {
 	h, err := host.Open(ctx, host.Config{Store: memstore.New().Open(), JournalBytes: 4 << 20, GuestBytes: 128 << 20})
 	do(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// emitter makes a module that emits so many chunks of 62 KiB, sleeps for an hour, and emits as many again.
+// emitter is a module that emits n chunks of 62 KiB, sleeps for an hour, and emits n more.
 func emitter(chunks int64) []byte {
 	emit := func(m *wasmgen.Module) *wasmgen.Module {
 		return m.I64(0).Set(0).While().Get(0).I64(chunks).NotLess().Break().Text("t").I32(0).I32(62<<10).Call(abi.FnEmit).Drop().
@@ -22,13 +22,13 @@ func emitter(chunks int64) []byte {
 	return emit(m).I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// The journals of many runs that emit much at once, and of as many that are read to go on, stay within the budget and one journal,
-// and all runs complete.
+// The journals of many runs that emit much at once, and of as many runs that wake, stay within the budget plus one
+// journal, and all runs complete.
 func TestJournalsStayWithinTheirBudget(t *testing.T) {
 	const runs, chunks, limit = 30, 32, 6 << 20
 	const journal = 2 * chunks * 63 << 10 // of each run, at its end
 	peak := journalsOf(t, runs, emitter(chunks), limit)
-	// Each of those that wait is a step of counting and a call longer than when it was last counted.
+	// The journal of each waiting run may have grown since it was last counted: by a counting step and one call.
 	if most := int64(limit + journal + runs*(256<<10+63<<10)); peak > most {
 		t.Errorf("%d runs with journals of %d bytes had %d bytes in memory, the budget is %d", runs, journal, peak, limit)
 	}

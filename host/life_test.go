@@ -115,7 +115,7 @@ func TestPauseTwice(t *testing.T) {
 
 func TestRetry(t *testing.T) {
 	p := newPrims(t)
-	p.fails = 2 // an attempt that the crash cuts off counts as one of the two
+	p.fails = 2 // the attempt that the crash interrupts is one of the two
 	id := p.begin("retryable", 0)
 	want(t, p.Finish(id).Status, host.Failed)
 	if err := p.Retry(ctx, id, 0); err != nil {
@@ -136,7 +136,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestRetryUnderAnotherVersion lets a stuck run go on with the module that it began with.
+// TestRetryUnderAnotherVersion resumes a stuck run under the module with which it started.
 func TestRetryUnderAnotherVersion(t *testing.T) {
 	l := newLab(t)
 	v1, err := l.Upload(ctx, "s01", hosttest.Build(t, "testdata/s01"))
@@ -240,8 +240,8 @@ func TestStartOptions(t *testing.T) {
 	}
 }
 
-// TestStartWithSignalOfEndedRun starts a run again that has ended: a signal that it cannot take is not dropped without
-// a word, and the start that it had is answered.
+// TestStartWithSignalOfEndedRun repeats a start-with-signal for an ended run: a signal that the run cannot take is
+// refused with an error, and the signal of its own start is answered again.
 func TestStartWithSignalOfEndedRun(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("receive", 1, host.WithRunID("s"), host.WithSignal("go", "a"))
@@ -298,8 +298,8 @@ func TestMarkers(t *testing.T) {
 	want(t, result[string](p, p.begin("markers", 0)), "[3 3 3 1 9 9 0 0 0 2]")
 }
 
-// TestMarkerAfterMigration asks for a marker in each third of a run: one that was migrated behind the first question stays with the
-// old code to its end, over a crash, and one that begins later has the new code everywhere.
+// TestMarkerAfterMigration reads a marker in each third of a run. A run that was migrated after the first read keeps
+// the old code to its end, also after a crash; a run that starts later uses the new code everywhere.
 func TestMarkerAfterMigration(t *testing.T) {
 	h := hosttest.New(t)
 	module := func(marked bool) []byte {

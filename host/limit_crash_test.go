@@ -21,18 +21,18 @@ var (
 	limitSeed = flag.Uint64("limits.seed", 1, "where its host crashes")
 )
 
-// limited is a test of many runs whose host crashes.
+// limited is a test of many runs on a host that crashes.
 type limited struct {
 	*printed
 	rng     *rand.Rand
 	crashes int
 }
 
-// TestLimitCrashes starts many runs on many keys, of which few may go on at a time, while the host crashes at commits: no limit is
-// ever passed, all runs end, and no key waits for much longer than the others.
+// TestLimitCrashes starts many runs with many keys under a low limit, while the host crashes at commits. No limit is
+// ever exceeded, all runs end, and no key waits much longer than the others.
 func TestLimitCrashes(t *testing.T) {
 	var opts []hosttest.Option
-	if *limitRuns > 5000 { // the store in memory sorts its cells for each read
+	if *limitRuns > 5000 { // the memory store sorts its cells on each read
 		dir := t.TempDir()
 		opts = append(opts, hosttest.WithStore(func() store.Store {
 			s, err := pebblestore.Open(dir, pebblestore.Options{})
@@ -69,7 +69,7 @@ func (x *limited) reopen() {
 	x.Reopen()
 }
 
-// startAll starts the runs, in portions that are repeated after a crash.
+// startAll starts the runs in batches, which are repeated after a crash.
 func (x *limited) startAll() {
 	order := x.rng.Perm(*limitRuns)
 	for len(order) > 0 {
@@ -96,7 +96,7 @@ func (x *limited) startAll() {
 	}
 }
 
-// judge looks at all runs as they were.
+// judge checks the history of all runs.
 func (x *limited) judge(perKey, all int) {
 	list, err := collect(x.Runs(ctx, host.Query{}))
 	do(x.t, err)

@@ -20,8 +20,8 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// charged is a host with the workflows "a" and "b", which charge a customer of their name, and "nap", which sleeps a minute between
-// two charges.
+// charged is a host with the workflows "a" and "b", which charge a customer of their name, and "nap", which sleeps
+// for a minute between two charges.
 type charged struct {
 	*hosttest.Host
 	t *testing.T
@@ -30,7 +30,7 @@ type charged struct {
 	at    map[string][]time.Time // attempts by workflow
 	going int
 	most  int
-	hold  chan struct{} // if there is one, an attempt takes one of it before it ends
+	hold  chan struct{} // if not nil, an attempt receives from it before it ends
 }
 
 func chargeText(m *wasmgen.Module, step, customer, options string) *wasmgen.Module {
@@ -102,7 +102,7 @@ func (x *charged) start(workflow string, n int) {
 	}
 }
 
-// come waits until so many attempts hold a slot, and so many wait.
+// come waits until the given numbers of attempts hold a slot and wait for one.
 func (x *charged) come(holding, waiting int) {
 	x.t.Helper()
 	x.comeTo("charge", holding, waiting)
@@ -125,13 +125,13 @@ func (x *charged) comeTo(handler string, holding, waiting int) {
 	}
 }
 
-// inside waits until so many attempts that hold a slot are within their handler.
+// inside waits until n attempts with a slot are executing their handler.
 func (x *charged) inside(n int) {
 	x.t.Helper()
 	comesTo(x.t, &x.mu, &x.going, n, "attempts within their handler")
 }
 
-// comesTo waits until a number that mu guards is n. what says of what it is the number.
+// comesTo waits until *number, which mu guards, is n. what describes the number in the error.
 func comesTo(t *testing.T, mu sync.Locker, number *int, n int, what string) {
 	t.Helper()
 	deadline, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -150,7 +150,7 @@ func comesTo(t *testing.T, mu sync.Locker, number *int, n int, what string) {
 	}
 }
 
-// count returns how many attempts of a workflow there were.
+// count returns the number of attempts of a workflow.
 func (x *charged) count(workflow string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -164,7 +164,7 @@ func (x *charged) completed(n int) {
 	want(x.t, len(all), n)
 }
 
-// TestHandlerConcurrency has attempts wait for each other, over a crash and a restart.
+// TestHandlerConcurrency has attempts wait for each other, across a crash and a restart.
 func TestHandlerConcurrency(t *testing.T) {
 	x := newCharged(t, true)
 	x.limit("2", "")
@@ -226,7 +226,7 @@ func TestHandlerSlotIsOfAnAttempt(t *testing.T) {
 	x.completed(3)
 }
 
-// TestHandlerLimitKeys limits the attempts of each customer, and lets all begin when the limits are removed.
+// TestHandlerLimitKeys limits the attempts per customer, and starts all when the limits are removed.
 func TestHandlerLimitKeys(t *testing.T) {
 	x := newCharged(t, true)
 	x.limit("1 per input.customer|5", "")
@@ -254,7 +254,7 @@ func TestHandlerLimitKeys(t *testing.T) {
 	}
 }
 
-// TestHandlerRate lets so many attempts begin within a window; a crash does not begin another one.
+// TestHandlerRate starts a limited number of attempts per window; a crash does not add one.
 func TestHandlerRate(t *testing.T) {
 	x := newCharged(t, false)
 	x.limit("", "2/10m per input.customer")
@@ -280,7 +280,7 @@ func TestHandlerRate(t *testing.T) {
 	}
 }
 
-// TestHandlerRateCrashes crashes at commits: the window is never passed, and all runs end.
+// TestHandlerRateCrashes crashes at commits: the rate is never exceeded, and all runs end.
 func TestHandlerRateCrashes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	x := newCharged(t, false)
@@ -324,7 +324,7 @@ func TestHandlerRateCrashes(t *testing.T) {
 	}
 }
 
-// The attempts that workers perform count, from when they are offered.
+// Attempts by workers count from the time when they are offered.
 func TestHandlerLimitsOfWorkers(t *testing.T) {
 	x := newCharged(t, false)
 	do(t, x.HandleRemote("charge"))
@@ -369,7 +369,8 @@ func TestLimitsOfAHandlerThatIsNotThereYet(t *testing.T) {
 	want(t, x.most, 2)
 }
 
-// A host that stops gives up attempts that wait: they begin after the next start, also those that are made at most once.
+// A stopping host gives up waiting attempts. They start after the next start of the host, also if they must be made
+// at most once.
 func TestHandlerLimitsWhenTheHostStops(t *testing.T) {
 	x := newCharged(t, true, hosttest.WithConfig(func(c *host.Config) { c.Drain = 300 * time.Millisecond }))
 	x.limit("1", "")
@@ -401,7 +402,7 @@ func TestWrongHandlerLimits(t *testing.T) {
 	}
 }
 
-// TestSchedulePriority has the run of a schedule begin before others that wait.
+// TestSchedulePriority: the run of a schedule with a priority starts before others that wait.
 func TestSchedulePriority(t *testing.T) {
 	h := newPrinted(t)
 	h.limit("1", "")
@@ -423,7 +424,7 @@ func TestSchedulePriority(t *testing.T) {
 	}
 }
 
-// TestScheduleQuota refuses a schedule beyond the quota, and takes another one when one was deleted.
+// TestScheduleQuota refuses a schedule beyond the quota, and accepts another one after one was deleted.
 func TestScheduleQuota(t *testing.T) {
 	h := newPrinted(t)
 	do(t, h.SetQuota(ctx, "default", host.Quota{MaxSchedules: 2}))
@@ -447,7 +448,7 @@ func TestScheduleQuota(t *testing.T) {
 	}
 }
 
-// slowSchedules is a store that lists the schedules of the default namespace when it is told to.
+// slowSchedules is a store that blocks when it lists the schedules of the default namespace.
 type slowSchedules struct {
 	store.Store
 	asked, goOn chan struct{}
@@ -461,8 +462,8 @@ func (s *slowSchedules) Schedules(ctx context.Context, q store.ScheduleQuery) ([
 	return s.Store.Schedules(ctx, q)
 }
 
-// TestScheduleQuotaWaits has the creation of a schedule take long where there is a quota: another namespace does not wait for it, and
-// who does not want to wait any more does not.
+// TestScheduleQuotaWaits blocks the creation of a schedule under a quota: another namespace does not wait for it, and
+// a caller can stop waiting.
 func TestScheduleQuotaWaits(t *testing.T) {
 	slow := &slowSchedules{asked: make(chan struct{}, 1), goOn: make(chan struct{})}
 	h := newPrinted(t, hosttest.WithStore(func() store.Store {

@@ -7,8 +7,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// A run that waits for a slot is moved and taken back: it still gets the slot that it asked for, whether that came before the
-// move ended or after.
+// A run that waits for a slot is set aside and taken back. It gets its slot, whether the slot became free in between
+// or afterwards.
 func TestTakeBackWaiting(t *testing.T) {
 	for _, given := range []string{"while it is away", "when it is back"} {
 		h := newPrinted(t)

@@ -34,8 +34,8 @@ func (s *countingStore) Cells(ctx context.Context, q store.CellQuery) ([]store.C
 	return list, err
 }
 
-// TestManyWait has many runs wait for one slot: they take no memory, a host that is opened reads none of them, and each of them is
-// found by reading a few cells.
+// TestManyWait has many runs wait for one slot. They take no memory, a newly opened host reads none of them, and
+// finding each takes reading a few cells.
 func TestManyWait(t *testing.T) {
 	dir := t.TempDir()
 	var counts *countingStore

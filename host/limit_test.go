@@ -18,7 +18,7 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// printed is a host with the workflow "print", which takes a minute, whatever its input says.
+// printed is a host with the workflow "print", which takes a minute for any input.
 type printed struct {
 	*hosttest.Host
 	t *testing.T
@@ -55,7 +55,7 @@ func (h *printed) start(id, input string, opts ...host.StartOption) {
 	do(h.t, err)
 }
 
-// stand compares which runs sleep, and which wait for a slot.
+// stand checks which runs sleep, and which wait for a slot.
 func (h *printed) stand(sleeping, waiting string) {
 	h.t.Helper()
 	h.Settle()
@@ -73,7 +73,7 @@ func (h *printed) stand(sleeping, waiting string) {
 	}
 }
 
-// TestConcurrency has runs wait for each other, over restarts and crashes.
+// TestConcurrency has runs wait for each other, across restarts and crashes.
 func TestConcurrency(t *testing.T) {
 	h := newPrinted(t)
 	h.limit("2", "")
@@ -102,7 +102,7 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// TestLimitKeys limits the runs of each customer, and says for what a run waits.
+// TestLimitKeys limits the runs per customer, and checks the reason of a waiting run.
 func TestLimitKeys(t *testing.T) {
 	h := newPrinted(t)
 	h.limit("1 per input.customer|3", "")
@@ -119,7 +119,7 @@ func TestLimitKeys(t *testing.T) {
 	do(t, h.Cancelled("1"))
 	h.stand("0 2 3", "4 5")
 	h.limit("2 per input.customer|4", "") // while it is full
-	h.stand("0 2 3 5", "4")               // the key of customer a has waited for longer
+	h.stand("0 2 3 5", "4")               // run 5 comes before 4: customer a has waited longer
 	do(t, h.WorkflowLimits().Delete(ctx, "print"))
 	h.stand("0 2 3 4 5", "")
 	if err := h.WorkflowLimits().Delete(ctx, "print"); !errors.Is(err, host.ErrNotFound) {
@@ -135,7 +135,7 @@ func (h *printed) Cancelled(id string) error {
 	return err
 }
 
-// TestRate lets so many runs begin within a window. The others begin by themselves, over a restart.
+// TestRate starts a limited number of runs per window. The rest start by themselves, also after a restart.
 func TestRate(t *testing.T) {
 	h := newPrinted(t)
 	h.limit("", "2/10m per input.tenant")
@@ -157,7 +157,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// A run asks for a slot when it comes to its start, a failed one again when it is retried, and a deadline passes while one waits.
+// A delayed run asks for a slot at its start time, a failed run when it is retried. A waiting run can time out.
 func TestSlotsOfOthers(t *testing.T) {
 	h := newPrinted(t)
 	h.limit("1", "")
@@ -174,7 +174,7 @@ func TestSlotsOfOthers(t *testing.T) {
 	do(t, err)
 	want(t, r.Status, host.Failed)
 	h.Advance(time.Minute)
-	h.stand("last later", "") // a run that is paused while it waits lets others pass
+	h.stand("last later", "") // paused runs that wait are passed over
 	_, err = h.Unpause(ctx, "paused")
 	do(t, err)
 	h.stand("last later", "paused")
@@ -203,8 +203,8 @@ func TestSlotsOfOthers(t *testing.T) {
 	h.stand("", "")
 }
 
-// Runs that are paused while they wait for a slot let others pass, and have their places again when they are unpaused, over crashes,
-// too. One that is paused in the moment in which it is admitted returns its slot.
+// Runs that are paused while they wait for a slot are passed over, and get their position back when they are
+// unpaused, also after crashes. A run that is paused at the moment of its admission returns its slot.
 func TestPausedRunsLetOthersPass(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		h := newPrinted(t)
@@ -287,7 +287,7 @@ func TestWrongLimits(t *testing.T) {
 	}
 }
 
-// TestLimitOfTwoHosts shares a store between two hosts: a limit is one limit for both.
+// TestLimitOfTwoHosts shares a store between two hosts: a limit applies to both together.
 func TestLimitOfTwoHosts(t *testing.T) {
 	p := newPair(t, memstore.New().Open(), (&ledger{inputs: map[string]string{}}).effect)
 	_, err := p.hosts[0].Upload(ctx, "nap", napModule())
@@ -320,7 +320,7 @@ func TestLimitOfTwoHosts(t *testing.T) {
 	}
 }
 
-// TestVerifyQueue finds a queue that does not say what it holds.
+// TestVerifyQueue finds a queue whose counters do not match its cells.
 func TestVerifyQueue(t *testing.T) {
 	dir := t.TempDir()
 	open := func() store.Store {

@@ -24,25 +24,26 @@ var (
 	linearSeed   = flag.Uint64("linear.seed", 1, "of the first history")
 )
 
-// What one history is. It has few runs, so that calls meet, and few calls of each, since checking takes exponential time.
+// The size of one history: few runs, so that calls collide, and few calls per client, since the check takes
+// exponential time.
 const (
 	linearClients = 4
 	linearCalls   = 30 // of each client
 	linearRuns    = 5
 )
 
-// call is one call of the API, and outcome what came of it.
+// call is a call of the API, and outcome its outcome.
 type call struct {
 	run  int
 	what string // start, add, end, terminate, get, ask, result
 }
 
 type outcome struct {
-	what string // ok, taken, none, ended, unknown; the status of get
+	what string // ok, taken, none, ended or unknown; for get, the status
 	n    int    // of ask and result
 }
 
-// known is what the model knows of a run.
+// known is the model's state of a run.
 type known struct {
 	there      bool
 	accepted   int  // signals before the one that ends it
@@ -52,7 +53,7 @@ type known struct {
 	terminated bool
 }
 
-// step returns the states in which a run may be when a call had an outcome, none if it cannot have had it.
+// step returns the possible states of a run after a call with an outcome; none if the outcome is impossible.
 func step(state, input, output any) []any {
 	k, c, o := state.(known), input.(call), output.(outcome)
 	if o.what == "unknown" { // it has taken effect, or has not
@@ -68,7 +69,7 @@ func step(state, input, output any) []any {
 	return nil
 }
 
-// after returns what is known after a call had an outcome, false if it cannot have had it.
+// after returns the state after a call with an outcome, false if the outcome is impossible.
 func (k known) after(c call, o outcome) (known, bool) {
 	over := k.completed || k.terminated
 	if o.what == "none" {
@@ -82,7 +83,7 @@ func (k known) after(c call, o outcome) (known, bool) {
 	if !k.there {
 		return k, false
 	}
-	if o.what == "ended" || o.what == "completed" { // it has ended, or ends before this by itself
+	if o.what == "ended" || o.what == "completed" { // the run has ended, or ends by itself before this call
 		k.completed = k.completed || !over
 		if o.what == "completed" || c.what == "result" {
 			return k, k.completed && k.asked
@@ -114,18 +115,18 @@ func (k known) after(c call, o outcome) (known, bool) {
 	return k, false
 }
 
-// history is calls of several clients on one host, which crashes meanwhile.
+// history is the calls of several clients to one host, which crashes in the meantime.
 type history struct {
 	t    *testing.T
 	h    *hosttest.Host
 	now  atomic.Int64
-	mu   sync.RWMutex // held to be read while h.Host is taken
+	mu   sync.RWMutex // read-locked while h.Host is used
 	ops  []porcupine.Operation
 	opMu sync.Mutex
 }
 
-// TestHistories has several clients call a host that crashes, and checks that there is an order of their calls in which each of them
-// had the outcome that it had. A signal that was accepted before the last one is in the result; what a query has told stays.
+// TestHistories has several clients call a host that crashes, and checks that the calls are linearizable. The result
+// has all signals that were accepted before the last one, and what a query has returned stays true.
 func TestHistories(t *testing.T) {
 	wasm := hosttest.Build(t, "testdata/collector")
 	unknown, calls := 0, 0
@@ -162,7 +163,7 @@ func byRun(all []porcupine.Operation) [][]porcupine.Operation {
 	return parts
 }
 
-// illegal returns the calls of the runs that no order explains.
+// illegal returns the calls of the runs that are not linearizable.
 func (hh *history) illegal(model porcupine.Model) (text string) {
 	model.Partition = nil
 	for run, ops := range byRun(hh.ops) {
@@ -176,7 +177,7 @@ func (hh *history) illegal(model porcupine.Model) (text string) {
 	return text
 }
 
-// run lets the clients call, and crashes the host three times.
+// run lets the clients make their calls, and crashes the host three times.
 func (hh *history) run(seed uint64) {
 	var clients, all sync.WaitGroup
 	ended := make(chan struct{})
@@ -267,7 +268,7 @@ func (hh *history) call(h *host.Host, c call) (o outcome) {
 		} else if strings.Contains(err.Error(), "it was at work") {
 			r, e := h.Get(ctx, id)
 			if errors.Is(e, host.ErrStoreFailed) || errors.Is(e, host.ErrClosed) || r.Status == host.Terminated {
-				return outcome{what: "unknown"} // it was terminated before it came to a wait, if the host still says so
+				return outcome{what: "unknown"} // it was terminated before it reached a wait, unless the host can no longer tell
 			}
 		}
 	case "result":

@@ -12,10 +12,10 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestLists finds runs by when they were created, by what they are, and page by page; after a crash, too.
+// TestLists finds runs by creation time and by their properties, and in pages; also after a crash.
 func TestLists(t *testing.T) {
 	l := newLab(t)
-	for i := range 6 { // one an hour, in the order of falling ids
+	for i := range 6 { // one per hour, with descending ids
 		l.begin("until", 24*3600*1000, host.WithRunID(fmt.Sprint("r", 9-i)), host.WithAttributes(map[string]string{"n": fmt.Sprint(i % 2), "k": "v"}))
 		l.Settle()
 		l.Advance(time.Hour)
@@ -114,7 +114,7 @@ func TestListsRefuse(t *testing.T) {
 	}
 }
 
-// TestOldStoreLists lists the runs of an old release's store by what it never had indexes for.
+// TestOldStoreLists lists runs of an old release's store by indexes that the release did not have.
 func TestOldStoreLists(t *testing.T) {
 	o := newOld(t, 30*time.Minute)
 	byStatus := map[host.Status]int64{}

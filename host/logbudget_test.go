@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestLogOfActivations logs 2 x 40 KiB in each of three activations, which replays repeat. Of each, the first line is
-// kept: what was dropped does not come back, and takes no room from what comes later.
+// TestLogOfActivations logs 2 x 40 KiB in each of three activations, which replays repeat. The first line of each is
+// kept. A dropped line does not come back, and does not use up the budget of later lines.
 func TestLogOfActivations(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		m := wasmgen.New(1)

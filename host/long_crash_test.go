@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestCrashInALongActivation kills the host before and after each commit of an activation that is more than one commit: no chunk of
-// output is lost or doubled.
+// TestCrashInALongActivation kills the host before and after each commit of an activation that takes several commits:
+// no chunk of output is lost or duplicated.
 func TestCrashInALongActivation(t *testing.T) {
 	const chunks = 140
 	m := wasmgen.New(1).While().Get(0).I64(chunks).NotLess().Break().

@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestMemo starts a run with a memo, which is shown with it in each list, over restarts and iterations, and in the run that repeats
-// it. The workflow and its queries read it, and the attributes as they are where the workflow stands.
+// TestMemo starts a run with a memo, which all lists show, across restarts and iterations, and in a restart of the
+// run. The workflow and its queries can read it, and the attributes at their current point in the journal.
 func TestMemo(t *testing.T) {
 	p := newPrims(t)
 	memo := map[string]any{"who": "Ada <ada@example.com>", "items": []int{1, 2}}
@@ -63,7 +63,7 @@ func TestMemo(t *testing.T) {
 	}
 }
 
-// TestMemoRefused starts runs with memos that are none.
+// TestMemoRefused starts runs with invalid memos.
 func TestMemoRefused(t *testing.T) {
 	p := newPrims(t)
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func TestMemoRefused(t *testing.T) {
 	}
 }
 
-// TestMemoOfSchedule has the runs of a schedule have its memo, over a crash and until it is taken away.
+// TestMemoOfSchedule gives the runs of a schedule its memo, also after a crash, until the memo is removed.
 func TestMemoOfSchedule(t *testing.T) {
 	h := newScheduled(t)
 	memos := func() []string { return h.runs(func(r host.Run) string { return string(r.Memo) }) }

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestReasons tells errors that concern one run from those that end a migration.
+// TestReasons distinguishes errors of a single run from errors that end a migration.
 func TestReasons(t *testing.T) {
 	for _, own := range []error{run.ErrTerminal, run.ErrIllegal, store.ErrFenced, store.ErrCorrupt, abi.Errorf(abi.Limit, "full")} {
 		c := RunCheck{Outcome: CheckCompatible}

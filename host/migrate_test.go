@@ -61,7 +61,7 @@ func reports(into map[string]host.RunCheck) func(host.RunCheck) error {
 	}
 }
 
-// check checks the live runs of a workflow against a version, and shows what came of each.
+// check checks the live runs of a workflow against a version, and returns the outcomes.
 func (u *upgrades) check(workflow, name string, opts host.CheckOptions) (map[string]host.RunCheck, host.CheckSummary) {
 	u.t.Helper()
 	of := map[string]host.RunCheck{}
@@ -87,7 +87,7 @@ func (u *upgrades) outcome(c host.RunCheck, want host.CheckOutcome, text string)
 	}
 }
 
-// ended lets a run go on to its end, and compares the result, and when it ended.
+// ended lets a run complete, and checks its result and its end time.
 func (u *upgrades) ended(id, result string, after time.Duration) {
 	u.t.Helper()
 	r := u.Finish(id)
@@ -107,7 +107,7 @@ func (u *upgrades) version(id, name string) host.Run {
 	return r
 }
 
-// TestCheck replays sleepers against versions that fit and do not, and changes nothing.
+// TestCheck replays sleepers against versions that fit and versions that do not, and changes nothing.
 func TestCheck(t *testing.T) {
 	u := upgradesOf(t, "v1")
 	u.start("order", "a", "b")
@@ -152,13 +152,13 @@ func TestCheck(t *testing.T) {
 	u.ended("a", `"v1 v1"`, 30*day)
 }
 
-// TestCheckEnded also replays runs that have ended within a time.
+// TestCheckEnded also replays runs that ended within a period.
 func TestCheckEnded(t *testing.T) {
 	u := upgradesOf(t, "v1")
 	u.start("order", "old")
 	u.Advance(20 * day)
 	u.start("order", "young")
-	u.Advance(20 * day) // the old one has ended ten days ago, the young one lives
+	u.Advance(20 * day) // the old run ended ten days ago, the young one is live
 	for ended, want := range map[time.Duration]string{0: "young", 9 * day: "young", 11 * day: "old young"} {
 		of, _ := u.check("order", "added", host.CheckOptions{Ended: ended})
 		var ids []string
@@ -177,7 +177,7 @@ func TestCheckEnded(t *testing.T) {
 	}
 }
 
-// TestCheckOfHostileModules stops modules that compute for ever, and refuses those that are none.
+// TestCheckOfHostileModules stops modules that compute forever, and refuses invalid ones.
 func TestCheckOfHostileModules(t *testing.T) {
 	u := upgradesOf(t, "v1")
 	u.start("order", "a")
@@ -216,7 +216,7 @@ func TestCheckOfHostileModules(t *testing.T) {
 	}
 }
 
-// TestMigrate has sleepers go on under a version that fits, restarts and crashes the host, and lets them go on to their end.
+// TestMigrate migrates sleepers to a version that fits, restarts and crashes the host, and lets the runs complete.
 func TestMigrate(t *testing.T) {
 	u := upgradesOf(t, "v1", "marked", "added", "tuned")
 	u.start("order", "a", "b", "young") // by the newest version, tuned
@@ -245,7 +245,7 @@ func TestMigrate(t *testing.T) {
 	if r := u.version("c", "marked"); r.Status != host.Sleeping || !r.Wake.Equal(hosttest.Epoch.Add(30*day)) {
 		t.Errorf("after the migration: %+v", r)
 	}
-	// Again, of one run, of one that is not there, and of another workflow.
+	// Migrate again: a migrated run, an unmigrated one, a missing one, and a run of another workflow.
 	u.start("desk", "desk")
 	of, sum = u.migrate("order", "marked", host.MigrateOptions{Runs: []string{"c", "a", "none", "desk"}})
 	u.outcome(of["c"], host.CheckUnchanged, "")
@@ -259,7 +259,7 @@ func TestMigrate(t *testing.T) {
 	u.Advance(day)
 	u.Reopen()
 	u.version("d", "marked")
-	u.ended("a", `"tuned marked"`, 40*day) // as long as the sleep that was recorded
+	u.ended("a", `"tuned marked"`, 40*day) // the recorded sleep keeps its duration
 	u.ended("b", `"tuned tuned"`, 40*day)
 	u.ended("c", `"v1 marked"`, 30*day)
 	u.ended("d", `"v1 marked"`, 30*day)
@@ -277,7 +277,7 @@ func TestMigrate(t *testing.T) {
 	do(t, u.Workflows().DeleteVersion(ctx, "order", 1)) // its last run has left
 }
 
-// TestMigrateRefuses says which calls of Migrate are refused.
+// TestMigrateRefuses lists the calls of Migrate that are refused.
 func TestMigrateRefuses(t *testing.T) {
 	u := upgradesOf(t, "v1")
 	for _, c := range []struct {
@@ -313,7 +313,7 @@ func TestMigrateTwiceAndBack(t *testing.T) {
 	}
 	u.ended("a", `"v1 marked"`, 30*day)
 	do(t, u.Replay(ctx, "a"))
-	// A run that has done what only a newer version does does not go back.
+	// A run that has used a feature of the newer version cannot go back.
 	_, err := u.Start(ctx, "order", "x", host.WithRunID("new"), host.WithVersion(u.numbers["marked"]))
 	do(t, err)
 	u.Settle()
@@ -322,7 +322,8 @@ func TestMigrateTwiceAndBack(t *testing.T) {
 	u.version("new", "marked")
 }
 
-// TestMigrateStuck has a run that is stuck, since it was retried under code that does not fit, go on under code that does.
+// TestMigrateStuck retries a run under code that does not fit, which makes it stuck, and migrates it to code that
+// fits.
 func TestMigrateStuck(t *testing.T) {
 	u := upgradesOf(t, "broken", "added", "marked")
 	_, err := u.Start(ctx, "order", "x", host.WithRunID("a"), host.WithVersion(1))
@@ -355,7 +356,8 @@ func TestMigrateStuck(t *testing.T) {
 	do(t, u.Replay(ctx, "a"))
 }
 
-// TestMigrateNap migrates a guest that is kept in memory while it sleeps, and has it waked by another clock than it waits for.
+// TestMigrateNap migrates a guest that is kept in memory while it sleeps: it wakes at another time than the one that
+// it waits for.
 func TestMigrateNap(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		u := upgradesOf(t, "v1", "tuned", "awaits")
@@ -384,7 +386,7 @@ func TestMigrateNap(t *testing.T) {
 	}
 }
 
-// TestMigrateBusy migrates desks while notes come in: each has all of its notes in its result, in order.
+// TestMigrateBusy migrates desks while notes arrive: each result has all notes of its desk, in order.
 func TestMigrateBusy(t *testing.T) {
 	u := upgradesOf(t, "v1", "tuned")
 	const desks = 12
@@ -426,7 +428,7 @@ func TestMigrateBusy(t *testing.T) {
 	}
 }
 
-// TestMigrateCrashes kills the host at each commit of a migration, before and after it.
+// TestMigrateCrashes kills the host at each commit of a migration, before and after the commit.
 func TestMigrateCrashes(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for n := range 100 {
@@ -469,8 +471,8 @@ func TestMigrateCrashes(t *testing.T) {
 	}
 }
 
-// TestMigrateRestart restarts a migrated run from a step: what is copied was done under the version that the workflow was told
-// then, and what comes after it is done under the one that the run has now.
+// TestMigrateRestart restarts a migrated run from a step. The copied part keeps the version that the workflow saw at
+// that time; the rest runs under the run's current version.
 func TestMigrateRestart(t *testing.T) {
 	u := upgradesOf(t, "v1", "tuned")
 	for _, name := range []string{"v1", "tuned"} {
@@ -502,7 +504,7 @@ func TestMigrateRestart(t *testing.T) {
 			t.Errorf("%s as a file: %+v %v", to, c, err)
 		}
 	}
-	// From the beginning it is a run of the version that it has.
+	// A restart from the beginning runs under the current version.
 	_, err = u.Restart(ctx, "a", "new", "")
 	do(t, err)
 	u.Finish("new")
@@ -511,7 +513,7 @@ func TestMigrateRestart(t *testing.T) {
 	}
 }
 
-// TestMigrateGoesOn continues as new under the version to which a run was migrated, and so do the children that it starts then.
+// TestMigrateGoesOn: later iterations and children of a migrated run use the version to which it was migrated.
 func TestMigrateGoesOn(t *testing.T) {
 	u := upgradesOf(t, "v1", "tuned")
 	_, err := u.Start(ctx, "ticks", 2, host.WithRunID("a"), host.WithVersion(1))
@@ -521,20 +523,21 @@ func TestMigrateGoesOn(t *testing.T) {
 	if u.outcome(of["a"], host.CheckMigrated, ""); of["a"].Iteration != 1 {
 		t.Errorf("%+v", of["a"])
 	}
-	u.ended("a", `"tuned tuned"`, 43*day) // the child sleeps for 40 days, as the new version has it
+	u.ended("a", `"tuned tuned"`, 43*day) // under the new version, the child sleeps for 40 days
 	if r := u.version("a", "tuned"); r.Iteration != 2 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// paying is a module that pays by a handler, and completes with a text.
+// paying is a module that calls a handler to pay, and completes with a text.
 func paying(text string) []byte {
 	m := wasmgen.New(0)
 	m.Text("pay").Text("host/pay").I32(0).I32(0).I32(0).I32(0).Call(abi.FnStepStart).Drop().I32(0).I32(0).Call(abi.FnAwait).Drop()
 	return m.Text(text).Call(abi.FnComplete).Drop().I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestMigrateBesideAnAttempt migrates a run while an attempt of its step goes on: it is made once, and its outcome is recorded.
+// TestMigrateBesideAnAttempt migrates a run during an attempt of its step: the attempt is not repeated, and its
+// outcome is recorded.
 func TestMigrateBesideAnAttempt(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	var made atomic.Int32
@@ -569,7 +572,7 @@ func TestMigrateBesideAnAttempt(t *testing.T) {
 	do(t, h.Replay(ctx, "a"))
 }
 
-// TestChecksAtATime refuses a third check of one namespace, and a ninth of all.
+// TestChecksAtATime refuses a third concurrent check in one namespace, and a ninth overall.
 func TestChecksAtATime(t *testing.T) {
 	h := hosttest.New(t)
 	var wg sync.WaitGroup
@@ -618,7 +621,7 @@ func TestChecksAtATime(t *testing.T) {
 	}
 }
 
-// TestCheckData checks the runs of data that nobody has open, encrypted data, too.
+// TestCheckData checks the runs in data that is not open, also in encrypted data.
 func TestCheckData(t *testing.T) {
 	ring := func(secret byte) host.Codec {
 		r, err := host.ParseKeyring([]byte("k1 " + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{secret}, 32))))

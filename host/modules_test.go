@@ -39,8 +39,8 @@ func handmadeModules() map[string][]byte {
 	return out
 }
 
-// realModules are modules to be mutated: small ones of every kind of call, a guest in C and one in Go, and what other people's compilers
-// have made of other people's programs, which wazero is tested with.
+// realModules are modules to mutate: small ones with every kind of call, a C guest and a Go guest, and modules by
+// other compilers that wazero is tested with.
 func realModules(t *testing.T) map[string][]byte {
 	out := handmadeModules()
 	out["go"] = hosttest.Build(t, "../examples/drip")
@@ -49,14 +49,14 @@ func realModules(t *testing.T) map[string][]byte {
 		out["c"] = wasm
 	}
 	for name, wasm := range foreignModules(t, 500) {
-		if _, err := validate.Scan(wasm); err == nil { // what nobody may upload has only mutants that nobody may
+		if _, err := validate.Scan(wasm); err == nil { // if a module is invalid, so are all its mutants
 			out[name] = wasm
 		}
 	}
 	return out
 }
 
-// cGuest compiles the example in C, nil if there is no clang.
+// cGuest compiles the C example, nil if clang is missing.
 func cGuest(t *testing.T) []byte {
 	for _, tool := range []string{"clang", "wasm-ld"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -75,7 +75,7 @@ func cGuest(t *testing.T) []byte {
 	return wasm
 }
 
-// foreignModules are the modules of at least so many bytes that come with the source of wazero, whose checksum go.sum has.
+// foreignModules are the modules of at least the given size in wazero's source, whose checksum is in go.sum.
 func foreignModules(t *testing.T, least int) map[string][]byte {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
 	root := strings.TrimSpace(string(dir))

@@ -34,24 +34,25 @@ var (
 
 // What a mutated module may take.
 const (
-	mutantScan    = time.Second     // to be inspected: honest modules of 4 MB take 50 ms here, and the machine may be busy
-	mutantTime    = 2 * time.Minute // in all: its compiler has 30 s, its guest some seconds, three times over
-	mutantRun     = 3 * time.Second // to come to rest, or be sent away: one may continue as new for ever
+	mutantScan    = time.Second     // for inspection: valid modules of 4 MB take 50 ms here, and the machine may be busy
+	mutantTime    = 2 * time.Minute // in total: the compiler has 30 s, the guest some seconds, three times each
+	mutantRun     = 3 * time.Second // until the host settles or the run is abandoned: it may continue as new forever
 	mutantMemory  = 1 << 30         // of the host's process
 	mutantProcess = 250             // modules for each process
 )
 
-// mutantsVariable has a process take modules through a host: its value is a folder of modules, a first seed and a number.
+// mutantsVariable makes a process run mutants through a host. Its value is a folder of modules, the first seed and a
+// count.
 const mutantsVariable = "WFHOST_TEST_MUTANTS"
 
-// source is a module that is mutated, with where its sections are.
+// source is a module to mutate, with the positions of its sections.
 type source struct {
 	name     string
 	wasm     []byte
 	sections [][2]int
 }
 
-// sections returns where the contents of a module's sections are, as far as they can be read.
+// sections returns the positions of a module's sections, as far as they can be parsed.
 func sections(b []byte) (at [][2]int) {
 	for i := 8; i < len(b); {
 		i++
@@ -71,11 +72,11 @@ func sections(b []byte) (at [][2]int) {
 	return at
 }
 
-// telling are bytes that mean something in many places: opcodes, types, prefixes, the ends of numbers.
+// telling are bytes that are meaningful in many places: opcodes, types, prefixes, extreme numbers.
 var telling = []byte{0, 1, 2, 3, 4, 0x0b, 0x0c, 0x0e, 0x10, 0x11, 0x20, 0x21, 0x22, 0x23, 0x24, 0x3f, 0x40, 0x41, 0x6f, 0x70, 0x7b, 0x7f, 0x80, 0xfc, 0xfd, 0xff}
 
-// mutate changes a module in one place, or in a few. Two of three changes are in a section that is chosen first, so that the
-// small ones have their share.
+// mutate changes a module in one or a few places. Two thirds of the changes go to a randomly chosen section, so that
+// small sections get their share.
 func (s *source) mutate(r *rand.Rand) []byte {
 	b := slices.Clone(s.wasm)
 	pos := func() int {
@@ -104,7 +105,7 @@ func (s *source) mutate(r *rand.Rand) []byte {
 			copy(b[p:p+n], b[q:q+n])
 		case 5:
 			b[p], b[q] = b[q], b[p]
-		case 6: // the count of a section, or its first byte
+		case 6: // the section's count or first byte
 			if in := s.sections[r.IntN(len(s.sections))]; in[0] < len(b) {
 				b[in[0]] = byte(r.Uint32())
 			}
@@ -131,11 +132,11 @@ func (s *source) mutate(r *rand.Rand) []byte {
 type mutants struct {
 	h     *host.Host
 	plain wazero.Runtime
-	// sampled has a module whose validity the interpreter denies be uploaded, too.
+	// sampled selects modules that the interpreter calls invalid for an upload, too.
 	sampled func() bool
 }
 
-// openMutants opens a host with small budgets and a compiler in a process of its own.
+// openMutants opens a host with small budgets and a compiler in a separate process.
 func openMutants(dir string) (*mutants, func() error, error) {
 	h, err := host.Open(ctx, host.Config{Store: memstore.New().Open(), Dir: dir, Compiler: host.SelfCompiler(), MaxFuel: 20_000_000,
 		MaxSegmentCPU: 2 * time.Second, Drain: -1, ModuleBytes: -1, Logger: slog.New(slog.DiscardHandler),
@@ -154,8 +155,8 @@ func openMutants(dir string) (*mutants, func() error, error) {
 	}, nil
 }
 
-// try takes a module through inspection, the rewrite, its compiler, its start-up and a run. It returns what became of it, and what
-// is wrong with the host, nil if nothing is.
+// try takes a module through inspection, rewrite, compilation, start-up and a run. It returns what happened to the
+// module, and a fault of the host, nil if there is none.
 func (m *mutants) try(name string, wasm []byte) (verdict string, err error) {
 	began := time.Now()
 	_, refused := validate.Scan(wasm)
@@ -182,13 +183,13 @@ func (m *mutants) try(name string, wasm []byte) (verdict string, err error) {
 	return m.run(name, wasm, after != nil)
 }
 
-// withoutNames returns a module without its names, as the rewrite leaves it: wazero allocates as much for a name as that says it is
-// long, up to 4 GiB.
+// withoutNames removes the names from a module, as the rewrite does: wazero allocates as much for a name as its
+// length claims, up to 4 GiB.
 func withoutNames(wasm []byte) []byte {
 	b := slices.Clone(wasm[:8])
 	for _, at := range sections(wasm) {
 		start := at[0] - 2
-		for wasm[start]&0x80 != 0 { // the bytes of a size but the last one
+		for wasm[start]&0x80 != 0 { // the bytes of a size except the last
 			start--
 		}
 		if wasm[start] != 0 || !bytes.HasPrefix(wasm[at[0]:at[1]], []byte("\x04name")) {
@@ -226,7 +227,7 @@ func (m *mutants) run(name string, wasm []byte, invalid bool) (string, error) {
 	}
 	own, cancel := context.WithTimeout(ctx, mutantRun)
 	defer cancel()
-	_, _, _ = m.h.WaitIdle(own) // its status says whether it has come to rest
+	_, _, _ = m.h.WaitIdle(own) // the status shows whether it settled
 	r, err = m.h.Get(ctx, r.ID)
 	if err != nil {
 		return "", err
@@ -251,7 +252,7 @@ func (m *mutants) run(name string, wasm []byte, invalid bool) (string, error) {
 	return "run: " + verdict, errors.Join(err, m.h.Delete(ctx, r.ID))
 }
 
-// internal returns what in a sentence for people shows that something went wrong inside.
+// internal returns the part of an error that reveals an internal failure.
 func internal(text string) string {
 	for _, s := range []string{"recovered by wazero", "runtime error", "BUG", "goroutine ", "nil pointer", "index out of range", "died: "} {
 		if strings.Contains(text, s) {
@@ -261,7 +262,7 @@ func internal(text string) string {
 	return ""
 }
 
-// mutantOf returns the mutant with a seed. Large modules are chosen rarely: their compilers take seconds.
+// mutantOf returns the mutant with a seed. Large modules are rare, since compiling them takes seconds.
 func mutantOf(sources []source, seed uint64) (*source, []byte, *rand.Rand) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	s := &sources[r.IntN(len(sources))]
@@ -271,7 +272,7 @@ func mutantOf(sources []source, seed uint64) (*source, []byte, *rand.Rand) {
 	return s, s.mutate(r), r
 }
 
-// mutantsHost is the main of a process that takes mutants through a host. It says what it does, a line each.
+// mutantsHost is the main function of a process that runs mutants through a host. It prints a line for each.
 func mutantsHost() {
 	var dir, from, n string
 	if parts := strings.Split(os.Getenv(mutantsVariable), "\n"); len(parts) == 3 {
@@ -307,7 +308,7 @@ func mutantsHost() {
 	os.Exit(0)
 }
 
-// peakBytes returns the most memory that a process has had, 0 where the system does not say it.
+// peakBytes returns the peak memory of a process, 0 if the system does not report it.
 func peakBytes(pid string) int64 {
 	b, _ := os.ReadFile("/proc/" + pid + "/status")
 	for line := range strings.Lines(string(b)) {
@@ -331,8 +332,8 @@ func readSources(dir string) (sources []source, err error) {
 	return sources, err
 }
 
-// TestMutants takes mutated modules through the whole path, in processes of their own: none dies, hangs or takes more memory than
-// it may, nothing goes wrong inside, and what an engine takes before the rewrite it takes after it.
+// TestMutants takes mutated modules through the whole path in separate processes. No process dies, hangs or exceeds
+// its memory, there is no internal error, and an engine that accepts a module also accepts the rewritten one.
 func TestMutants(t *testing.T) {
 	n := *mutantsN
 	if n == 0 {
@@ -361,7 +362,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// mutantsProcess has a process take mutants through a host, and returns the most memory that it had.
+// mutantsProcess has a process run mutants through a host, and returns its peak memory.
 func mutantsProcess(t *testing.T, dir string, from, n uint64, verdicts map[string]int) (peak int64) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -21,7 +21,7 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// mutated is a store that gives one run with another journal.
+// mutated is a store that returns another journal for one run.
 type mutated struct {
 	store.Store
 	journal *atomic.Pointer[[]store.Entry]
@@ -36,14 +36,14 @@ func (m mutated) Run(ctx context.Context, key store.RunKey) (store.RunState, []s
 	return st, entries, err
 }
 
-// mutating has a host in memory read the journal that is set.
+// mutating makes an in-memory host read the given journal.
 func mutating(journal *atomic.Pointer[[]store.Entry]) hosttest.Option {
 	return func(h *hosttest.Host) {
 		hosttest.WithStore(func() store.Store { return mutated{h.Data.Open(), journal} })(h)
 	}
 }
 
-// mutations change one field of an entry; they report false if it is not set. A text becomes one that is as long.
+// mutations change one field of an entry, and return false if the field is not set. A text keeps its length.
 var mutations = map[string]func(e *store.Entry) bool{
 	"kind": func(e *store.Entry) bool {
 		if e.Kind == store.KindSleep {
@@ -72,7 +72,7 @@ var mutations = map[string]func(e *store.Entry) bool{
 	"end 3":    func(e *store.Entry) bool { return otherEnd(e, 3) },
 }
 
-// otherEnd makes an end another one of the four.
+// otherEnd changes the kind of an end to another one.
 func otherEnd(e *store.Entry, by store.Kind) bool {
 	if e.Kind < store.KindCompleted || e.Kind > store.KindTerminated {
 		return false
@@ -97,8 +97,8 @@ func changeBytes(b *[]byte) bool {
 	return true
 }
 
-// notTheWorkflows is what the world around a workflow has decided, and not the workflow: it could have been like that, unless the
-// workflow made something else of it.
+// notTheWorkflows lists the fields that were decided outside of the workflow: other values could have occurred,
+// unless the workflow's later calls depend on them.
 var notTheWorkflows = map[string]string{
 	"started name":              "by whoever started the run",
 	"started options":           "by whoever started the run",
@@ -125,7 +125,7 @@ var notTheWorkflows = map[string]string{
 	"moved target":              "by the host that made the move",
 }
 
-// mutator mutates the journals of one store after the other, and remembers what was changed without a word.
+// mutator mutates the journals of stores and counts the changes that the replay did not detect.
 type mutator struct {
 	t      *testing.T
 	silent map[string]int
@@ -133,7 +133,7 @@ type mutator struct {
 	all    int
 }
 
-// changes replays a run with each of its entries changed in each field.
+// changes replays a run once per field of each of its entries, with that field changed.
 func (m *mutator) changes(h *host.Host, s store.Store, journal *atomic.Pointer[[]store.Entry], id string) {
 	m.t.Helper()
 	if err := h.Replay(ctx, id); err != nil {
@@ -174,8 +174,8 @@ func what(e *store.Entry, field string) string {
 	return name
 }
 
-// TestMutatedJournals changes one field of one entry of the journals of a store with runs of all kinds, and replays them. What a
-// workflow has decided cannot be changed silently: neither its calls, nor its end.
+// TestMutatedJournals changes one field of one entry in the journals of stores with runs of all kinds, and replays
+// them. The replay must detect every change of a workflow's decision: its calls and its end.
 func TestMutatedJournals(t *testing.T) {
 	text, err := os.ReadFile(goldenPath(store.FormatVersion))
 	do(t, err)
@@ -193,7 +193,7 @@ func TestMutatedJournals(t *testing.T) {
 			t.Errorf("%s was changed without a word, %d times", w, m.silent[w])
 		}
 	}
-	const atLeast = 1000 // mutations: else the stores are not what they were
+	const atLeast = 1000 // mutations; fewer mean that the stores have changed
 	if t.Logf("%d mutations", m.all); m.all < atLeast {
 		t.Errorf("%d mutations, want %d", m.all, atLeast)
 	}
@@ -213,7 +213,7 @@ func (m *mutator) store(h *host.Host, s store.Store, journal *atomic.Pointer[[]s
 	}
 }
 
-// voided returns the entries that a retry has made void: nothing depends on what is in them.
+// voided returns the entries that a retry has voided. Replays do not depend on them.
 func voided(t *testing.T, entries []store.Entry) map[store.Seq]bool {
 	t.Helper()
 	void := map[store.Seq]bool{}
@@ -230,7 +230,7 @@ func voided(t *testing.T, entries []store.Entry) map[store.Seq]bool {
 	return void
 }
 
-// lab runs workflows that make each call and take each delivery, and mutates their journals.
+// lab runs workflows that make each call and receive each delivery, and mutates their journals.
 func (m *mutator) lab() {
 	journal := &atomic.Pointer[[]store.Entry]{}
 	p := newUpdates(m.t, mutating(journal))

@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// namespace returns a namespace of the host under test as it is now: a restart makes another host.
+// namespace returns a namespace of the current host under test: a restart makes a new host.
 func (p *prims) namespace(name string) *host.Namespace {
 	p.t.Helper()
 	ns, err := p.Namespace(ctx, name)
@@ -48,7 +48,7 @@ func TestNamespaceNames(t *testing.T) {
 	}
 }
 
-// TestNamespaceUnknown uses a namespace before anything was uploaded to it.
+// TestNamespaceUnknown uses a namespace before its first upload.
 func TestNamespaceUnknown(t *testing.T) {
 	p := newPrims(t)
 	ns := p.namespace("team-a")
@@ -92,7 +92,7 @@ func TestNamespaceUnknown(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsolation has a run of the same id in three namespaces, each with another input.
+// TestNamespaceIsolation has runs with the same id in three namespaces, each with its own input.
 func TestNamespaceIsolation(t *testing.T) {
 	p := newPrims(t)
 	names := []string{"default", "a", "b"}
@@ -133,7 +133,7 @@ func TestNamespaceIsolation(t *testing.T) {
 	want(t, p.endedIn(names), 2)
 }
 
-// endedIn counts the runs with the id "same" that have ended.
+// endedIn counts the ended runs with the id "same".
 func (p *prims) endedIn(names []string) (n int) {
 	for _, name := range names {
 		for r, err := range p.namespace(name).Runs(ctx, host.Query{Workflow: "receive"}) {
@@ -200,7 +200,7 @@ func TestNamespaceChildren(t *testing.T) {
 	}
 }
 
-// TestNamespaceHooks claims one token in two namespaces, and has tokens made by the host.
+// TestNamespaceHooks claims one token in two namespaces, and generates tokens.
 func TestNamespaceHooks(t *testing.T) {
 	p := newPrims(t)
 	p.uploadTo("a")
@@ -246,7 +246,7 @@ func TestNamespaceVersions(t *testing.T) {
 	if err != nil || len(versions) != 1 || versions[0].Live != 1 {
 		t.Fatal(versions, err)
 	}
-	if err := p.Workflows().DeleteVersion(ctx, "child", 1); err != nil { // no run of the default namespace has it
+	if err := p.Workflows().DeleteVersion(ctx, "child", 1); err != nil { // no run of the default namespace uses it
 		t.Fatal(err)
 	}
 	if _, err := p.Start(ctx, "child", 1); !errors.Is(err, host.ErrNotFound) {

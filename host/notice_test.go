@@ -16,7 +16,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// logging returns a host whose log is a buffer, which may be read when the host has stopped.
+// logging returns a host that logs into a buffer. Read the buffer after the host has stopped.
 func logging(t *testing.T, opts ...func(*host.Config)) (*hosttest.Host, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
@@ -34,7 +34,7 @@ func endsWith(message string) []byte {
 	return m.I32(1).Export(abi.ExportRun).Bytes()
 }
 
-// TestNoticeOfFailedRuns has runs fail: the log says which, and why.
+// TestNoticeOfFailedRuns: the log has each failed run, with its error.
 func TestNoticeOfFailedRuns(t *testing.T) {
 	h, log := logging(t)
 	team, err := h.Namespace(ctx, "team")
@@ -57,7 +57,7 @@ func TestNoticeOfFailedRuns(t *testing.T) {
 	}
 }
 
-// TestNoticeOfStuckRuns has a run retried under code that does something else: the log says so in one line.
+// TestNoticeOfStuckRuns retries a run under code that diverges: the log says so in one line.
 func TestNoticeOfStuckRuns(t *testing.T) {
 	h, log := logging(t)
 	naps := func(name string) []byte {
@@ -84,7 +84,7 @@ func TestNoticeOfStuckRuns(t *testing.T) {
 	}
 }
 
-// TestNoticeOfFailedSteps has the last attempt of a step fail, whose workflow goes on.
+// TestNoticeOfFailedSteps has the last attempt of a step fail while its workflow continues.
 func TestNoticeOfFailedSteps(t *testing.T) {
 	var log bytes.Buffer
 	l := newLab(t, hosttest.WithConfig(func(c *host.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }),
@@ -104,7 +104,7 @@ func TestNoticeOfFailedSteps(t *testing.T) {
 	}
 }
 
-// TestNoticeWithoutCauses leaves out what workflows have said where payloads are encrypted.
+// TestNoticeWithoutCauses omits messages of workflows when payloads are encrypted.
 func TestNoticeWithoutCauses(t *testing.T) {
 	h, log := logging(t, func(c *host.Config) {
 		c.Codec = keyring(t, keyLine("k", 1))
@@ -121,7 +121,7 @@ func TestNoticeWithoutCauses(t *testing.T) {
 	}
 }
 
-// TestNoticesAreBounded has more runs fail at one instant than the log is to have lines in a second.
+// TestNoticesAreBounded has more runs fail at one instant than the log may have lines per second.
 func TestNoticesAreBounded(t *testing.T) {
 	h, log := logging(t)
 	_, err := h.Upload(ctx, "bad", endsWith("again"))

@@ -20,7 +20,7 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// unpack writes what a compressed archive holds into a folder.
+// unpack extracts a compressed archive into a folder.
 func unpack(t *testing.T, archive, dir string) {
 	t.Helper()
 	f, err := os.Open(archive)
@@ -45,16 +45,16 @@ func unpack(t *testing.T, archive, dir string) {
 	}
 }
 
-// old is a host over the store that testdata/store-190749f made: its runs were started at hosttest.Epoch, and rest
-// since two minutes later.
+// old is a host over the store that testdata/store-190749f made. Its runs were started at hosttest.Epoch and have
+// been at rest since two minutes later.
 type old struct {
 	*hosttest.Host
 	t      *testing.T
 	closed bool // the handler of the steps fails
 }
 
-// newOld opens a copy of that store some time after it was left. The handler "absent" is registered, which the
-// last host of that release did not have.
+// newOld opens a copy of that store some time after it was closed. Unlike the last host of that release, it has the
+// handler "absent".
 func newOld(t *testing.T, after time.Duration) *old {
 	dir := t.TempDir()
 	unpack(t, "testdata/store-190749f/store.tar.gz", dir)
@@ -83,7 +83,7 @@ func openOld(t *testing.T, dir string, after time.Duration) *old {
 	return o
 }
 
-// left shows the runs of the store as they were left.
+// left lists the runs of the store as they were when it was closed.
 func left(t *testing.T) string {
 	dir := t.TempDir()
 	unpack(t, "testdata/store-190749f/store.tar.gz", dir)
@@ -126,7 +126,7 @@ func (o *old) is(id string, status host.Status) host.Run {
 	return r
 }
 
-// ended checks that a run has completed, when, with what, and that its journal is replayed to the same end.
+// ended checks when and with which result a run completed, and that its journal replays to the same end.
 func (o *old) ended(id, result string, after time.Duration) {
 	o.t.Helper()
 	if r := o.is(id, host.Completed); r.Status != host.Completed {
@@ -142,13 +142,13 @@ func (o *old) ended(id, result string, after time.Duration) {
 	do(o.t, o.Replay(ctx, id))
 }
 
-// to lets time pass up to some time after the store was left.
+// to advances the clock to a time after the store was closed.
 func (o *old) to(after time.Duration) {
 	o.t.Helper()
 	o.Advance(hosttest.Epoch.Add(after).Sub(o.Clock.Now()))
 }
 
-// TestStoreRaised hears how far the raising of an old store is, and nothing when it is opened again.
+// TestStoreRaised reports the progress of upgrading an old store, and nothing when the store is opened again.
 func TestStoreRaised(t *testing.T) {
 	dir := t.TempDir()
 	unpack(t, "testdata/store-190749f/store.tar.gz", dir)
@@ -168,13 +168,13 @@ func TestStoreRaised(t *testing.T) {
 	}
 }
 
-// TestOldStore opens the store that an old release has left: each run goes on where it was.
+// TestOldStore opens the store of an old release: each run continues where it was.
 func TestOldStore(t *testing.T) {
 	const opened = 30 * time.Minute
 	want(t, left(t), asLeft)
 	o := newOld(t, opened)
 
-	o.ended("overdue", "10m", opened) // it was due while no host was there
+	o.ended("overdue", "10m", opened) // it came due while no host was running
 	o.ended("unhandled", "", opened)  // its handler is here now
 	o.ended("killed", "", opened)     // its host died during the attempt
 	o.ended("told", `"before"`, 0)    // it had ended
@@ -199,7 +199,7 @@ func TestOldStore(t *testing.T) {
 	o.ended("failed", "", opened)
 
 	o.closed = true
-	o.to(90 * time.Minute) // the second attempt of retrying fails as well
+	o.to(90 * time.Minute) // the second attempt of "retrying" fails, too
 	o.is("retrying", host.Waiting)
 	o.closed = false
 	o.Crash()
@@ -226,7 +226,7 @@ func TestOldStore(t *testing.T) {
 	if r := o.is("limited", host.Failed); r.Ended.Sub(hosttest.Epoch) != 3*time.Hour {
 		t.Errorf("limited has ended at %v", r.Ended)
 	}
-	want(t, o.states("asleep"), "asleep awake") // once each, before the store was left and since
+	want(t, o.states("asleep"), "asleep awake") // once before the store was closed, and once since
 }
 
 // states gives the output of a run.
@@ -239,8 +239,8 @@ func (o *old) states(id string) string {
 	return strings.Join(list, " ")
 }
 
-// TestOldStoreGrows changes the store of an old release: a new version, runs of both, a deleted and a cancelled run.
-// What comes of that is opened once more.
+// TestOldStoreGrows changes the store of an old release: a new version, runs of both versions, a deleted and a
+// cancelled run. The result is opened once more.
 func TestOldStoreGrows(t *testing.T) {
 	o := newOld(t, 3*time.Minute)
 	v, err := o.Upload(ctx, "nap", napModule())
@@ -266,8 +266,8 @@ func TestOldStoreGrows(t *testing.T) {
 	}
 }
 
-// TestBackupOfOldStore backs up data that a release of an earlier format has left: the backup is of that format, so that the release
-// can restore it, and this one raises it when it is opened, and not before.
+// TestBackupOfOldStore backs up data in an earlier format: the backup keeps that format, so that the earlier release
+// can restore it. This release upgrades it when it is opened, and not before.
 func TestBackupOfOldStore(t *testing.T) {
 	dir, place, to := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "data")
 	unpack(t, "testdata/store-190749f/store.tar.gz", dir)

@@ -10,9 +10,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// ElsewhereError is the ErrConflict of a run that is to continue in a namespace although another namespace of the
-// host has it. Its text does not name that namespace: callers with rights in one namespace need not know other
-// namespaces. Show Detail only to callers who may read the namespace Namespace.
+// ElsewhereError is the ErrConflict of a request to continue a run in a namespace while another namespace of the host
+// has that run. Its text does not name the other namespace: callers with rights in one namespace need not know of
+// others. Show Detail only to callers who may read the namespace Namespace.
 type ElsewhereError struct {
 	RunID     string
 	Namespace string // the namespace that has the run
@@ -51,9 +51,10 @@ func (a *acting) of(id string) *sync.Mutex {
 	return &a[h.Sum32()%actingLocks]
 }
 
-// elsewhere returns an ElsewhereError if a run that is to continue here lives in another namespace of this host, or
-// was adopted there since the move, also with Force: each of the two would take the other's messages for its own. A
-// caller that depends on the answer holds the id's lock of s.h.importing.acting until the run is stored.
+// elsewhere returns an ElsewhereError if a run that a caller wants to continue here lives in another namespace of
+// this host, or was adopted there since the move. It does so with Force as well: each of the two runs would take the
+// other's messages for its own. A caller that depends on the answer holds the id's lock of s.h.importing.acting until
+// the run is stored.
 //
 // It reads a state in each namespace, since there is no index of runs by id alone.
 func (s *nsRef) elsewhere(ctx context.Context, id, incarnation, move string) error {

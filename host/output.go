@@ -156,7 +156,7 @@ func (s *nsRef) ask(ctx context.Context, key store.RunKey, name string, input []
 			return nil, st, e
 		case now.Status.Attention(), st.Status.Terminal():
 			return answer, st, err
-		case now.Status.Terminal(): // it has ended meanwhile, and is asked at its end
+		case now.Status.Terminal(): // the run has just ended: ask again, now at its end
 			continue
 		}
 		select {

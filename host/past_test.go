@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// entriesOf returns how many entries of an iteration there are, and the error with which they end.
+// entriesOf returns the number of entries of an iteration, and the error at their end.
 func entriesOf(p *prims, id string, iteration uint32) (n int, err error) {
 	for _, err = range p.JournalOf(ctx, id, iteration, 0) {
 		if err != nil {
@@ -21,7 +21,7 @@ func entriesOf(p *prims, id string, iteration uint32) (n int, err error) {
 	return n, nil
 }
 
-// through has a run continue as new so many times, a second each.
+// through has a run continue as new the given number of times, a second each.
 func through(p *prims, n int) {
 	for range n {
 		p.Settle()
@@ -30,8 +30,8 @@ func through(p *prims, n int) {
 	p.Settle()
 }
 
-// TestIterationsAreRemoved continues a run as new 40 times: it keeps the newest iterations, as many as is set, says of others that
-// they were removed, and gives their bytes back.
+// TestIterationsAreRemoved continues a run as new 40 times: it keeps the configured number of newest iterations,
+// reports others as removed, and frees their bytes.
 func TestIterationsAreRemoved(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("counter", 60)
@@ -89,7 +89,8 @@ func TestIterationsAreRemoved(t *testing.T) {
 	}
 }
 
-// TestUpdatesOfRemovedIterations answers from iterations that are kept, and says of others that they were removed.
+// TestUpdatesOfRemovedIterations answers repeated updates from iterations that are kept, and reports others as
+// removed.
 func TestUpdatesOfRemovedIterations(t *testing.T) {
 	p := newUpdates(t)
 	do(t, p.Retentions().Set(ctx, host.Retention{KeepIterations: 1}))
@@ -105,8 +106,8 @@ func TestUpdatesOfRemovedIterations(t *testing.T) {
 	}
 }
 
-// TestMoveNewestIteration moves a run without the iterations before the newest one: it goes on, and knows when it began and with
-// what. So does an export of a run whose iterations were removed.
+// TestMoveNewestIteration moves a run without its earlier iterations: it continues, and knows its start time and its
+// first input. The same holds for an export of a run whose iterations were removed.
 func TestMoveNewestIteration(t *testing.T) {
 	p, q := newPrims(t), newPrims(t)
 	id := p.begin("counter", 30)

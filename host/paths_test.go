@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// newPaths gives a host with the workflows of testdata/paths.
+// newPaths is a host with the workflows of testdata/paths.
 func newPaths(t *testing.T, opts ...hosttest.Option) *hosttest.Host {
 	t.Helper()
 	h := hosttest.New(t, append(opts, hosttest.WithHandlers(func(h *host.Host) {
@@ -24,7 +24,7 @@ func newPaths(t *testing.T, opts ...hosttest.Option) *hosttest.Host {
 	return h
 }
 
-// finished runs a workflow to its end, replays it, and gives its result.
+// finished runs a workflow to its end, replays it, and returns its result.
 func finished[T any](t *testing.T, h *hosttest.Host, workflow, id string, in any) (v T) {
 	t.Helper()
 	if _, err := h.Start(ctx, workflow, in, host.WithRunID(id)); err != nil {
@@ -44,8 +44,8 @@ func finished[T any](t *testing.T, h *hosttest.Host, workflow, id string, in any
 	return v
 }
 
-// TestGoQuiet pins what the Go SDK knows of Go's run-time: a version of Go in which it does not find the timers waits
-// the long way and fails here.
+// TestGoQuiet checks what the Go SDK assumes about Go's runtime. With a version of Go in which the SDK does not find
+// the timers, waits go through the scheduler, and this test fails.
 func TestGoQuiet(t *testing.T) {
 	want := map[string]bool{"at the beginning": true, "with a timer": false, "after the timer": true,
 		"with a timer that nobody waits for": true, "beside a goroutine that can run": false,
@@ -57,7 +57,7 @@ func TestGoQuiet(t *testing.T) {
 	}
 }
 
-// TestGoTimers has time.AfterFunc and deadlines come due while one goroutine waits for something else.
+// TestGoTimers has time.AfterFunc and deadlines come due while one goroutine waits for another event.
 func TestGoTimers(t *testing.T) {
 	for workflow, want := range map[string][]string{
 		"after": {"sleep 0 20s", "sleep 1 40s", "sleep 2 1m0s", "timer 0 <nil> 1m1s", "timer 1 <nil> 1m2s",
@@ -71,9 +71,9 @@ func TestGoTimers(t *testing.T) {
 	}
 }
 
-// TestBothPathsOneJournal runs random workflows that wait directly where they can, and the same ones by way of Go's
-// scheduler: their journals are the same, and so is the memory of live run and replay. A third time the collector comes
-// in between; its own timers may then stand in the journal.
+// TestBothPathsOneJournal runs random workflows with direct waits where possible, and again with all waits through
+// Go's scheduler: journals, and memory live and in replays, are the same. A third time the garbage collector runs in
+// between; its timers may then appear in the journal.
 func TestBothPathsOneJournal(t *testing.T) {
 	m := &memories{hashes: map[point][32]byte{}}
 	var journals [3][][]host.Entry

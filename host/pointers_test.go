@@ -12,11 +12,12 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// wildNumbers are arguments that are wrong in some places: addresses and lengths at the ends of memory and of numbers.
+// wildNumbers are arguments that are wrong in some places: addresses and lengths at the limits of the memory and of
+// the types.
 var wildNumbers = []int64{0, 1, -1, 7, 16, 4096, 65535, 65536, 131071, 131072, 1 << 20, 1<<31 - 1, -1 << 31, -8, 1 << 40}
 
-// TestWildPointers calls functions with arguments that are wrong in some way, in some order, between sleeps. Such a run
-// completes, fails or waits; that it is stuck would say that it differs from its own journal.
+// TestWildPointers calls functions with invalid arguments in random order, between sleeps. The run completes, fails
+// or waits. If it were stuck, it would differ from its own journal.
 func TestWildPointers(t *testing.T) {
 	runs := 500
 	if testing.Short() {
@@ -29,7 +30,7 @@ func TestWildPointers(t *testing.T) {
 	}
 	var all []function
 	for _, name := range slices.Sorted(maps.Keys(abi.Functions)) {
-		if name == abi.FnContinueAsNew { // for ever, if nothing is wrong with it
+		if name == abi.FnContinueAsNew { // continues as new forever if the arguments are valid
 			continue
 		}
 		all = append(all, function{name, abi.Functions[name]})

@@ -18,14 +18,15 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// Trials of the processes of these tests begin 0.1, 0.6 and 1.1 s after they have opened their host, and last 0.4 s.
+// Trials in the processes of these tests start 0.1, 0.6 and 1.1 s after the host was opened, and last 0.4 s.
 var shortTimes = quarantine.Times{Delay: 100 * time.Millisecond, Trial: 400 * time.Millisecond}
 
-// poisonVariable has a process be a host of these tests: its value is "step", "guest" or "none", for what ends the process, and
-// the folder.
+// poisonVariable makes a process a host of these tests. Its value says what ends the process ("step", "guest" or
+// "none"), and the folder.
 const poisonVariable = "WFHOST_TEST_POISON"
 
-// poisonHost is the main of such a process. It says every now and then which runs there are, and ends without closing its host.
+// poisonHost is the main function of such a process. It prints the list of runs periodically, and exits without
+// closing its host.
 func poisonHost() {
 	value := os.Getenv(poisonVariable)
 	if value == "" {
@@ -67,8 +68,8 @@ func poisonHost() {
 	}
 }
 
-// poisoned makes a folder with runs: of "one", which sleeps for a moment and performs a step, and of "many", which does so 200
-// times over.
+// poisoned makes a folder with runs of "one", which sleeps for a moment and performs a step, and of "many", which
+// does so 200 times.
 func poisoned(t *testing.T, runs map[string]string) (dir string) {
 	dir = t.TempDir()
 	h, err := host.Open(ctx, host.Config{Dir: dir})
@@ -87,8 +88,8 @@ func poisoned(t *testing.T, runs map[string]string) (dir string) {
 	return dir
 }
 
-// lives starts a process that is a host of a folder, and returns the runs as it said they are when it ended by itself, false, or
-// when until returned true of them: then it is killed.
+// lives starts a host process over a folder. It returns the runs as last printed when the process ends by itself, or
+// when until returns true for them; then it kills the process and returns true.
 func lives(t *testing.T, by, dir string, until func(map[string]host.Run) bool) (runs map[string]host.Run, killed bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -121,8 +122,8 @@ func lives(t *testing.T, by, dir string, until func(map[string]host.Run) bool) (
 	return runs, killed
 }
 
-// A run that brings the host down each time, by its step or while its guest computes, becomes stuck after five times. A step that
-// goes on beside it all the time is not, and everything else ends. A retry lets the run go on.
+// A run that crashes the host each time, by its step or while its guest computes, becomes stuck after five crashes. A
+// step that runs beside it all the time does not, and all other runs end. A retry resumes the stuck run.
 func TestPoison(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -145,7 +146,7 @@ func TestPoison(t *testing.T) {
 					t.Fatal("poison is", got)
 				}
 			}
-			if deaths < 5 || deaths > 6 { // one is not noticed where the run has come a step further by then
+			if deaths < 5 || deaths > 6 { // a crash does not count if the run made progress before it
 				t.Errorf("the host was brought down %d times", deaths)
 			}
 			afterPoison(t, dir)
@@ -176,8 +177,7 @@ func afterPoison(t *testing.T, dir string) {
 	do(t, h.Close())
 }
 
-// A host that is killed again and again, as an operator kills it, sets nobody aside: not those that come further in between, and
-// not those that never do.
+// A host that an operator kills again and again quarantines no run, whether or not the runs make progress in between.
 func TestKillsArePardoned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")

@@ -21,25 +21,25 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// op is one thing that a random program does.
+// op is an operation of a random program.
 type op struct {
 	kind string
 	a    int // how long, which handle, which name
 }
 
-// ms gives how long the op at a place takes. No two sums of them are the same, so that what comes from different
-// places never comes at the same instant, where one order is as good as another.
+// ms returns how long the op at a place takes. All sums of durations differ, so that outcomes of different places
+// never come at the same instant, where any order would be valid.
 func (o op) ms(place int) int64 { return int64(o.a%1000+1)<<15 | 1<<place }
 
 func (o op) String() string { return fmt.Sprintf("%s(%d)", o.kind, o.a) }
 
-// event is what the outside does to a run.
+// event is an external action on a run.
 type event struct {
 	atMs int
-	name string // of a signal; "" pauses the run, or unpauses it
+	name string // of a signal; "" pauses or unpauses the run
 }
 
-// program is a random workflow, what the outside does to it, and where the host is cut.
+// program is a random workflow, with external events and crashes.
 type program struct {
 	ops    []op
 	events []event
@@ -47,7 +47,7 @@ type program struct {
 	linger bool // instances are kept while attempts run
 }
 
-// cut kills the host at its n-th commit after the one before.
+// cut kills the host at the given number of commits after the previous cut.
 type cut struct {
 	commits int
 	after   bool
@@ -72,7 +72,7 @@ func drawProgram(t *rapid.T) program {
 	return p
 }
 
-// wasm compiles the program: straight on, each answer is stored in memory, and the whole of it is the result.
+// wasm compiles the program: it stores each answer in memory, and all answers are the result.
 func (p program) wasm() []byte {
 	m := wasmgen.New(1)
 	m.Pages = 4
@@ -91,7 +91,7 @@ func (p program) wasm() []byte {
 		case "block":
 			m.Text(name).I64(o.ms(i)).Call(abi.FnSleep)
 			handles++
-		case "step", "fail": // one at a time, so that results have one order
+		case "step", "fail": // one at a time, so that the order of results is fixed
 			m.Text(name).Text("host/" + o.kind).Text(fmt.Sprint(o.a)).Text(`{"attempts":1}`).I32(slot + 8).I32(24).Call(abi.FnStepDo)
 			handles++
 			keep()
@@ -106,7 +106,7 @@ func (p program) wasm() []byte {
 		case "send":
 			m.Text(name).Text([]string{"sink", "nobody"}[o.a%2]).Text("go").Text(name).Call(abi.FnSignalSend)
 			handles++
-			keep() // its answer is awaited too, so that it has one place among the results
+			keep() // await its answer, too, so that its position among the results is fixed
 			m.I32(slot - 8).I32(1).Call(abi.FnAwait)
 		case "hook":
 			m.Text(name).I32(0).I32(0).I32(0).I32(0).Call(abi.FnHookStart)
@@ -159,7 +159,7 @@ type lane struct {
 
 var programSeed sync.Mutex
 
-// newLane makes one whose host keeps compiled modules in a folder.
+// newLane makes a lane whose host keeps compiled modules in a folder.
 func newLane(t *testing.T, dir string, linger bool, cuts []cut) *lane {
 	l := &lane{t: t, cuts: cuts, plain: len(cuts) == 0}
 	l.Host = hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
@@ -170,7 +170,7 @@ func newLane(t *testing.T, dir string, linger bool, cuts []cut) *lane {
 		if len(cuts) > 0 { // encrypted, it does the same
 			c.Codec = keyring(t, keyLine("k1", 1))
 		}
-		c.Random = func(b []byte) { // the same seeds and tokens in all lanes; incarnations differ, as they must
+		c.Random = func(b []byte) { // equal seeds and tokens in all lanes; incarnations must differ
 			if len(b) == len(store.Incarnation{}) {
 				_, _ = rand.Read(b) // never fails
 				return
@@ -186,7 +186,7 @@ func newLane(t *testing.T, dir string, linger bool, cuts []cut) *lane {
 	return l
 }
 
-// survive starts the host again if it was cut, and arms the next cut. It answers whether it was.
+// survive restarts the host if it was cut, and arms the next cut. It reports whether it was cut.
 func (l *lane) survive() bool {
 	if !l.Crashed() {
 		return false
@@ -204,7 +204,7 @@ func (l *lane) arm() {
 	}
 }
 
-// do calls f until a call is not cut.
+// do calls f until a call is not interrupted by a cut.
 func (l *lane) do(f func() error) {
 	l.t.Helper()
 	for {
@@ -218,7 +218,7 @@ func (l *lane) do(f func() error) {
 	}
 }
 
-// to lets time pass up to an instant; while the host is down it stands still.
+// to advances the clock to an instant; while the host is down, the clock stands still.
 func (l *lane) to(end time.Time) {
 	for {
 		next, ok := l.Settle()
@@ -239,7 +239,7 @@ func (l *lane) to(end time.Time) {
 	}
 }
 
-// play runs a program to its end and tells everything that can be seen of it.
+// play runs a program to its end and returns everything that is observable.
 func (l *lane) play(p program) string {
 	l.t.Helper()
 	for name, wasm := range map[string][]byte{"program": p.wasm(), "nap": napModule(), "sink": sinkModule()} {
@@ -279,7 +279,7 @@ func (l *lane) play(p program) string {
 	return l.tell(p)
 }
 
-// sinkModule gives a workflow that waits for ever.
+// sinkModule is a workflow that waits forever.
 func sinkModule() []byte {
 	m := wasmgen.New(0)
 	m.Text("never").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop()
@@ -303,7 +303,7 @@ func (l *lane) tell(p program) string {
 			return wrong
 		}
 		if e.Kind == store.KindAttemptStarted {
-			continue // how often an attempt was begun depends on where the host was cut
+			continue // the number of attempts depends on the crashes
 		}
 		if e.Kind == store.KindStepResult || e.Kind == store.KindStepFailure {
 			e.Attempt = 0
@@ -313,7 +313,7 @@ func (l *lane) tell(p program) string {
 		case store.KindCompleted:
 			data = words(e.Data)
 		case store.KindChild:
-			data = "" // the id has the entry's number, which counts those attempts too
+			data = "" // the id contains the entry's number, which counts those attempts, too
 		}
 		_, _ = fmt.Fprintf(&b, "%s %q #%d consumed %d at %d due %d refused %d code %d in %q out %s\n", e.Kind, e.Name, e.Handle, e.Consumed,
 			e.UnixMs, e.DueUnixMs, e.Refused, e.Code, e.Input, data)
@@ -346,7 +346,8 @@ func (l *lane) tell(p program) string {
 	return b.String()
 }
 
-// onBothEngines replays a run by the compiler and by the interpreter, and says what is wrong: a replay, or the memory at a wait.
+// onBothEngines replays a run with the compiler and the interpreter, and returns a failed replay or a memory
+// difference at a wait.
 func (l *lane) onBothEngines(id string) string {
 	m := &memories{hashes: map[point][32]byte{}}
 	for _, interpreter := range []bool{false, true} {
@@ -366,7 +367,7 @@ func (l *lane) onBothEngines(id string) string {
 	return ""
 }
 
-// timersFirst says what is wrong if an entry stands before a timer that was due by its time.
+// timersFirst reports an entry that precedes a timer which was due earlier.
 func timersFirst(due map[int64]int64, e host.Entry) string {
 	switch {
 	case e.Kind == store.KindTimer || e.Kind == store.KindSignalTimeout:
@@ -395,10 +396,10 @@ func words(b []byte) string {
 	return strings.Join(list, " ")
 }
 
-// TestRandomPrograms runs random workflows of all primitives, once as they are, and once with the host cut at random
-// commits, before or after they are made: result, journal and output are the same. More of them: -rapid.checks=2000.
+// TestRandomPrograms runs random workflows with all primitives, once undisturbed, and once with crashes at random
+// commits, before or after the commit: result, journal and output are the same. For more of them: -rapid.checks=2000.
 func TestRandomPrograms(t *testing.T) {
-	dir := t.TempDir() // and not that of other tests: no program is met again
+	dir := t.TempDir() // a cache of its own, since no program is used twice
 	rapid.Check(t, func(rt *rapid.T) {
 		programSeed.Lock()
 		defer programSeed.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestHeartbeatDetailsOfAStop stops the host while a handler is at work, as a person would: nothing of what it has recorded is lost.
+// TestHeartbeatDetailsOfAStop stops the host gracefully while a handler is working: all heartbeat details are kept.
 func TestHeartbeatDetailsOfAStop(t *testing.T) {
 	p, w := newWalker(t)
 	if _, err := p.Start(ctx, "retryable", 0, host.WithRunID("walk")); err != nil {

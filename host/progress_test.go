@@ -13,10 +13,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// walker is a handler that goes as far as it is told, heartbeat by heartbeat, and goes on from where the attempt before was.
+// walker is a handler that makes progress on command, with a heartbeat each time, and resumes where the previous
+// attempt stopped.
 type walker struct {
 	seen  chan string // the details with which each attempt begins
-	steps chan int    // the next place; 0 = fail, -1 = done
+	steps chan int    // the next position; 0 = fail, -1 = done
 	done  chan error  // of each heartbeat
 }
 
@@ -52,8 +53,8 @@ func (w *walker) walk(t *testing.T, n int) {
 	}
 }
 
-// TestHeartbeatDetails fails an attempt and crashes the host in the next ones: each attempt begins with the details of the one before,
-// but for what came within the interval before the crash.
+// TestHeartbeatDetails fails an attempt and crashes the host in the next ones: each attempt begins with the details
+// of the previous one, except for what it recorded within the interval before the crash.
 func TestHeartbeatDetails(t *testing.T) {
 	p, w := newWalker(t)
 	id := "walk"

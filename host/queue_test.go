@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestMoreStartsThanWait starts more runs than wait with all of their state while there is no place, and terminates more of
-// the others than that. Those that are left are run.
+// TestMoreStartsThanWait starts more runs than may wait in memory while there is no place, and terminates even more
+// of the runs that wait as keys. The remaining runs are executed.
 func TestMoreStartsThanWait(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -56,7 +56,7 @@ func TestMoreStartsThanWait(t *testing.T) {
 	}
 }
 
-// TestChildOfADeletedID starts a child under the id of a run that was deleted. It is refused, and keeps nobody from deleting
+// TestChildOfADeletedID starts a child under the id of a deleted run. It is refused, and does not block deleting
 // versions or starting runs.
 func TestChildOfADeletedID(t *testing.T) {
 	f := newMixed(t)

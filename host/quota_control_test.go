@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestHeldRunsAreControlled pauses, cancels, replaces and deletes runs while they wait until their namespace may write again, and
-// crashes: what was asked for happens, and the others go on.
+// TestHeldRunsAreControlled pauses, cancels, replaces and deletes runs that wait for their namespace's write quota,
+// with crashes: each action takes effect, and the other runs continue.
 func TestHeldRunsAreControlled(t *testing.T) {
 	h := hosttest.New(t)
 	m := wasmgen.New(0).Text("t").I32(32_768).I32(10_000).Call(abi.FnEmit).Drop()

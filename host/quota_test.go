@@ -80,7 +80,7 @@ func TestQuotaOfRuns(t *testing.T) {
 	want(t, q, host.Quota{MaxRuns: host.DefaultMaxRuns})
 }
 
-// TestQuotaOfChildren has a workflow start itself until it is refused: the refusal is an answer that its journal holds.
+// TestQuotaOfChildren has a workflow start itself until it is refused: the refusal is recorded in its journal.
 func TestQuotaOfChildren(t *testing.T) {
 	p := newPrims(t)
 	do(t, p.SetQuota(ctx, "default", host.Quota{MaxRuns: 4}))
@@ -149,7 +149,7 @@ func TestQuotaOfBytes(t *testing.T) {
 	a := tenant(t, h, "a", emits.I32(0))
 	do(t, h.SetQuota(ctx, "a", host.Quota{MaxBytes: 300_000}))
 	var last string
-	for range 2 { // the output is stored twice: in the journal, and apart
+	for range 2 { // the output is stored twice: in the journal and separately
 		r, err := a.StartRaw(ctx, "w", nil)
 		do(t, err)
 		last = r.ID
@@ -174,7 +174,8 @@ func TestQuotaOfBytes(t *testing.T) {
 	}
 }
 
-// TestQuotaOfInstances has a namespace compute for ever that may use one of two places: another one has the rest.
+// TestQuotaOfInstances has a namespace compute forever that may use one of two places: another namespace gets the
+// other place.
 func TestQuotaOfInstances(t *testing.T) {
 	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
 		c.MaxFuel, c.MaxSegmentCPU, c.StartLinger, c.MaxInstances = math.MaxInt64/2, time.Hour, time.Millisecond, 2
@@ -218,7 +219,8 @@ func TestQuotasThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestRefusalsHoldNothing has callers of one namespace be refused again and again. They wait for that, and others do not.
+// TestRefusalsHoldNothing has callers of one namespace be refused again and again. Their refusals are delayed,
+// without effect on other callers.
 func TestRefusalsHoldNothing(t *testing.T) {
 	h := hosttest.New(t)
 	do(t, h.SetQuota(ctx, "a", host.Quota{MaxRuns: 1}))
@@ -239,7 +241,7 @@ func TestRefusalsHoldNothing(t *testing.T) {
 			}
 		})
 	}
-	for refusals.Load() < callers { // now each waits half a second for its next one
+	for refusals.Load() < callers { // by now, the next refusal of each is delayed by half a second
 		runtime.Gosched()
 	}
 	least := int64(math.MaxInt64)

@@ -12,7 +12,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestQuotaOfVersions refuses uploads and imports that would make more versions than a namespace may have, and none that make none.
+// TestQuotaOfVersions refuses uploads and imports that would exceed the versions of a namespace, but not those that
+// add no version.
 func TestQuotaOfVersions(t *testing.T) {
 	h := hosttest.New(t)
 	do(t, h.SetQuota(ctx, "a", host.Quota{MaxVersions: 2}))
@@ -33,7 +34,7 @@ func TestQuotaOfVersions(t *testing.T) {
 	refused(upload("third"))
 	refused(upload("nap", host.AllowStep("charge")))
 	do(t, upload("nap")) // which is there
-	// Its start-up would be refused, but it is not compiled.
+	// Its start-up would fail, but it is not compiled.
 	broken := wasmgen.New(0).Op(0x00).Export("_initialize").I32(0).Export(abi.ExportRun).Bytes()
 	_, err := a.Upload(ctx, "broken", broken)
 	refused(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestQuotaOfWakes has more runs of a namespace sleep to one instant than it may wake in a second: they wake one after the other, also
-// after a crash, and those of another namespace wake when they are due.
+// TestQuotaOfWakes has more runs of a namespace sleep until one instant than may wake per second: they wake one after
+// the other, also after a crash. Runs of another namespace wake when they are due.
 func TestQuotaOfWakes(t *testing.T) {
 	h := hosttest.New(t)
 	do(t, h.SetQuota(ctx, "a", host.Quota{WakesPerSecond: 4}))
@@ -71,8 +71,8 @@ func TestQuotaOfWakes(t *testing.T) {
 	}
 }
 
-// TestQuotaOfWakesHoldsNoOthers has many runs wait that are due, where one may wake in a second: others that are signalled, or start, go
-// on at once.
+// TestQuotaOfWakesHoldsNoOthers has many runs overdue under a quota of one wake per second: other runs that are
+// signalled or started continue at once.
 func TestQuotaOfWakesHoldsNoOthers(t *testing.T) {
 	const n = 100
 	h := hosttest.New(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// writers are workflows that emit ten kilobytes, again and again, and what they do in between.
+// writers are workflows that emit ten kilobytes repeatedly, by what they do in between.
 var writers = map[string]func(m *wasmgen.Module, i int){
 	"naps": func(m *wasmgen.Module, i int) { m.Text(fmt.Sprint("nap", i)).I64(1).Call(abi.FnSleep).Drop() },
 	"steps": func(m *wasmgen.Module, i int) {
@@ -23,8 +23,8 @@ var writers = map[string]func(m *wasmgen.Module, i int){
 	"again": nil, // it continues as new
 }
 
-// writer returns the module of one of them. It emits a number of times, and calls between after each; without between, it emits once
-// and continues as new.
+// writer returns the module of a writer. It emits the given number of times and calls between after each. If between
+// is nil, it emits once and continues as new.
 func writer(times int, between func(m *wasmgen.Module, i int)) []byte {
 	m := wasmgen.New(0)
 	for i := range times {
@@ -38,8 +38,8 @@ func writer(times int, between func(m *wasmgen.Module, i int)) []byte {
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestQuotaOfBytesWritten has runs write without end, in each way in which they can go on: they write as much as their namespace may,
-// also after a crash, and others wake when they are due.
+// TestQuotaOfBytesWritten has runs write endlessly, in every way of continuing. They write as much as their namespace
+// may, also after a crash, and runs of another namespace wake when they are due.
 func TestQuotaOfBytesWritten(t *testing.T) {
 	const perSecond, seconds, runs, round = 100_000, 10, 4, 10_500
 	for name, between := range writers {
@@ -66,7 +66,8 @@ func TestQuotaOfBytesWritten(t *testing.T) {
 				t.Helper()
 				u, err := a.Usage(ctx)
 				do(t, err)
-				// What is counted beside the entries makes it less, what one guest writes before it is asked again makes it more.
+				// Data other than entries also counts, so fewer may be written; a guest may write more before it is checked
+				// again.
 				if least, most := seconds*perSecond*8/10, (seconds+1)*perSecond+runs*2*round; u.Bytes < least || u.Bytes > most {
 					t.Errorf("%d bytes were written in %d s, want %d to %d", u.Bytes, seconds, least, most)
 				}
@@ -93,8 +94,8 @@ func TestQuotaOfBytesWritten(t *testing.T) {
 	}
 }
 
-// TestQuotaOfBodiesWritten has a workflow in Go execute bodies, which its own instance does where it may: that of a namespace that owes
-// is given up first.
+// TestQuotaOfBodiesWritten has a Go workflow execute bodies in its own instance if possible. In a namespace with
+// write debt the instance is given up first.
 func TestQuotaOfBodiesWritten(t *testing.T) {
 	h := hosttest.New(t)
 	_, err := h.Upload(ctx, "", hosttest.Build(t, "testdata/bench"))
@@ -116,8 +117,8 @@ func TestQuotaOfBodiesWritten(t *testing.T) {
 	}
 }
 
-// TestOwingRunsAreDealtWith has a namespace owe for long: its runs are queried for their state, signalled, cancelled, terminated and
-// deleted as others are, and a signal is received when it may write again.
+// TestOwingRunsAreDealtWith puts a namespace deep into write debt. Its runs can still be queried for their state,
+// signalled, cancelled, terminated and deleted. A signal is received when the namespace may write again.
 func TestOwingRunsAreDealtWith(t *testing.T) {
 	h := hosttest.New(t)
 	m := wasmgen.New(0).Text("t").I32(2048).I32(10_000).Call(abi.FnEmit).Drop()
@@ -167,7 +168,7 @@ func TestBadQuotaOfBytesWritten(t *testing.T) {
 	}
 }
 
-// dozer returns the module of a workflow that does what first writes, and then takes a number of naps of so many milliseconds.
+// dozer returns the module of a workflow that first writes, and then takes the given number of naps.
 func dozer(times int, ms int64, first func(m *wasmgen.Module)) []byte {
 	m := wasmgen.New(0)
 	first(m)
@@ -177,7 +178,7 @@ func dozer(times int, ms int64, first func(m *wasmgen.Module)) []byte {
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestQuotaOfStatesWritten has a run take many naps that has large attributes, which each commit writes.
+// TestQuotaOfStatesWritten has a run with large attributes, which each commit writes, take many naps.
 func TestQuotaOfStatesWritten(t *testing.T) {
 	h := hosttest.New(t)
 	a := tenant(t, h, "a", nil)
@@ -198,7 +199,7 @@ func TestQuotaOfStatesWritten(t *testing.T) {
 	do(t, a.Terminate(ctx, r.ID))
 }
 
-// TestQuotaOfWaitsThatAreNone has a workflow sleep for no time: it gives its instance up there all the same.
+// TestQuotaOfWaitsThatAreNone has a workflow sleep for zero time repeatedly: the quota applies there, too.
 func TestQuotaOfWaitsThatAreNone(t *testing.T) {
 	h := hosttest.New(t)
 	a := tenant(t, h, "a", nil)
@@ -214,8 +215,9 @@ func TestQuotaOfWaitsThatAreNone(t *testing.T) {
 	do(t, a.Terminate(ctx, r.ID))
 }
 
-// TestSignalledRunsLetOthersGoOn has runs of a namespace that owes be signalled without end: those that sleep go on in turn with them,
-// and runs may begin. A turn is until a run has nothing to go on with, so those with many signals write more.
+// TestSignalledRunsLetOthersGoOn signals runs of a namespace in write debt endlessly. Sleeping runs take turns with
+// them, and new runs can start. A turn lasts until a run has nothing left to do, so runs with many signals write
+// more.
 func TestSignalledRunsLetOthersGoOn(t *testing.T) {
 	h := hosttest.New(t)
 	a := tenant(t, h, "a", nil)
@@ -256,7 +258,8 @@ func TestSignalledRunsLetOthersGoOn(t *testing.T) {
 	}
 }
 
-// TestSkippedSleepsOfWhoOwes has a run skip its sleeps whose namespace owes: its clock is not moved for that.
+// TestSkippedSleepsOfWhoOwes skips the sleeps of a run in write debt: its virtual clock does not skip the wait for
+// the quota.
 func TestSkippedSleepsOfWhoOwes(t *testing.T) {
 	h := hosttest.New(t)
 	a := tenant(t, h, "a", nil)
@@ -281,8 +284,8 @@ func TestSkippedSleepsOfWhoOwes(t *testing.T) {
 	}
 }
 
-// TestSkippedSleepsOfAFamilyThatOwes has a parent with a deadline wait for a child whose namespace owes when it wakes: nobody's clock
-// is moved past that.
+// TestSkippedSleepsOfAFamilyThatOwes has a parent with a timeout wait for a child that is in write debt when it
+// wakes: the family's clock does not skip the wait for the quota.
 func TestSkippedSleepsOfAFamilyThatOwes(t *testing.T) {
 	h := hosttest.New(t)
 	a := tenant(t, h, "a", nil)
@@ -314,7 +317,8 @@ func TestSkippedSleepsOfAFamilyThatOwes(t *testing.T) {
 	}
 }
 
-// TestHeldRunsGoOn has a run wait until its namespace may write again, in minutes: without a quota it goes on at once.
+// TestHeldRunsGoOn has a run wait for minutes for its write quota: if the quota is removed, the run continues at
+// once.
 func TestHeldRunsGoOn(t *testing.T) {
 	h := hosttest.New(t)
 	m := wasmgen.New(0).Text("t").I32(32_768).I32(10_000).Call(abi.FnEmit).Drop()
@@ -329,13 +333,14 @@ func TestHeldRunsGoOn(t *testing.T) {
 	do(t, err)
 	want(t, r.Status, host.Queued)
 	do(t, h.SetQuota(ctx, "a", host.Quota{}))
-	h.Settle() // no time passes, so that only the quota's end can have brought it on
+	h.Settle() // the clock stands still, so only the removed quota can have resumed it
 	r, err = a.Get(ctx, r.ID)
 	do(t, err)
 	want(t, r.Status, host.Completed)
 }
 
-// TestHeldRunsOfAnEarlierClock sets the clock back by an hour while a run waits for its namespace: it waits no longer for that.
+// TestHeldRunsOfAnEarlierClock sets the clock back by an hour while a run waits for its write quota: the wait does
+// not become longer.
 func TestHeldRunsOfAnEarlierClock(t *testing.T) {
 	h := hosttest.New(t)
 	m := wasmgen.New(0).Text("t").I32(32_768).I32(10_000).Call(abi.FnEmit).Drop()

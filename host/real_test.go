@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// newReal gives a running host with the machine's clock and data on disk.
+// newReal is a running host with the machine's clock and data on disk.
 func newReal(t testing.TB, register func(*host.Host)) *host.Host {
 	t.Helper()
 	return openReal(t, host.Config{}, register)
@@ -47,8 +47,8 @@ func openReal(t testing.TB, cfg host.Config, register func(*host.Host)) *host.Ho
 	return h
 }
 
-// shareCache has hosts of several tests keep what they compile in one place: under the race detector a Go guest takes half
-// a minute.
+// shareCache lets the hosts of several tests share a cache of compiled modules: under the race detector, compiling a
+// Go guest takes half a minute.
 func shareCache(t testing.TB, dir string) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -63,7 +63,7 @@ func shareCache(t testing.TB, dir string) {
 	}
 }
 
-// until waits until something holds for a run.
+// until waits until a condition holds for a run.
 func until(t *testing.T, h *host.Host, id string, holds func(host.Run) bool) host.Run {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -86,7 +86,7 @@ func until(t *testing.T, h *host.Host, id string, holds func(host.Run) bool) hos
 	}
 }
 
-// TestRealSleep is step a, a sleep of a second, step b, with the machine's clock.
+// TestRealSleep performs step a, a sleep of a second, and step b, by the machine's clock.
 func TestRealSleep(t *testing.T) {
 	var effects atomic.Int64
 	h := newReal(t, func(h *host.Host) {
@@ -106,7 +106,7 @@ func TestRealSleep(t *testing.T) {
 	if n := effects.Load(); n != 1 {
 		t.Fatalf("while it sleeps: %d effects", n)
 	}
-	noInstances(t, h) // it is given back after the commit that shows the sleep
+	noInstances(t, h) // the instance is freed after the commit that shows the sleep
 	ended := until(t, h, r.ID, func(r host.Run) bool { return r.Status.Terminal() })
 	if v, err := host.Result[string](ctx, h, r.ID); err != nil || v != "ab" || effects.Load() != 2 {
 		t.Fatalf("%q %v, %d effects", v, err, effects.Load())
@@ -130,15 +130,14 @@ func TestRealSleep(t *testing.T) {
 	}
 }
 
-// napModule gives a workflow that sleeps as long as its input says, as duration text.
+// napModule is a workflow that sleeps for the duration in its input.
 func napModule() []byte {
 	m := wasmgen.New(0)
 	m.Text("nap").I32(1024).I32(1024).I32(64).Call(abi.FnInput).Op(0xa7).Call(abi.FnSleepText).Drop()
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestTimerBesideAStep lets a timer come due while an attempt of a step runs: within the time that the instance
-// lingers, and after it.
+// TestTimerBesideAStep has a timer come due during an attempt: while the instance lingers, and after that.
 func TestTimerBesideAStep(t *testing.T) {
 	release := make(chan struct{})
 	h := newReal(t, func(h *host.Host) {
@@ -157,7 +156,7 @@ func TestTimerBesideAStep(t *testing.T) {
 		}
 		until(t, h, r.ID, func(r host.Run) bool { return r.Output == 1 })
 		for c, err := range h.Output(ctx, r.ID, "", 0) {
-			// That it is there tells that it did not wait for the step. How soon it was, wfhost bench late tells.
+			// The entry shows that the timer did not wait for the step. wfhost bench late measures how late it is.
 			if late := c.UnixMs - r.Created.UnixMilli() - int64(ms); err != nil || late < 0 {
 				t.Errorf("a timer of %d ms beside a step was %d ms early, %v", ms, -late, err)
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestRefusalsComeLate has a quota refuse each call that it can refuse, again and again: each refusal takes a millisecond at least,
+// TestRefusalsComeLate makes each call that a quota can refuse repeatedly: each refusal takes at least a millisecond,
 // of which the call itself takes a small part.
 func TestRefusalsComeLate(t *testing.T) {
 	const n = 50
@@ -53,8 +53,8 @@ func TestRefusalsComeLate(t *testing.T) {
 	}
 }
 
-// TestImportBeyondVersions imports a run with a module that cannot be compiled, where the namespace may have no more versions: nobody
-// learns that, since it is not compiled.
+// TestImportBeyondVersions imports a run with an invalid module into a namespace at its limit of versions. The error
+// does not reveal that the module is invalid, since it is not compiled.
 func TestImportBeyondVersions(t *testing.T) {
 	h := hosttest.New(t)
 	a, b := tenant(t, h, "a", nil), tenant(t, h, "b", nil)

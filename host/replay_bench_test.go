@@ -32,7 +32,7 @@ func newBench(b *testing.B) *hosttest.Host {
 	return h
 }
 
-// replayed runs a plan to its end and gives a function that replays it once.
+// replayed runs a plan to its end and returns a function that replays it once.
 func replayed(b *testing.B, h *hosttest.Host, p plan) func() time.Duration {
 	r, err := h.Start(ctx, "bench", p)
 	if err != nil {
@@ -51,8 +51,8 @@ func replayed(b *testing.B, h *hosttest.Host, p plan) func() time.Duration {
 	}
 }
 
-// BenchmarkReplayGo replays runs of a Go guest and reports what one step costs: the replay of a run with steps, less
-// that of one without, over the number of steps. What an instance costs is reported for the empty run.
+// BenchmarkReplayGo replays runs of a Go guest and reports the cost per step: the replay of a run with steps minus
+// that of a run without, divided by the number of steps. The empty run shows the cost of an instance.
 func BenchmarkReplayGo(b *testing.B) {
 	const steps = 1000
 	h := newBench(b)
@@ -91,8 +91,8 @@ func BenchmarkReplayGo(b *testing.B) {
 	}
 }
 
-// BenchmarkBodies runs a Go workflow of 1,000 bodies, one after the other, with the store in memory. They are executed
-// in the workflow's own instance, or, for comparison, in copies of it, each of which replays the journal first.
+// BenchmarkBodies runs a Go workflow of 1,000 bodies in sequence, with the store in memory: in the workflow's own
+// instance, or, for comparison, in copies of it, each of which replays the journal first.
 func BenchmarkBodies(b *testing.B) {
 	for _, reset := range []string{"auto", "none"} {
 		b.Run("reset="+reset, func(b *testing.B) {

@@ -14,7 +14,8 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// newerStore has what a newer release wrote: while it is newer, runs began under rules that this release does not know.
+// newerStore pretends that a newer release wrote the data: while newer is true, runs have rules that this release
+// does not know.
 type newerStore struct {
 	store.Store
 	newer *atomic.Bool
@@ -29,8 +30,8 @@ func (s newerStore) Run(ctx context.Context, run store.RunKey) (store.RunState, 
 	return st, entries, err
 }
 
-// TestRollback has a release read runs that a newer one has left: their status is as it was, with the reason why they do not go on
-// and no trace in the store, also after a signal. The newer release lets them go on.
+// TestRollback reads runs that a newer release has written: their status is unchanged, with the reason why they do
+// not continue, and nothing is written to the store, also after a signal. The newer release continues them.
 func TestRollback(t *testing.T) {
 	data, newer := memstore.New(), &atomic.Bool{}
 	said := &heard{}
@@ -59,8 +60,8 @@ func TestRollback(t *testing.T) {
 	want(t, l.Finish(id).Status, host.Completed)
 }
 
-// TestRollbackOfEarlierRelease opens runs that an earlier release has left to a person because a newer one had written them. They go
-// on by themselves. One that is stuck for another reason, or still cannot be read, stays.
+// TestRollbackOfEarlierRelease opens runs that an earlier release made stuck because a newer release had written
+// them. They continue by themselves. Runs that are stuck for another reason, or still cannot be read, stay stuck.
 func TestRollbackOfEarlierRelease(t *testing.T) {
 	data, newer := memstore.New(), &atomic.Bool{}
 	l := newLab(t, hosttest.WithStore(func() store.Store { return newerStore{data.Open(), newer} }))

@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestRestartsOfLaterIterations restarts a run from a later iteration, with which the new run begins: another restart repeats it
-// from there, and an export can be imported, before the retention removes that iteration and after.
+// TestRestartsOfLaterIterations restarts a run from a later iteration, with which the new run begins. The new run can
+// be restarted from there, and its export can be imported, before and after retention removes that iteration.
 func TestRestartsOfLaterIterations(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("counter", 40)

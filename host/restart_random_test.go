@@ -20,10 +20,10 @@ var (
 	randomRestartsSeed = flag.Uint64("restarts.seed", 1, "the first one of them")
 )
 
-// TestRandomRestarts makes runs of random programs, with pauses, crashes, cancels and a clock that is set in between, and restarts
-// each from some of its calls, and some of the new runs from theirs.
-// What the plan says is kept is not done again and has the outcome that it had; what was undone is not kept; what the plan
-// refuses is refused; and a retry that is refused advises a restart that is not.
+// TestRandomRestarts runs random programs with pauses, crashes, cancels and clock changes in between, and restarts
+// each from some of its calls, and some of the new runs from theirs. Calls that the plan keeps are not repeated and
+// have the same outcome; compensated steps are not kept; restarts that the plan refuses are refused; and a refused
+// retry recommends a restart that is accepted.
 func TestRandomRestarts(t *testing.T) {
 	g := newRestarts(t)
 	for seed := *randomRestartsSeed; seed < *randomRestartsSeed+uint64(*randomRestarts); seed++ {
@@ -48,7 +48,7 @@ type restarting struct {
 
 func (r *restarting) odds(n, of int) bool { return r.r.IntN(of) < n }
 
-// program draws a program. A step that is undone by another one is in its saga.
+// program draws a program. A step that another step undoes is in its saga.
 func (r *restarting) program() (ops []doing, steps []string) {
 	for i := range 3 + r.r.IntN(6) {
 		name := fmt.Sprint("c", i)
@@ -138,7 +138,7 @@ func (r *restarting) make() {
 	}
 }
 
-// disturb does something to a run, or lets time pass.
+// disturb performs a random action on a run, or advances the clock.
 func (r *restarting) disturb(id string) {
 	pick := r.ops[r.r.IntN(len(r.ops))]
 	switch r.r.IntN(9) {
@@ -176,7 +176,8 @@ func (r *restarting) disturb(id string) {
 	r.Settle()
 }
 
-// outcomes returns the data of what resolved each call of a run's newest iteration, by its name, and the names of its calls.
+// outcomes returns the data that resolved each call of a run's newest iteration, by the call's name, and the names of
+// its calls.
 func (r *restarting) outcomes(id string) (data map[string]string, calls []string) {
 	r.t.Helper()
 	data, byHandle := map[string]string{}, map[int64]string{}
@@ -201,7 +202,7 @@ func (r *restarting) names() (names []string) {
 	return append(names[:min(len(names), 3)], "")
 }
 
-// retried retries a failed run to which nothing has changed. If that is refused, the restart that it advises is not.
+// retried retries a failed run. If the retry is refused, the restart that the error recommends must be accepted.
 func (r *restarting) retried() {
 	r.t.Helper()
 	err := r.Retry(ctx, r.id, 0)
@@ -300,7 +301,7 @@ func (r *restarting) from(from string) {
 		if slices.Contains(undone, "undo "+c.Name) {
 			r.t.Errorf("from %q: %s was undone, and is kept", from, what)
 		}
-		late := was[what] == "" && c.Note != "" // it had its outcome, such as that of a child, after the run had ended
+		late := was[what] == "" && c.Note != "" // the outcome, such as a child's, came after the run had ended
 		if c.Kind != "sleep" && c.Kind != "signal_wait" && !late && was[what] != is[what] {
 			r.t.Errorf("from %q: %s is %s, and was %s", from, what, is[what], was[what])
 		}

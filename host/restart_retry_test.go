@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// mend uploads a version of the program whose operation "mended" succeeds.
+// mend uploads a version of the program in which the operation "mended" succeeds.
 func (g *restarts) mend() {
 	g.t.Helper()
 	module := hosttest.Build(g.t, "testdata/restarts")
@@ -26,8 +26,8 @@ func (g *restarts) mend() {
 	do(g.t, err)
 }
 
-// TestRetryOfARestartWithTimers retries a restarted run that failed by itself after timers had fired in its own part: it sees the
-// same times as before, and is not stuck.
+// TestRetryOfARestartWithTimers retries a restarted run that failed by itself after timers had fired in its own part:
+// it sees the same times as before, and is not stuck.
 func TestRetryOfARestartWithTimers(t *testing.T) {
 	for _, timer := range []doing{{Do: "timer", Name: "t", MS: 1000}, {Do: "timer", Name: "t", MS: 700, ID: "ticks"}} {
 		for _, crash := range []bool{false, true} {
@@ -49,8 +49,8 @@ func TestRetryOfARestartWithTimers(t *testing.T) {
 	}
 }
 
-// TestSleepAfterARetryTakesItsTime retries a run and a restart of it, which failed by themselves, under a mended version an hour
-// later: what they sleep then takes as long as it should, whatever was delivered that they never took.
+// TestSleepAfterARetryTakesItsTime has a run, and a restart of it, fail by themselves, and retries both under a
+// mended version an hour later: new sleeps last their full duration, whatever deliveries the runs had not yet taken.
 func TestSleepAfterARetryTakesItsTime(t *testing.T) {
 	race := func(ms int) doing {
 		return doing{Do: "race", Name: "race", Ops: []doing{{Do: "sleep", Name: "s1", MS: 1000}, {Do: "sleep", Name: "s2", MS: ms}}}
@@ -88,7 +88,7 @@ func TestSleepAfterARetryTakesItsTime(t *testing.T) {
 	}
 }
 
-// TestRetryOfAStuckRestart brings a restarted run that is stuck under a version that does not fit to one that does.
+// TestRetryOfAStuckRestart retries a restarted run, stuck under a version that does not fit, under one that fits.
 func TestRetryOfAStuckRestart(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		g := newRestarts(t)
@@ -114,8 +114,8 @@ func TestRetryOfAStuckRestart(t *testing.T) {
 	}
 }
 
-// TestPositionsInARestart restarts a run behind a loop that lasts until its journal is long. Failed attempts made it longer, which
-// are not copied: the new run ends its loop after as many steps.
+// TestPositionsInARestart restarts a run from after a loop that ends when its journal is long. Failed attempts made
+// the journal longer, but are not copied: the new run's loop still ends after the same number of steps.
 func TestPositionsInARestart(t *testing.T) {
 	g := newRestarts(t)
 	var mu sync.Mutex
@@ -146,7 +146,8 @@ func TestPositionsInARestart(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsAWithdrawnChild restarts a run behind a child that it withdrew: the new run is sound, and can be moved.
+// TestRestartKeepsAWithdrawnChild restarts a run from after a child that it withdrew: the new run is valid and can be
+// moved.
 func TestRestartKeepsAWithdrawnChild(t *testing.T) {
 	for _, end := range []string{"cancel", "abandon", "terminate"} {
 		g := newRestarts(t)
@@ -170,8 +171,8 @@ func TestRestartKeepsAWithdrawnChild(t *testing.T) {
 	}
 }
 
-// TestRetryOfARestartWithAFailedChild retries a restarted run whose kept child has failed: only the run that started the child can ask
-// it again, and the refusal says from where to restart.
+// TestRetryOfARestartWithAFailedChild retries a restarted run whose kept child has failed. Only the run that started
+// the child can ask for its outcome again, so the refusal says from where to restart.
 func TestRetryOfARestartWithAFailedChild(t *testing.T) {
 	g := newRestarts(t)
 	g.breaks("kid's")
@@ -192,8 +193,8 @@ func TestRetryOfARestartWithAFailedChild(t *testing.T) {
 	}
 }
 
-// TestRetryOfARestartWithAWithdrawnChild retries a restarted run in which a kept step failed and, because of that, a kept child was
-// withdrawn: only the run that started the child can ask it again.
+// TestRetryOfARestartWithAWithdrawnChild retries a restarted run in which a kept step failed and therefore a kept
+// child was withdrawn. Only the run that started the child can ask for its outcome again.
 func TestRetryOfARestartWithAWithdrawnChild(t *testing.T) {
 	g := newRestarts(t)
 	g.breaks("A")
@@ -214,7 +215,8 @@ func TestRetryOfARestartWithAWithdrawnChild(t *testing.T) {
 	}
 }
 
-// TestRestartOfAStuckRunChecksItsVersion restarts a run that a retry has given a version that does not fit: the plan says so.
+// TestRestartOfAStuckRunChecksItsVersion restarts a run that a retry has moved to a version that does not fit: the
+// plan says so.
 func TestRestartOfAStuckRunChecksItsVersion(t *testing.T) {
 	g := newRestarts(t)
 	_, err := g.Upload(ctx, "program", versioned(`"2"`))
@@ -251,7 +253,8 @@ func (g *restarts) exports(id string) {
 	}
 }
 
-// TestExportOfARestartOfALaterIteration exports runs that begin with a later iteration of a run that had output before.
+// TestExportOfARestartOfALaterIteration exports runs that begin with a later iteration of a run that had output
+// before.
 func TestExportOfARestartOfALaterIteration(t *testing.T) {
 	g := newRestarts(t)
 	g.begin("r", doing{Do: "emit", Name: "e"}, doing{Do: "continue"}, doing{Do: "call", Name: "c"}, doing{Do: "emit", Name: "f"},
@@ -269,7 +272,7 @@ func TestExportOfARestartOfALaterIteration(t *testing.T) {
 	}
 }
 
-// TestExportOfARestartBehindVoidOutput exports a run that repeats one whose retry voided output.
+// TestExportOfARestartBehindVoidOutput exports a restart of a run whose retry voided output.
 func TestExportOfARestartBehindVoidOutput(t *testing.T) {
 	g := newRestarts(t)
 	g.breaks("a")

@@ -29,7 +29,7 @@ type doing struct {
 	Fails bool    `json:"fails,omitempty"`
 }
 
-// restarts is a host with programs whose steps are noted by the run that made them.
+// restarts is a host that runs programs and records which run made which step.
 type restarts struct {
 	*hosttest.Host
 	t      *testing.T
@@ -58,7 +58,7 @@ func newRestarts(t *testing.T, opts ...hosttest.Option) *restarts {
 	return g
 }
 
-// breaks says which steps fail from now on.
+// breaks sets which steps fail from now on.
 func (g *restarts) breaks(names ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -109,7 +109,8 @@ func (g *restarts) again(id, newID, from string) {
 	g.Settle()
 }
 
-// refused restarts a run, which is refused with all of the texts, and changes nothing. The plan says the same.
+// refused checks that a restart is refused with all of the texts and changes nothing, and that the plan says the
+// same.
 func (g *restarts) refused(id string, o host.RestartOptions, texts ...string) {
 	g.t.Helper()
 	o.NewID = "refused"
@@ -132,8 +133,8 @@ func (g *restarts) refused(id string, o host.RestartOptions, texts ...string) {
 	}
 }
 
-// TestRestartWithTheSignalOfTheStart restarts a run that was started with a signal, from the beginning: the new run has that
-// signal, and none that came later.
+// TestRestartWithTheSignalOfTheStart restarts a run that was started with a signal, from the beginning: the new run
+// has that signal, but no later ones.
 func TestRestartWithTheSignalOfTheStart(t *testing.T) {
 	for _, at := range []time.Duration{0, time.Minute} {
 		g := newRestarts(t)
@@ -154,8 +155,8 @@ func TestRestartWithTheSignalOfTheStart(t *testing.T) {
 	}
 }
 
-// TestRestartWithoutLaterSignals restarts runs that got a signal before their workflow began, but not with their start, and a copy of
-// such a run: from the beginning, the new runs have none.
+// TestRestartWithoutLaterSignals restarts, from the beginning, runs that got a signal before their workflow began but
+// not with their start, and a copy of such a run: the new runs have no signal.
 func TestRestartWithoutLaterSignals(t *testing.T) {
 	g := newRestarts(t)
 	_, err := g.Start(ctx, "program", []doing{{Do: "signal", Name: "go", MS: 3000}, {Do: "call", Name: "ship"}},
@@ -172,8 +173,8 @@ func TestRestartWithoutLaterSignals(t *testing.T) {
 	}
 }
 
-// TestRestartWithOpenTimers restarts, and retries, runs in which timers of the workflow's own rang between the calls that are kept: their
-// replay takes each where the first run did, whatever time it is by now. What comes then sees the present time.
+// TestRestartWithOpenTimers restarts, and retries, runs in which timers of the workflow fired between the kept calls.
+// The replay delivers each where the first run did, whatever the time is. Later timers see the present time.
 func TestRestartWithOpenTimers(t *testing.T) {
 	for _, timer := range []doing{{Do: "timer", Name: "t", MS: 1000}, {Do: "timer", Name: "t", MS: 700, ID: "ticks"}} {
 		g := newRestarts(t)
@@ -208,8 +209,8 @@ func TestRestartWithOpenTimers(t *testing.T) {
 	}
 }
 
-// TestRestartBehindAHook restarts a run from a step behind a hook whose token was chosen, or made: what came before stays, its
-// delivery, too, and the new run has the token.
+// TestRestartBehindAHook restarts a run from a step after a hook with a chosen or generated token: everything before
+// the step is kept, including the hook's delivery, and the new run takes over the token.
 func TestRestartBehindAHook(t *testing.T) {
 	for _, chosen := range []string{"", "token-approve"} {
 		g := newRestarts(t)
@@ -255,8 +256,8 @@ func (g *restarts) tokenOf(id string) (token string) {
 	return token
 }
 
-// TestRetryAfterARestartTookTheToken retries a run while another one, which repeats it, has the token of its hook: refused, since
-// only one of them would get what is delivered. When that run has ended, it can be retried.
+// TestRetryAfterARestartTookTheToken refuses to retry a run while a restart of it holds the token of its hook: only
+// one of them could get deliveries. When the restart has ended, the run can be retried.
 func TestRetryAfterARestartTookTheToken(t *testing.T) {
 	for _, chosen := range []string{"", "token-approve"} {
 		g := newRestarts(t)
@@ -284,7 +285,7 @@ func TestRetryAfterARestartTookTheToken(t *testing.T) {
 	}
 }
 
-// TestRestartOfALiveHolder restarts a run that lives and holds a token.
+// TestRestartOfALiveHolder restarts a live run that holds a token.
 func TestRestartOfALiveHolder(t *testing.T) {
 	for _, chosen := range []string{"", "token-approve"} {
 		g := newRestarts(t)
@@ -292,7 +293,7 @@ func TestRestartOfALiveHolder(t *testing.T) {
 			doing{Do: "sleep", Name: "long", MS: 3_600_000})
 		g.Advance(2 * time.Second)
 		g.refused("r", host.RestartOptions{From: "charge"}, `token of hook "approve"`, `run "r" holds`)
-		g.again("r", "r2", "") // from its beginning, where it is told that the token is taken
+		g.again("r", "r2", "") // from the beginning, where the new run sees that the token is taken
 		do(t, g.Terminate(ctx, "r"))
 		g.again("r", "r3", "charge")
 		want(t, fmt.Sprint(g.of("r3")), "[charge]")
@@ -300,7 +301,7 @@ func TestRestartOfALiveHolder(t *testing.T) {
 	}
 }
 
-// TestRestartBehindAChild restarts a run from a step behind a child that was not awaited.
+// TestRestartBehindAChild restarts a run from a step after a child that was not awaited.
 func TestRestartBehindAChild(t *testing.T) {
 	for _, end := range []string{"abandon", "cancel", "terminate"} {
 		g := newRestarts(t)
@@ -329,8 +330,8 @@ func TestRestartBehindAChild(t *testing.T) {
 	}
 }
 
-// TestRestartOfIterations restarts a run that has continued as new: from its beginning, from each of its steps, and from the
-// beginning of an iteration.
+// TestRestartOfIterations restarts a run that has continued as new: from its beginning, from each of its steps, and
+// from the beginning of an iteration.
 func TestRestartOfIterations(t *testing.T) {
 	g := newRestarts(t)
 	g.begin("r", doing{Do: "call", Name: "c1"}, doing{Do: "sleep", Name: "s1", MS: 1000}, doing{Do: "continue"},
@@ -365,8 +366,8 @@ func TestRestartOfIterations(t *testing.T) {
 	g.refused("r", host.RestartOptions{From: "c2", Iteration: new(uint32)}, "iteration 0")
 }
 
-// TestRestartAfterASaga restarts a run whose saga has undone what it did: from where nothing is kept that was undone. A retry
-// advises just that.
+// TestRestartAfterASaga restarts a run whose saga has compensated steps: only from a point where no compensated step
+// is kept. A refused retry recommends exactly that restart.
 func TestRestartAfterASaga(t *testing.T) {
 	for name, ops := range map[string][]doing{
 		"in a row": {{Do: "call", Name: "look"}, {Do: "call", Name: "reserve", Undo: "release"}, {Do: "call", Name: "note it"},
@@ -402,7 +403,8 @@ func TestRestartAfterASaga(t *testing.T) {
 	}
 }
 
-// TestRestartAfterUndoingByHand restarts a run that has made a step after its failure, which may be what undid the one before.
+// TestRestartAfterUndoingByHand restarts a run that made a step after its failure, which may have undone the previous
+// step.
 func TestRestartAfterUndoingByHand(t *testing.T) {
 	g := newRestarts(t)
 	g.breaks("charge")
@@ -416,11 +418,11 @@ func TestRestartAfterUndoingByHand(t *testing.T) {
 	g.again("r", "r2", "reserve")
 	want(t, g.ends("r2"), "reserve=reserve charge=charge")
 	g.begin("first", doing{Do: "sleep", Name: "s", MS: 1}, doing{Do: "byhand", Name: "charge", Undo: "release", Fails: true})
-	g.Finish("first") // nothing that could have been undone came before
+	g.Finish("first") // there is no earlier step that could have been undone
 	g.again("first", "first2", "charge")
 }
 
-// TestRestartUnderAnotherVersion restarts a run under a version that fits what is kept, and under one that does not.
+// TestRestartUnderAnotherVersion restarts a run under a version that fits the kept part, and under one that does not.
 func TestRestartUnderAnotherVersion(t *testing.T) {
 	h := hosttest.New(t)
 	version := func(names ...string) {

@@ -13,14 +13,14 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// group is a program that does something beside a nap and the step ship.
+// group is a program that performs an operation beside a nap and the step "ship".
 func group(beside doing) doing {
 	return doing{Do: "group", Name: "g", Fails: true, Ops: []doing{beside, {Do: "then", Name: "main", Ops: []doing{
 		{Do: "sleep", Name: "begun", MS: 1000}, {Do: "call", Name: "ship"}}}}}
 }
 
-// TestRestartOfAChildThatWasWithdrawnLater restarts runs that cancelled a child when the step ship failed: as it was cut off for what
-// the new run does again, it is not taken for a child that goes on, and not started again.
+// TestRestartOfAChildThatWasWithdrawnLater restarts runs that cancelled a child when the step "ship" failed. The
+// cancel came after the point of the restart, so the plan is refused if it would keep the child as running.
 func TestRestartOfAChildThatWasWithdrawnLater(t *testing.T) {
 	for end, text := range map[string]string{"cancel": "was cancelled since", "terminate": "was terminated since", "abandon": "is still running"} {
 		g := newRestarts(t)
@@ -39,8 +39,8 @@ func TestRestartOfAChildThatWasWithdrawnLater(t *testing.T) {
 	}
 }
 
-// TestRestartOfAChildWithAnIDOfItsOwn restarts a run from its child, whose id is taken as long as the first one is there, and for some
-// time after: the plan says so, until the new run can start it.
+// TestRestartOfAChildWithAnIDOfItsOwn restarts a run from its child, whose chosen id stays taken while the first
+// child exists, and for some time after that. The plan says so until the new run can start the child.
 func TestRestartOfAChildWithAnIDOfItsOwn(t *testing.T) {
 	g := newRestarts(t)
 	g.begin("r", doing{Do: "start", Name: "kid", ID: "kid-of-all", MS: 10, Undo: "abandon"}, doing{Do: "child", Name: "own", MS: 10})
@@ -59,7 +59,7 @@ func TestRestartOfAChildWithAnIDOfItsOwn(t *testing.T) {
 		}
 	}
 	notes("r", "it fails: the id kid-of-all is taken")
-	g.again("r", "copy", "own") // whose kid was started by the first one
+	g.again("r", "copy", "own") // the first run has started its kid
 	want(t, g.ends("copy"), "kid=started own=kid's")
 	notes("copy", "it fails: the id kid-of-all is taken")
 	do(t, g.Delete(ctx, "kid-of-all"))
@@ -73,8 +73,8 @@ func TestRestartOfAChildWithAnIDOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestRestartOfAStepThatWasCancelledLater restarts runs that cancelled a step when the step ship failed: one that waited for its next
-// attempt, and one that was at work. Both are made again.
+// TestRestartOfAStepThatWasCancelledLater restarts runs that cancelled a step when the step "ship" failed: one that
+// waited for its next attempt, and one with an attempt in progress. Both steps are repeated.
 func TestRestartOfAStepThatWasCancelledLater(t *testing.T) {
 	for _, name := range []string{"flaky", "slow"} {
 		g := newRestarts(t)
@@ -108,7 +108,8 @@ func TestRestartOfAStepThatWasCancelledLater(t *testing.T) {
 	}
 }
 
-// TestRestartsAtOnceTakeATokenOnce restarts a run twice at once from behind a hook, and beside a retry: one of them has its token.
+// TestRestartsAtOnceTakeATokenOnce makes two concurrent restarts from after a hook, and one beside a retry: only one
+// of the runs gets the token.
 func TestRestartsAtOnceTakeATokenOnce(t *testing.T) {
 	g := newRestarts(t)
 	g.breaks("ship")
@@ -139,8 +140,8 @@ func TestRestartsAtOnceTakeATokenOnce(t *testing.T) {
 	}
 }
 
-// TestRestartOfARunThatUsesItsID restarts a run whose kept step has the id of the run in its input: the new run can be replayed, and
-// goes on elsewhere.
+// TestRestartOfARunThatUsesItsID restarts a run whose kept step has the run's id in its input: the new run can be
+// replayed and moved.
 func TestRestartOfARunThatUsesItsID(t *testing.T) {
 	g := newRestarts(t)
 	g.breaks("ship")

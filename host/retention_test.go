@@ -13,10 +13,10 @@ import (
 
 const day = 24 * time.Hour
 
-// TestRetention says how long runs are kept, looks at what that deletes, and deletes it.
+// TestRetention sets how long runs are kept, previews the deletions, and performs them.
 func TestRetention(t *testing.T) {
 	l := newLab(t)
-	for i := range 5 { // one a day, each of which ends at once
+	for i := range 5 { // one a day; each ends at once
 		l.begin("until", 0, host.WithRunID(fmt.Sprint("r", i)))
 		l.Advance(day)
 	}
@@ -73,7 +73,7 @@ func TestRetention(t *testing.T) {
 	do(t, l.Retentions().Set(ctx, host.Retention{Workflow: "until", Keep: 1}))
 	sweep(false, 2)
 	is("ended live")
-	do(t, l.Retentions().Delete(ctx, "until")) // what holds for all others holds for it
+	do(t, l.Retentions().Delete(ctx, "until")) // the retention of all other workflows applies to it
 	if err := l.Retentions().Delete(ctx, "until"); !errors.Is(err, host.ErrNotFound) {
 		t.Fatal(err)
 	}
@@ -88,7 +88,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRetentionByStatus keeps numbers of runs by status over restarts: many that have completed push out none that was terminated.
+// TestRetentionByStatus keeps a number of runs per status, across restarts: many completed runs do not displace a
+// terminated one.
 func TestRetentionByStatus(t *testing.T) {
 	l := newLab(t)
 	for i := range 3 {
@@ -162,7 +163,7 @@ func TestRetentionIsRefused(t *testing.T) {
 	}
 }
 
-// TestRetentionByDefault deletes by Config.Retention what no other retention is for.
+// TestRetentionByDefault deletes runs by Config.Retention if no other retention applies.
 func TestRetentionByDefault(t *testing.T) {
 	l := newLab(t, hosttest.WithConfig(func(c *host.Config) { c.Retention = host.Retention{Completed: day} }))
 	l.begin("until", 0, host.WithRunID("r"))

@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestRetryOfALimit retries runs that have failed because of a limit: they fail again, by the same limit and soon, live and after
-// a crash, and never because of the machine.
+// TestRetryOfALimit retries runs that have failed because of a limit: they fail again by the same limit, soon, live
+// and after a crash, and never because of the machine's speed.
 func TestRetryOfALimit(t *testing.T) {
 	short := hosttest.WithConfig(func(c *host.Config) { c.MaxFuel, c.MaxSegmentCPU = 50_000_000, 30*time.Second })
 	nap := func(m *wasmgen.Module) *wasmgen.Module { return m.Text("nap").I64(1000).Call(abi.FnSleep).Drop() }
@@ -48,8 +48,8 @@ func TestRetryOfALimit(t *testing.T) {
 	}
 }
 
-// TestReplayOfALimitBehindADelivery replays a run that came to a limit before it had taken what was in its journal. A replay, which
-// computes again what the run computed before its last call and is not charged for it, may come further.
+// TestReplayOfALimitBehindADelivery replays a run that reached a limit before it had taken all deliveries in its
+// journal. A replay is not charged for what it repeats before the run's last call, so it may get further.
 func TestReplayOfALimitBehindADelivery(t *testing.T) {
 	short := hosttest.WithConfig(func(c *host.Config) { c.MaxFuel, c.MaxSegmentCPU = 50_000_000, 30*time.Second })
 	m := big(0)
@@ -70,8 +70,8 @@ func TestReplayOfALimitBehindADelivery(t *testing.T) {
 	do(t, h.Replay(ctx, "r"))
 }
 
-// TestRetryAfterNothingWasTaken retries, an hour later, a run whose workflow failed before it took a delivery that was there, or
-// after: it reads the time of the retry.
+// TestRetryAfterNothingWasTaken retries, an hour later, a run that failed before or after it took an available
+// delivery: it sees the time of the retry.
 func TestRetryAfterNothingWasTaken(t *testing.T) {
 	for _, takes := range []bool{true, false} {
 		h := hosttest.New(t)

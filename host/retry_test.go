@@ -19,8 +19,8 @@ func (f *mixed) retry() {
 	do(f.t, f.Retry(ctx, "r", 0))
 }
 
-// TestRetryKeepsSignals retries a run that got a signal between the failures of two steps, and one before it is
-// retried for the second time.
+// TestRetryKeepsSignals retries a run that got one signal between the failures of two steps, and another one before
+// the second retry.
 func TestRetryKeepsSignals(t *testing.T) {
 	f := newMixed(t)
 	f.fails.Store(3)
@@ -49,7 +49,7 @@ func TestRetryKeepsSignals(t *testing.T) {
 	do(t, f.Replay(ctx, "r"))
 }
 
-// TestRetryWithOpenChild retries a run whose child was asked to end with it, or was left alone.
+// TestRetryWithOpenChild retries a run whose child was set to end with it, or was abandoned.
 func TestRetryWithOpenChild(t *testing.T) {
 	for end, want := range map[string]string{"abandon": "child slept", "cancel": "cancelled", "terminate": "terminated"} {
 		for _, wait := range []time.Duration{time.Minute, 2 * time.Hour} { // the abandoned child lives, or has ended
@@ -90,7 +90,7 @@ func TestRetryParentOfFailedChild(t *testing.T) {
 			f.finish("r", "a")
 			continue
 		}
-		f.retry() // the child has failed, and says so again
+		f.retry() // the child is still failed, and reports that again
 		f.ends("r", host.Failed)
 		do(t, f.Retry(ctx, kid, 0))
 		f.Settle()
@@ -99,8 +99,8 @@ func TestRetryParentOfFailedChild(t *testing.T) {
 	}
 }
 
-// TestRetriedChildLives retries a child and then its parent, while the child sleeps: the parent is told how the child
-// ends, though it was told of its failure before.
+// TestRetriedChildLives retries a child and then its parent, while the child sleeps: the parent gets the child's new
+// outcome, although it already got its failure.
 func TestRetriedChildLives(t *testing.T) {
 	f := newMixed(t)
 	f.fails.Store(1)
@@ -115,8 +115,8 @@ func TestRetriedChildLives(t *testing.T) {
 	f.finish("r", "a")
 }
 
-// TestRetryStartsRefusedChild retries a parent whose child could not be started, since its workflow was missing, for as
-// long as it is, and then under another version of it.
+// TestRetryStartsRefusedChild retries a parent whose child could not be started because its workflow was missing:
+// while it is still missing, and after it was uploaded.
 func TestRetryStartsRefusedChild(t *testing.T) {
 	f := newMixed(t)
 	f.begin("parent", kid{Workflow: "later"})
@@ -144,7 +144,7 @@ func TestRetryStartsRefusedChild(t *testing.T) {
 	}
 }
 
-// TestRetryBesideRefusedChild fails a parent before it is told that its child cannot be started.
+// TestRetryBesideRefusedChild fails a parent before it learns that its child cannot be started.
 func TestRetryBesideRefusedChild(t *testing.T) {
 	f, s := faultyHost(t)
 	f.fails.Store(1)
@@ -159,8 +159,8 @@ func TestRetryBesideRefusedChild(t *testing.T) {
 	f.finish("r", "later")
 }
 
-// TestRetryDoesNotRepeatChild retries a parent whose child has failed and was deleted, before and after its id is
-// free: the child is not started again.
+// TestRetryDoesNotRepeatChild retries a parent whose failed child was deleted, before and after its id is free: the
+// child is not started again.
 func TestRetryDoesNotRepeatChild(t *testing.T) {
 	f := newMixed(t)
 	f.fails.Store(1)
@@ -183,7 +183,7 @@ func TestRetryDoesNotRepeatChild(t *testing.T) {
 	}
 }
 
-// TestRetryKeepsTokens retries a run with a token that its workflow chose, and one that was made.
+// TestRetryKeepsTokens retries a run with a chosen token, and one with a generated token.
 func TestRetryKeepsTokens(t *testing.T) {
 	f := newMixed(t)
 	f.fails.Store(2)
@@ -211,7 +211,7 @@ func TestRetryKeepsTokens(t *testing.T) {
 	do(t, err)
 }
 
-// TestRetryAfterCompensation refuses to retry a run that has undone what it did, and says what can be done.
+// TestRetryAfterCompensation refuses to retry a run that has compensated its steps, and recommends a restart.
 func TestRetryAfterCompensation(t *testing.T) {
 	f := newMixed(t)
 	f.fails.Store(1)
@@ -248,8 +248,7 @@ func journalOf(t *testing.T, f *mixed, id string) (list []string) {
 	return list
 }
 
-// TestRetryAfterNothing retries a run that has slept and shown something after its failure: neither is in the
-// way.
+// TestRetryAfterNothing retries a run that slept and emitted output after its failure: neither prevents the retry.
 func TestRetryAfterNothing(t *testing.T) {
 	f := newMixed(t)
 	f.fails.Store(1)
@@ -260,8 +259,8 @@ func TestRetryAfterNothing(t *testing.T) {
 	do(t, f.Replay(ctx, "r"))
 }
 
-// TestRetryWhileTold retries a run while the handler of a step that it has cancelled goes on. What the handler
-// returns in the end is nobody's.
+// TestRetryWhileTold retries a run while the handler of a cancelled step is still running. The handler's late result
+// is dropped.
 func TestRetryWhileTold(t *testing.T) {
 	fake := clock.NewFake(hosttest.Epoch)
 	k := newClocked(t, fake, fake)
@@ -287,7 +286,7 @@ func TestRetryWhileTold(t *testing.T) {
 	do(t, k.Replay(ctx, "r"))
 }
 
-// TestRetryBesideOnlyAttempt fails and retries a run while a handler is at a step that is made once at most: it is
+// TestRetryBesideOnlyAttempt fails and retries a run while a handler performs an at-most-once step: the handler is
 // not called again, and the step fails.
 func TestRetryBesideOnlyAttempt(t *testing.T) {
 	fake := clock.NewFake(hosttest.Epoch)

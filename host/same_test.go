@@ -8,7 +8,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestSameInput repeats a start with the same id: as other encoders write its input it is the same, and another input is not.
+// TestSameInput repeats a start with the same id: an input in another encoding counts as the same, and a different
+// input is refused.
 func TestSameInput(t *testing.T) {
 	p := hosttest.New(t)
 	_, err := p.Upload(ctx, "nap", napModule())

@@ -42,8 +42,8 @@ func startAll(t *testing.T, h *host.Host, n int, input func(i int) string) {
 	wg.Wait()
 }
 
-// TestTenThousandSleeps sleeps 10,000 times for 0 to 5 seconds of the machine's clock: none wakes early, and the
-// distribution of how late they are is printed.
+// TestTenThousandSleeps makes 10,000 sleeps of 0 to 5 seconds by the machine's clock: none ends early, and the
+// distribution of lateness is printed.
 func TestTenThousandSleeps(t *testing.T) {
 	const n = 10_000
 	h := newReal(t, nil)
@@ -82,7 +82,8 @@ func TestTenThousandSleeps(t *testing.T) {
 	}
 }
 
-// TestTenThousandSleepersIdle lets 10,000 runs sleep for a day and looks at what the process uses meanwhile.
+// TestTenThousandSleepersIdle has 10,000 runs sleep for a day and measures the resources of the process in the
+// meantime.
 func TestTenThousandSleepersIdle(t *testing.T) {
 	h := newReal(t, nil)
 	if _, err := h.Upload(ctx, "nap", napModule()); err != nil {
@@ -111,7 +112,7 @@ func rest(t *testing.T, d time.Duration) {
 	<-ctx.Done()
 }
 
-// cpuTime gives what the process has used of the processors.
+// cpuTime returns the processor time of the process.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

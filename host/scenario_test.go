@@ -79,7 +79,7 @@ func (l *lab) handlers(h *host.Host) {
 		return "charged", nil
 	})
 	host.HandleStep(h, "broken", func(context.Context, int) (string, error) {
-		<-l.slow // else the cancel could come before the other one has begun
+		<-l.slow // otherwise the cancel could come before "slow" has begun
 		return "", errors.New("no paper")
 	})
 }
@@ -93,7 +93,7 @@ func (l *lab) begin(workflow string, input any, opts ...host.StartOption) string
 	return r.ID
 }
 
-// run starts a workflow, lets time pass until it ends, and gives its result.
+// run starts a workflow, lets time pass until it ends, and returns its result.
 func run[T any](l *lab, workflow string, input any) T {
 	l.t.Helper()
 	id := l.begin(workflow, input)
@@ -441,7 +441,8 @@ func TestCompensation(t *testing.T) {
 	want(t, run[string](l, "compensate", 0), "charged<nil> true")
 }
 
-// TestRegistrationCallsNoMethods has the methods of a workflow's input called for what is decoded, and never before.
+// TestRegistrationCallsNoMethods: methods of a workflow's input are called to decode an input, but not by the
+// registration.
 func TestRegistrationCallsNoMethods(t *testing.T) {
 	l := newLab(t)
 	for want, in := range []string{"{}", `{"Here":1}`, `{"Here":1,"There":2}`} {

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// newVersioned is a host with a schedule of a workflow of testdata/upgrade, whose versions are the given ones.
+// newVersioned is a host with a schedule of a workflow from testdata/upgrade, in the given versions.
 func newVersioned(t *testing.T, workflow string, versions ...string) *scheduled {
 	t.Helper()
 	h := &scheduled{hosttest.New(t), t}
@@ -17,13 +17,13 @@ func newVersioned(t *testing.T, workflow string, versions ...string) *scheduled 
 		_, err := h.Upload(ctx, workflow, code(t, name))
 		do(t, err)
 	}
-	// A run that naps for an hour ends after the next instant, and not at it.
+	// A run that naps for an hour ends after the next instant, not exactly at it.
 	_, err := h.Schedules().Create(ctx, "s", host.ScheduleSpec{Workflow: workflow, Version: 1, Input: []byte(`"x"`), When: "@every 59m"})
 	do(t, err)
 	return h
 }
 
-// filled has one other run use up the quota of runs, for as long as it naps.
+// filled uses up the quota of runs with another run, which naps.
 func (h *scheduled) filled(nap string) {
 	h.t.Helper()
 	do(h.t, h.SetQuota(ctx, "", host.Quota{MaxRuns: 1}))
@@ -31,7 +31,7 @@ func (h *scheduled) filled(nap string) {
 	do(h.t, err)
 }
 
-// counted compares how many runs the schedule has started, and instants it has skipped and missed.
+// counted checks how many runs the schedule has started, and how many instants it has skipped and missed.
 func (h *scheduled) counted(started, skipped, missed int64) host.Schedule {
 	h.t.Helper()
 	s := h.schedule()
@@ -52,7 +52,8 @@ func TestScheduleFractions(t *testing.T) {
 	}
 }
 
-// TestScheduleRestart restarts a run of a schedule: its workflow is told the same nominal instant, and the schedule does not count it.
+// TestScheduleRestart restarts a run of a schedule: its workflow sees the same nominal instant, and the schedule does
+// not count it.
 func TestScheduleRestart(t *testing.T) {
 	h := newVersioned(t, "told", "v1")
 	h.Advance(125 * time.Minute)
@@ -79,7 +80,7 @@ func TestScheduleRestart(t *testing.T) {
 	h.counted(1, 1, 0)
 }
 
-// TestScheduleRetry retries a failed run of a schedule: it has not ended, and so the next instant is skipped.
+// TestScheduleRetry retries a failed run of a schedule: the run is live again, so the next instant is skipped.
 func TestScheduleRetry(t *testing.T) {
 	h := newVersioned(t, "order", "fails", "v1")
 	h.Advance(61 * time.Minute)
@@ -102,8 +103,8 @@ func TestScheduleRetry(t *testing.T) {
 	}
 }
 
-// TestScheduleCrashBeyondWindow crashes between a start and the commit that it was made, for longer than starts are made up for: the
-// run counts, and the next instant is skipped.
+// TestScheduleCrashBeyondWindow crashes between a start and the commit that records it, and stays down for longer
+// than the catch-up window: the run counts, and the next instant is skipped.
 func TestScheduleCrashBeyondWindow(t *testing.T) {
 	found := false
 	for n := range 4 {
@@ -140,7 +141,8 @@ func TestScheduleCrashBeyondWindow(t *testing.T) {
 	}
 }
 
-// TestScheduleTriggerCrash crashes before and after each commit of a trigger: at most one run is started, and the schedule knows it.
+// TestScheduleTriggerCrash crashes before and after each commit of a trigger: at most one run is started, and the
+// schedule records it.
 func TestScheduleTriggerCrash(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for n := 0; ; n++ {
@@ -182,10 +184,11 @@ func TestScheduleTriggers(t *testing.T) {
 	}
 }
 
-// TestScheduleRefusedWindow has starts refused by a quota: each instant has its own catch-up window, from when it was due.
+// TestScheduleRefusedWindow has starts refused by a quota: each instant has its own catch-up window, counted from
+// when it was due.
 func TestScheduleRefusedWindow(t *testing.T) {
 	hour := func(s *host.ScheduleSpec) { s.CatchUp = time.Hour }
-	t.Run("down", func(t *testing.T) { // refused at 9:10, and the host is away for longer than the window
+	t.Run("down", func(t *testing.T) { // refused at 9:10; the host is down for longer than the window
 		h := newScheduled(t)
 		h.filled("90m")
 		h.create("0 9 5 * *", "1s", hour)
@@ -210,7 +213,7 @@ func TestScheduleRefusedWindow(t *testing.T) {
 		h.Advance(30 * time.Minute)
 		h.counted(1, 0, 0)
 	})
-	t.Run("backfill", func(t *testing.T) { // the starts of a backfill are refused from 8:00 on, that of 12:00 until 12:10
+	t.Run("backfill", func(t *testing.T) { // the starts of a backfill are refused from 8:00 on, the start of 12:00 until 12:10
 		h := newScheduled(t)
 		h.filled("250m")
 		h.create("0 12 * * *", "1s", func(s *host.ScheduleSpec) { s.CatchUp = 4 * time.Hour })
@@ -219,7 +222,7 @@ func TestScheduleRefusedWindow(t *testing.T) {
 		h.Advance(6 * time.Hour)
 		h.counted(2, 0, 0)
 	})
-	t.Run("late", func(t *testing.T) { // first tried 50 minutes late: it is not tried for another hour
+	t.Run("late", func(t *testing.T) { // the first try is 50 minutes late; it is not retried for another hour
 		h := newScheduled(t)
 		h.create("0 9 5 * *", "1s", hour)
 		h.filled("3h")
@@ -231,7 +234,7 @@ func TestScheduleRefusedWindow(t *testing.T) {
 	})
 }
 
-// TestScheduleEndsNothing has no run ended to make room for one that cannot be started.
+// TestScheduleEndsNothing: no run is ended to make room for a run that cannot be started.
 func TestScheduleEndsNothing(t *testing.T) {
 	for _, policy := range []host.Overlap{host.OverlapTerminateOther, host.OverlapCancelOther} {
 		h := newScheduled(t)
@@ -252,7 +255,7 @@ func TestScheduleEndsNothing(t *testing.T) {
 	}
 }
 
-// TestSchedulePausedWaits starts triggers and backfills of a paused schedule one of whose instants waits.
+// TestSchedulePausedWaits makes triggers and backfills of a paused schedule while one of its instants is buffered.
 func TestSchedulePausedWaits(t *testing.T) {
 	h := newScheduled(t)
 	h.create("@every 1h", "90m", func(s *host.ScheduleSpec) { s.Overlap = host.OverlapBufferOne })
@@ -305,8 +308,8 @@ func TestScheduleJitterPause(t *testing.T) {
 	h.counted(1, 0, 1)
 }
 
-// TestScheduleClock has a clock that was a year ahead: a refused start is tried when the clock is right, and resuming goes on with
-// what is due by it.
+// TestScheduleClock has a clock that was a year ahead: a refused start is retried when the clock is right, and
+// resuming continues with what is due by then.
 func TestScheduleClock(t *testing.T) {
 	h := newScheduled(t)
 	h.filled("100000h")
@@ -337,7 +340,7 @@ func TestScheduleClock(t *testing.T) {
 	}
 }
 
-// TestScheduleBackfillBounds fills a range that has runs, and begins before the schedule.
+// TestScheduleBackfillBounds backfills a range that already has runs, and begins before the schedule.
 func TestScheduleBackfillBounds(t *testing.T) {
 	h := newScheduled(t)
 	h.create("@every 1h", "1s", func(s *host.ScheduleSpec) {
@@ -365,7 +368,7 @@ func TestScheduleBackfillBounds(t *testing.T) {
 	}
 }
 
-// TestScheduleNextPaused lists the instants that would come if a paused schedule were resumed.
+// TestScheduleNextPaused lists the instants that would follow if a paused schedule were resumed.
 func TestScheduleNextPaused(t *testing.T) {
 	h := newScheduled(t)
 	h.create("@every 1h", "1s", nil)

@@ -14,7 +14,8 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// TestScheduleOnDisk has an encrypted schedule on disk, over a crash: the store is sound, and nothing of the schedule can be read in it.
+// TestScheduleOnDisk keeps an encrypted schedule on disk across a crash: the store is valid and reveals nothing of
+// the schedule.
 func TestScheduleOnDisk(t *testing.T) {
 	dir, keys := t.TempDir(), keyring(t, keyLine("k", 1))
 	disk := func(dir string) hosttest.Option {
@@ -53,7 +54,7 @@ func TestScheduleOnDisk(t *testing.T) {
 	}
 }
 
-// TestSchedulesOfNamespaces: two namespaces have a schedule of the same id, each with runs of its own.
+// TestSchedulesOfNamespaces: schedules with the same id in two namespaces have separate runs.
 func TestSchedulesOfNamespaces(t *testing.T) {
 	h := newScheduled(t)
 	for _, name := range []string{"a", "b"} {
@@ -85,7 +86,7 @@ func TestSchedulesOfNamespaces(t *testing.T) {
 	is(t, err, host.ErrInvalid)
 }
 
-// TestManySchedules has many of them: those that are not due soon are in memory not at all, and all that come at once are started.
+// TestManySchedules has many schedules: only those due soon are in memory, and all that are due at once are started.
 func TestManySchedules(t *testing.T) {
 	h := newScheduled(t)
 	const n = 300
@@ -129,8 +130,8 @@ func TestManySchedules(t *testing.T) {
 	}
 }
 
-// TestScheduleOfHosts shares a store between two hosts, and moves the partition of a schedule from one to the other: each instant has
-// one run, started by the owner.
+// TestScheduleOfHosts shares a store between two hosts, and moves the partition of a schedule from one to the other:
+// each instant has one run, started by the owner.
 func TestScheduleOfHosts(t *testing.T) {
 	p := int(store.RunKey{ID: "s"}.Partition())
 	h := newScheduled(t, hosttest.WithConfig(func(c *host.Config) { c.Partitions = []int{p, (p + 1) % host.NumPartitions} }))
@@ -149,7 +150,7 @@ func TestScheduleOfHosts(t *testing.T) {
 	h.fired("09:00", "10:00", "11:00", "12:00")
 }
 
-// TestScheduleNear is due more often than wakes are read from the index.
+// TestScheduleNear has a schedule that is due more often than wakes are read from the index.
 func TestScheduleNear(t *testing.T) {
 	h := newScheduled(t)
 	h.create("*/5 * * * * *", "1s", nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// scheduled is a host with the workflow "nap", which sleeps as long as its input says.
+// scheduled is a host with the workflow "nap", which sleeps for the duration in its input.
 type scheduled struct {
 	*hosttest.Host
 	t *testing.T
@@ -47,7 +47,7 @@ func (h *scheduled) schedule() host.Schedule {
 	return s
 }
 
-// runs returns the nominal instants of the runs of the schedule, in order, with what they are.
+// runs returns the nominal instants of the schedule's runs in order, each formatted by of.
 func (h *scheduled) runs(show func(host.Run) string) []string {
 	h.t.Helper()
 	all, err := collect(h.Runs(ctx, host.Query{}))
@@ -63,13 +63,13 @@ func (h *scheduled) runs(show func(host.Run) string) []string {
 	return list
 }
 
-// fired compares the nominal instants of all runs, as the time of the day.
+// fired checks the nominal instants of all runs, as times of day.
 func (h *scheduled) fired(want ...string) {
 	h.t.Helper()
 	h.same(h.runs(func(r host.Run) string { return r.Nominal.Format("15:04") }), want...)
 }
 
-// stand compares the nominal instants and statuses of all runs.
+// stand checks the nominal instants and statuses of all runs.
 func (h *scheduled) stand(want ...string) {
 	h.t.Helper()
 	h.same(h.runs(func(r host.Run) string { return r.Nominal.Format("15:04 ") + r.Status.String() }), want...)
@@ -82,13 +82,13 @@ func (h *scheduled) same(got []string, want ...string) {
 	}
 }
 
-// TestSchedule has a schedule start runs, which know for what, over restarts and crashes.
+// TestSchedule has a schedule start runs, which know their nominal instant, across restarts and crashes.
 func TestSchedule(t *testing.T) {
 	h := newScheduled(t)
 	s := h.create("0 9 * * MON-FRI", "1m", func(s *host.ScheduleSpec) {
 		s.Zone, s.Attributes = "Europe/Berlin", map[string]string{"report": "nightly"}
 	})
-	next := time.Date(2026, 1, 6, 8, 0, 0, 0, time.UTC) // the epoch is that instant of the day before
+	next := time.Date(2026, 1, 6, 8, 0, 0, 0, time.UTC) // the epoch is the same time on the day before
 	if !s.Next.Equal(next) || !s.Wake.Equal(next) || s.Ended {
 		t.Errorf("%+v", s)
 	}
@@ -124,7 +124,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestScheduleDST starts one run a day over both changes of the clocks of four zones, with crashes.
+// TestScheduleDST starts one run a day across both clock changes of four zones, with crashes.
 func TestScheduleDST(t *testing.T) {
 	for _, c := range []struct {
 		zone, when string
@@ -169,7 +169,7 @@ func TestScheduleDST(t *testing.T) {
 	}
 }
 
-// TestScheduleCrash crashes at each commit around firings, before and after it is made: each instant has one run.
+// TestScheduleCrash crashes at each commit around the firings, before and after it: each instant has one run.
 func TestScheduleCrash(t *testing.T) {
 	for _, policy := range []host.Overlap{host.OverlapSkip, host.OverlapBufferAll, host.OverlapAllow, host.OverlapCancelOther,
 		host.OverlapTerminateOther} {
@@ -199,7 +199,7 @@ func TestScheduleCrash(t *testing.T) {
 				for _, x := range h.runs(func(r host.Run) string { return r.Nominal.Format("15:04") }) {
 					got = append(got, x)
 				}
-				for _, x := range s.NotStarted { // those that came while the run of another one went on
+				for _, x := range s.NotStarted { // instants that came while another instant's run was in progress
 					for at := x.From; !at.After(x.To); at = at.Add(time.Hour) {
 						if policy == host.OverlapSkip || policy == host.OverlapCancelOther {
 							got = append(got, at.Format("15:04"))
@@ -270,7 +270,7 @@ func TestScheduleOverlap(t *testing.T) {
 	}
 }
 
-// TestScheduleCatchUp lets a host be down: what is not older than the window is started, and the rest is listed.
+// TestScheduleCatchUp takes a host down: instants within the window are started, and the rest is listed.
 func TestScheduleCatchUp(t *testing.T) {
 	h := newScheduled(t)
 	h.create("@every 1h", "1s", func(s *host.ScheduleSpec) { s.Overlap, s.CatchUp = host.OverlapAllow, 150*time.Minute })
@@ -301,7 +301,7 @@ func TestScheduleCatchUp(t *testing.T) {
 	}
 }
 
-// TestSchedulePause pauses and resumes: what comes meanwhile is left out.
+// TestSchedulePause pauses and resumes: instants in between are skipped.
 func TestSchedulePause(t *testing.T) {
 	h := newScheduled(t)
 	h.create("@every 1h", "1s", nil)
@@ -338,7 +338,7 @@ func is(t *testing.T, err, want error) {
 	}
 }
 
-// TestScheduleTrigger starts runs by hand, under the policy of the schedule and another one.
+// TestScheduleTrigger starts runs by hand, under the schedule's policy and another one.
 func TestScheduleTrigger(t *testing.T) {
 	h := newScheduled(t)
 	h.create("0 0 1 1 *", "30m", nil)
@@ -384,7 +384,7 @@ func TestScheduleTrigger(t *testing.T) {
 	}
 }
 
-// TestScheduleBackfill fills ranges that have passed, one after the other and beside each other, over a crash.
+// TestScheduleBackfill backfills past ranges in sequence and concurrently, across a crash.
 func TestScheduleBackfill(t *testing.T) {
 	h := newScheduled(t)
 	h.create("@every 1h", "20m", nil)
@@ -417,7 +417,7 @@ func TestScheduleBackfill(t *testing.T) {
 	}
 }
 
-// TestScheduleEnds ends schedules by number, by instant, and by having one only.
+// TestScheduleEnds ends schedules by a number of runs, at an instant, and after a single instant.
 func TestScheduleEnds(t *testing.T) {
 	for _, c := range []struct {
 		when   string
@@ -443,7 +443,7 @@ func TestScheduleEnds(t *testing.T) {
 	}
 }
 
-// TestScheduleJitter delays starts, the same way each time.
+// TestScheduleJitter delays starts, by the same amount each time.
 func TestScheduleJitter(t *testing.T) {
 	var before []string
 	for range 2 {
@@ -473,7 +473,7 @@ func TestScheduleJitter(t *testing.T) {
 	}
 }
 
-// TestScheduleRefused has starts refused, for now and for good: the schedule says so, and goes on.
+// TestScheduleRefused has starts refused, temporarily and permanently: the schedule says so, and continues.
 func TestScheduleRefused(t *testing.T) {
 	h := newScheduled(t)
 	do(t, h.SetQuota(ctx, "", host.Quota{MaxRuns: 1}))
@@ -519,7 +519,7 @@ func TestScheduleRefused(t *testing.T) {
 	if s.Started != started+1 || s.Error != "" {
 		t.Errorf("%+v", s)
 	}
-	// The id of a run that somebody else has taken.
+	// Another run has taken the id of a scheduled run.
 	next := s.Next
 	run := s.Recent[len(s.Recent)-1].Run
 	id := strings.Replace(run, s.Recent[len(s.Recent)-1].Nominal.Format(time.RFC3339), next.Format(time.RFC3339), 1)

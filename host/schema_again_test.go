@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// uploaded uploads versions of a workflow, each of which waits for a signal that never comes, with these schemas.
+// uploaded uploads versions of a workflow with the given schemas. Each waits for a signal that never comes.
 func uploaded(t *testing.T, h *hosttest.Host, workflow string, schemas ...string) {
 	t.Helper()
 	for i, s := range schemas {
@@ -24,7 +24,8 @@ func uploaded(t *testing.T, h *hosttest.Host, workflow string, schemas ...string
 	}
 }
 
-// TestSchemaAfterMigration repeats a start and a signal after their run has gone to a version whose schemas they do not fit to.
+// TestSchemaAfterMigration repeats a start and a signal after their run was migrated to a version whose schemas would
+// refuse them.
 func TestSchemaAfterMigration(t *testing.T) {
 	h := hosttest.New(t)
 	uploaded(t, h, "w", "")
@@ -57,7 +58,8 @@ func TestSchemaAfterMigration(t *testing.T) {
 	refusedBySchema(t, err, `payload of signal "go"`, fault)
 }
 
-// TestStartOfAnotherWorkflow starts a workflow with the id of a run of another one, which has more versions.
+// TestStartOfAnotherWorkflow starts a workflow under the id of another workflow's run. The other workflow has more
+// versions.
 func TestStartOfAnotherWorkflow(t *testing.T) {
 	h := hosttest.New(t)
 	uploaded(t, h, "a", "", "", "")
@@ -71,7 +73,7 @@ func TestStartOfAnotherWorkflow(t *testing.T) {
 	}
 }
 
-// TestCheckStops ends the check of an input with its context, or after its work.
+// TestCheckStops: checking an input ends with its context, or when its work limit is reached.
 func TestCheckStops(t *testing.T) {
 	h := hosttest.New(t)
 	uploaded(t, h, "w", `,"input_schema":{"items":{"allOf":[`+strings.Repeat(`{"minLength":1},`, 50)+`true]}}`)

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// refusedBySchema fails unless an error tells these faults, and nothing else.
+// refusedBySchema fails the test unless an error lists exactly these faults.
 func refusedBySchema(t *testing.T, err error, what string, faults ...host.SchemaFault) {
 	t.Helper()
 	e, ok := errors.AsType[*host.SchemaError](err)
@@ -36,7 +36,8 @@ func entries(h *hosttest.Host, id string) (n int) {
 	return n
 }
 
-// TestSchemas refuses inputs and signals that do not fit to what the SDK derives of a workflow's types, and records nothing.
+// TestSchemas refuses inputs and signals that do not match the schemas which the SDK derives from a workflow's types,
+// and records nothing.
 func TestSchemas(t *testing.T) {
 	h := hosttest.New(t)
 	if _, err := h.Upload(ctx, "approval", hosttest.Build(t, "../examples/approval")); err != nil {
@@ -77,7 +78,7 @@ func TestSchemas(t *testing.T) {
 	}
 	h.Crash()
 	refusedBySchema(t, h.Signal(ctx, "r", "decision", bad), `payload of signal "decision"`, fault)
-	do(t, h.Signal(ctx, "r", "anything else", 1)) // Go programs may give what the workflow does not list
+	do(t, h.Signal(ctx, "r", "anything else", 1)) // Go programs may send signals that the workflow does not list
 	do(t, h.Signal(ctx, "r", "decision", map[string]any{"Approved": true, "By": "ada"}))
 	h.Settle()
 	if r, err := h.Get(ctx, "r"); err != nil || r.Status != host.Completed {
@@ -102,7 +103,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// described returns a module that waits for a signal, with a description.
+// described returns a module with a description that waits for a signal.
 func described(t *testing.T, description string) []byte {
 	t.Helper()
 	if !json.Valid([]byte(description)) {
@@ -112,7 +113,7 @@ func described(t *testing.T, description string) []byte {
 		Text("go").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop().I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestSchemasOfOthers takes schemas that a module gives itself.
+// TestSchemasOfOthers uses schemas that a module provides itself.
 func TestSchemasOfOthers(t *testing.T) {
 	h := hosttest.New(t)
 	for description, want := range map[string]string{

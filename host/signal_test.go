@@ -136,7 +136,7 @@ func TestSignalTimeout(t *testing.T) {
 	want(t, result[string](p, soon), "in time")
 }
 
-// TestTimeoutWins lets the time-out expire while the host is down; the signal comes at the restart.
+// TestTimeoutWins: the timeout expires while the host is down, and the signal comes at the restart.
 func TestTimeoutWins(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("patient", 60)

@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestSkipSleeps lets no time pass for a run and its child, which sleeps for five days: they end while the clock of the host stands, by
-// a clock of their own, and runs of others sleep on until their hour.
+// TestSkipSleeps skips the sleeps of a run and its child, which sleeps for five days: they end by their own virtual
+// clock while the host's clock stands still, and other runs sleep on.
 func TestSkipSleeps(t *testing.T) {
 	p := newPrims(t)
 	begun := p.Clock.Now()
@@ -43,7 +43,7 @@ func TestSkipSleeps(t *testing.T) {
 	}
 }
 
-// TestSkipSleepsOrder has a child time out that sleeps for longer than it may: its deadline and its sleep are by the same clock.
+// TestSkipSleepsOrder has a child time out during a longer sleep: its timeout and its sleep use the same clock.
 func TestSkipSleepsOrder(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("parent", childPlan{Child: "child", Sleep: 86_400, Timeout: 3600, OnEnd: "cancel"})
@@ -55,7 +55,7 @@ func TestSkipSleepsOrder(t *testing.T) {
 	}
 }
 
-// TestSkipSleepsOfNobody refuses a run that is not there, and ends with its context where a run waits for no time.
+// TestSkipSleepsOfNobody refuses a missing run, and ends with its context for a run that waits for an event.
 func TestSkipSleepsOfNobody(t *testing.T) {
 	p := newPrims(t)
 	if err := p.SkipSleeps(ctx, "nobody"); !errors.Is(err, host.ErrNotFound) {

@@ -10,11 +10,10 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// BenchmarkSteps has 64 runs that make one step of a handler after the other. An operation is a step, which is a synced
-// commit.
+// BenchmarkSteps has 64 runs make steps of a handler in sequence. An operation is a step, which is a synced commit.
 func BenchmarkSteps(b *testing.B) { benchmarkSteps(b, host.Config{}) }
 
-// BenchmarkStepsEncrypted is BenchmarkSteps with payloads that are encrypted.
+// BenchmarkStepsEncrypted is BenchmarkSteps with encrypted payloads.
 func BenchmarkStepsEncrypted(b *testing.B) {
 	codec, err := host.ParseKeyring([]byte(keyLine("k1", 1)))
 	if err != nil {

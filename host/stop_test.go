@@ -11,11 +11,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestStopIsNoFailure closes the host while many handlers are at work, which end with an error as soon as they are told to stop: none
-// of these errors is an outcome, however busy the host is with closing, and each attempt is made again.
+// TestStopIsNoFailure closes the host while many handlers run, which return an error as soon as they are cancelled.
+// None of these errors is recorded as an outcome, however slowly the host closes, and each attempt is repeated.
 func TestStopIsNoFailure(t *testing.T) {
 	const runs = 60
-	procs := runtime.GOMAXPROCS(8) // handlers are quicker than the shards, which are told one after the other
+	procs := runtime.GOMAXPROCS(8) // so that handlers are faster than the shards, which are closed one after the other
 	t.Cleanup(func() { runtime.GOMAXPROCS(procs) })
 	begun, stops := make(chan string, 3*runs), false
 	p := newPrims(t, hosttest.WithHandlers(func(h *host.Host) {

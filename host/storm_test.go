@@ -29,7 +29,7 @@ func stormHandlers(h *host.Host) {
 	})
 }
 
-// stormy is a workflow of everything that goes on by itself: a step, two that run beside a body, a child, a sleep, and a step
+// stormy is a workflow that makes progress by itself: a step, two steps beside a body, a child, a sleep, and a step
 // whose handler is registered late.
 func stormy() []byte {
 	m := wasmgen.New(2)
@@ -49,8 +49,7 @@ func stormy() []byte {
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestStorm does everything to a few runs that can be done to them, at the same time, while hosts come and go. In the end all of
-// them come to an end.
+// TestStorm performs every action on a few runs concurrently while hosts come and go. In the end all runs end.
 func TestStorm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -75,7 +74,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// storm runs a host for a while, twice, and does things to its runs.
+// storm runs a host for a while, twice, and acts on its runs.
 func storm(t *testing.T, h *host.Host, seed uint64) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -104,7 +103,7 @@ func storm(t *testing.T, h *host.Host, seed uint64) {
 	wg.Wait()
 }
 
-// act does something to a run, perhaps with a context that ends meanwhile.
+// act performs a random action on a run, perhaps with a context that ends in the meantime.
 func act(t *testing.T, h *host.Host, r *rand.Rand, id string) {
 	own := ctx
 	if r.IntN(4) == 0 {
@@ -161,7 +160,7 @@ func act(t *testing.T, h *host.Host, r *rand.Rand, id string) {
 	}
 }
 
-// calm lets all runs come to their ends, and replays them.
+// calm lets all runs end, and replays them.
 func calm(t *testing.T, h *host.Host) {
 	t.Helper()
 	own, stop := context.WithCancel(ctx)

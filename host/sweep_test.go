@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestSweptByTime has a host delete by its own clock what a retention does not keep: a minute after its start, and then as often as
-// SweepEvery says, however far the clock jumps. It says when it does so next.
+// TestSweptByTime has a host delete runs beyond their retention by its own clock: a minute after its start, and then
+// at intervals of SweepEvery, however far the clock jumps. The host's statistics show the next sweep.
 func TestSweptByTime(t *testing.T) {
 	h := &heard{}
 	l := newLab(t, hosttest.WithConfig(func(c *host.Config) { c.SweepEvery = 6 * time.Hour }), hosttest.WithConfig(h.events))
@@ -44,7 +44,7 @@ func TestSweptByTime(t *testing.T) {
 	if _, err := l.Get(ctx, "young"); err != nil {
 		t.Error(err)
 	}
-	l.Advance(40 * day) // past the time for which the id of a deleted run stays taken: what is left of it goes without a word
+	l.Advance(40 * day) // until the id of a deleted run is free again: the rest of the run is removed silently
 	swept(6 * time.Hour)
 	l.Advance(40 * day)
 	swept(6 * time.Hour)
@@ -60,7 +60,7 @@ func TestSweptByTime(t *testing.T) {
 	}
 }
 
-// TestNotSwept leaves it to Sweep where SweepEvery is negative.
+// TestNotSwept: if SweepEvery is negative, only Sweep deletes.
 func TestNotSwept(t *testing.T) {
 	l := newLab(t)
 	l.begin("until", 0, host.WithRunID("old"))

@@ -19,7 +19,7 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// ledger is what the handler of a step has done, by idempotency key.
+// ledger records what the handler of a step has done, by idempotency key.
 type ledger struct {
 	mu     sync.Mutex
 	inputs map[string]string
@@ -88,7 +88,7 @@ func newPair(t *testing.T, s store.Store, handler func(context.Context, []byte) 
 	return p
 }
 
-// any does something in the host that owns the run at the moment.
+// any calls f with the host that currently owns the run.
 func (p *pair) any(do func(h *host.Host) error) {
 	p.t.Helper()
 	for i := 0; ; i++ {
@@ -166,7 +166,7 @@ func allPartitions() (list []int) {
 }
 
 // TestTakeover has two hosts take partitions from each other while runs start, sleep, call steps, start children and
-// receive signals. What was acknowledged is there at the end, once, and no timer fired before its time.
+// receive signals. At the end, everything acknowledged is present once, and no timer fired early.
 func TestTakeover(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) store.Store{
 		"memory": func(*testing.T) store.Store { return memstore.New().Open() },
@@ -219,7 +219,7 @@ func takeover(t *testing.T, s store.Store) {
 				mu.Lock()
 				ids = append(ids, id)
 				mu.Unlock()
-				pause(t, 10*time.Millisecond) // else there are thousands of them in the end
+				pause(t, 10*time.Millisecond) // otherwise there would be thousands of them
 			}
 		})
 	}
@@ -253,7 +253,7 @@ func pause(t *testing.T, d time.Duration) {
 	}
 }
 
-// checkTour waits for a run and looks at its journal.
+// checkTour waits for a run and checks its journal.
 func checkTour(t *testing.T, h *host.Host, id string) {
 	t.Helper()
 	waiting, cancel := context.WithTimeout(ctx, 30*time.Second)

@@ -20,15 +20,15 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// What one tenant has, in each of its records: a workflow, a run, a token of a hook, an attribute, a topic, a retention. The
-// names have the same length, so that nothing but the name may differ in what is said of them.
+// Names that one tenant uses in each of its records: a workflow, a run, a hook token, an attribute, a topic, a
+// retention. Both names have the same length, so that answers may differ only in the name.
 const (
 	theirs   = "its-own-thing"
 	nobody   = "no-such-thing"
 	secretOf = "MARKER" // in payloads
 )
 
-// tenantModule is a workflow that leaves the names and the marker wherever it can.
+// tenantModule is a workflow that uses the names and the marker wherever it can.
 func tenantModule() []byte {
 	m := wasmgen.New(0).Text(theirs).Text(secretOf).Call(abi.FnEmit).Drop()
 	m.Text(theirs).Text(secretOf).Call(abi.FnSetAttribute).Drop()
@@ -38,7 +38,7 @@ func tenantModule() []byte {
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// tenants are two namespaces of a host: the first one has everything, the other one asks.
+// tenants are two namespaces of a host: the owner has one of everything, and the other one asks for it.
 type tenants struct {
 	*hosttest.Host
 	t           *testing.T
@@ -78,13 +78,13 @@ func newTenants(t *testing.T, owner, asks string) *tenants {
 	return x
 }
 
-// argument returns what a method is called with.
+// argument returns an argument for a method.
 func (x *tenants) argument(method string, in reflect.Type, name string, n int) reflect.Value {
 	v := reflect.New(in).Elem()
 	switch a := v.Addr().Interface().(type) {
 	case *context.Context:
 		*a = ctx
-		if method == "FollowRuns" { // which has no end of its own; see TestFollowRuns
+		if method == "FollowRuns" { // it never ends; see TestFollowRuns
 			done, cancel := context.WithCancel(ctx)
 			cancel()
 			*a = done
@@ -115,7 +115,7 @@ func (x *tenants) argument(method string, in reflect.Type, name string, n int) r
 		*a = host.MigrateOptions{To: 1, Runs: []string{name}}
 	case *host.ScheduleSpec:
 		*a = host.ScheduleSpec{Workflow: name, When: "@daily"}
-		if name == "" { // a schedule of a workflow that nobody has
+		if name == "" { // a schedule of a workflow that does not exist
 			a.Workflow = nobody
 		}
 	case *io.Writer:
@@ -158,10 +158,10 @@ func (x *tenants) argument(method string, in reflect.Type, name string, n int) r
 	return v
 }
 
-// random is what differs between two calls of one kind: the ids of runs.
+// random matches what differs between two equal calls: the ids of runs.
 var random = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// call calls a method of the tenant that asks, and returns all that it answers as text.
+// call calls a method as the asking tenant, and returns the whole answer as text.
 func (x *tenants) call(method string, name string, n int) string {
 	x.t.Helper()
 	of := reflect.ValueOf(x.asks)
@@ -183,7 +183,7 @@ func (x *tenants) call(method string, name string, n int) string {
 	return random.ReplaceAllString(b.String(), "ID")
 }
 
-// show writes an answer as text, with what an error is.
+// show formats an answer as text, including the kinds of errors.
 func (x *tenants) show(b *strings.Builder, v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Func && v.Type().NumIn() == 0: // the end of a watch
@@ -253,8 +253,9 @@ func tenantMethods(t *testing.T) (list []string) {
 	return list
 }
 
-// TestTenants calls every method of a namespace with what another one has, and with what nobody has: there is no difference but
-// the name, nothing of the other one is said, and nothing of it changes. A new method is called, too.
+// TestTenants calls every method of a namespace with names that another tenant uses, and with names that do not
+// exist. The answers differ only in the name, reveal nothing of the other tenant, and change nothing. New methods are
+// covered automatically.
 func TestTenants(t *testing.T) {
 	for _, names := range [][2]string{{"a", "b"}, {"default", "b"}, {"a", "default"}} {
 		for _, method := range tenantMethods(t) {
@@ -282,7 +283,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestUsageOfTenants compares what each namespace uses and may use, as it is listed.
+// TestUsageOfTenants compares the listed usage and quota of each namespace.
 func TestUsageOfTenants(t *testing.T) {
 	x := newTenants(t, "a", "b")
 	list, err := x.Namespaces(ctx)

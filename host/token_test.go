@@ -82,7 +82,8 @@ func TestTokensThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestTokensOfOneNamespace are bounded apart from those of all, so that one namespace leaves a place for others.
+// TestTokensOfOneNamespace: the tokens of one namespace have their own limit, so that other namespaces can create
+// some, too.
 func TestTokensOfOneNamespace(t *testing.T) {
 	ctx := context.Background()
 	h := hosttest.New(t)

@@ -13,24 +13,24 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// fiveMB is how many bytes the guests of this file hand over: over the limit by more than one.
+// fiveMB is the number of bytes that the guests of this file pass: more than one byte over the limit.
 const fiveMB = 5<<20 + 2
 
-// bigModule has a memory in which so many bytes are, and room for an answer at 1024.
+// bigModule has a memory with enough bytes, and space for an answer at 1024.
 func bigModule() *wasmgen.Module {
 	m := wasmgen.New(1)
 	m.Pages = 128
 	return m
 }
 
-// lastAsResult completes with the error of the newest call. It writes the error to an address with room for it.
+// lastAsResult completes with the error of the newest call, which it writes to an address with enough space.
 func lastAsResult(m *wasmgen.Module, at int32) []byte {
 	m.I32(at).I32(2 << 20).Call(abi.FnLast).Set(0)
 	m.I32(at).Get(0).Wrap().Call(abi.FnComplete).Drop()
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// ended runs a module and returns its result, or the error that it failed with.
+// ended runs a module and returns its result or its error.
 func ended(t *testing.T, c *caller, wasm []byte) string {
 	t.Helper()
 	c.n++
@@ -49,7 +49,7 @@ func ended(t *testing.T, c *caller, wasm []byte) string {
 	return string(b)
 }
 
-// TestTooLargeTellsTheSize hands over payloads of five megabytes: each refusal says how many bytes there were.
+// TestTooLargeTellsTheSize passes payloads of five megabytes: each refusal states their size.
 func TestTooLargeTellsTheSize(t *testing.T) {
 	c := newCaller(t)
 	payload := at(8192, fiveMB)
@@ -79,7 +79,7 @@ func TestTooLargeTellsTheSize(t *testing.T) {
 	}
 }
 
-// TestTooLargeBody has a body return five megabytes, and a query be answered by them.
+// TestTooLargeBody returns five megabytes from a body, and as the answer to a query.
 func TestTooLargeBody(t *testing.T) {
 	c := newCaller(t)
 	m := bigModule().Text("body").Text("").Call(abi.FnStepBegin).Set(0)
@@ -106,7 +106,7 @@ func TestTooLargeBody(t *testing.T) {
 	}
 }
 
-// report has the module write a failure report, with a message of n bytes before everything else, and pushes its address and
+// report makes the module write a failure report whose message of n bytes comes first, and pushes its address and
 // length.
 func report(m *wasmgen.Module, n int32) *wasmgen.Module {
 	const before, after = `{"message":"`, `","type":"Huge","retryable":false}`
@@ -116,8 +116,8 @@ func report(m *wasmgen.Module, n int32) *wasmgen.Module {
 	return m.I32(8192).I32(int32(len(before)) + n + int32(len(after)))
 }
 
-// TestTooLargeReport has a body and a step function fail with a report over the limit: the message is truncated, and the rest
-// counts. A report that is larger still is not decoded.
+// TestTooLargeReport fails a body and a step function with a report over the limit: the message is truncated, and the
+// rest is used. A report that is larger still is not decoded.
 func TestTooLargeReport(t *testing.T) {
 	c := newCaller(t)
 	body := func(n int32) *wasmgen.Module {
@@ -136,7 +136,7 @@ func TestTooLargeReport(t *testing.T) {
 		}{
 			1 << 20:            {"Huge", 1, "x"},
 			2 << 20:            {"Huge", 1, "x"},
-			abi.MaxReportBytes: {"", 2, `{"message":"x`}, // over the bound by what is around the message
+			abi.MaxReportBytes: {"", 2, `{"message":"x`}, // the text around the message exceeds the limit
 		} {
 			m := of(n)
 			m.Pages = 256
@@ -152,7 +152,7 @@ func TestTooLargeReport(t *testing.T) {
 	}
 }
 
-// TestTooLargeHandlerError has a handler fail with a message over the limit: what the workflow gets may be passed on.
+// TestTooLargeHandlerError fails a handler with a message over the limit: the workflow can pass on what it gets.
 func TestTooLargeHandlerError(t *testing.T) {
 	c := newCaller(t)
 	host.HandleStep(c.Host.Host, "huge", func(context.Context, any) (int, error) {

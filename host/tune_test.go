@@ -21,7 +21,7 @@ func TestGCPercent(t *testing.T) {
 
 var kept []byte
 
-// TestTune has the rule follow what is alive, from one collection to the next, unless it was set.
+// TestTune: the rule follows the live heap from one collection to the next, unless the user has set a value.
 func TestTune(t *testing.T) {
 	procs, percent := runtime.GOMAXPROCS(0), debug.SetGCPercent(100)
 	t.Cleanup(func() {
@@ -46,7 +46,7 @@ func TestTune(t *testing.T) {
 	if got := runtime.GOMAXPROCS(0); got != procs+1 || admission.Spare.Load() != 1 {
 		t.Errorf("GOMAXPROCS %d, want %d; %d of them are spare", got, procs+1, admission.Spare.Load())
 	}
-	// What is alive is not known before the first collection, and finalizers come a moment after it.
+	// The live heap is unknown before the first collection, and finalizers run a moment after it.
 	collect := func(until func(percent int) bool) {
 		t.Helper()
 		for range 1000 {

@@ -13,13 +13,13 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// smallStore is a store that takes no step of a name: as if its entry were too large.
+// smallStore is a store that cannot store a step with a certain name, as if its entry were too large.
 type smallStore struct {
 	store.Store
 	refuses string
 }
 
-// Commit refuses the run that makes the step.
+// Commit refuses the commit with that step.
 func (s *smallStore) Commit(ctx context.Context, groups []store.Group) error {
 	for g := range groups {
 		for i := range groups[g].Runs {
@@ -33,8 +33,8 @@ func (s *smallStore) Commit(ctx context.Context, groups []store.Group) error {
 	return s.Store.Commit(ctx, groups)
 }
 
-// TestWhatCannotBeStored leaves a run to a person whose next commit no store can take, with a reason that is told where people
-// look. Nothing that was acknowledged is lost, over crashes, and a retry goes on once the cause is gone.
+// TestWhatCannotBeStored: a run whose next commit no store accepts becomes stuck, with the reason in its status.
+// Nothing acknowledged is lost, across crashes, and a retry continues the run once the cause is gone.
 func TestWhatCannotBeStored(t *testing.T) {
 	data, s := memstore.New(), &smallStore{refuses: "large"}
 	g := newRestarts(t, hosttest.WithStore(func() store.Store {
@@ -68,8 +68,8 @@ func TestWhatCannotBeStored(t *testing.T) {
 	want(t, fmt.Sprint(g.of("r")), "[small large]")
 }
 
-// TestManyLongKeys continues a run as new that has accepted thousands of signals with long idempotency keys. The newest keys are
-// remembered, all signals move over, and the log says what was forgotten.
+// TestManyLongKeys continues a run as new that has accepted thousands of signals with long idempotency keys. The
+// newest keys are remembered, all signals are carried over, and the log says what was forgotten.
 func TestManyLongKeys(t *testing.T) {
 	g := newRestarts(t)
 	g.begin("r", doing{Do: "signal", Name: "go", MS: 3_600_000}, doing{Do: "continue"}, doing{Do: "signal", Name: "last", MS: 1000})
@@ -85,7 +85,7 @@ func TestManyLongKeys(t *testing.T) {
 	r, err := g.Get(ctx, "r")
 	do(t, err)
 	want(t, r.Iteration, uint32(1))
-	do(t, g.Signal(ctx, "r", quotes, n-1, key(n-1))) // it is known, and the run has ended
+	do(t, g.Signal(ctx, "r", quotes, n-1, key(n-1))) // the key is known, and the run has ended
 	if err := g.Signal(ctx, "r", quotes, 0, key(0)); !errors.Is(err, host.ErrTerminal) {
 		t.Error("the oldest key is known:", err)
 	}

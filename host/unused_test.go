@@ -18,7 +18,7 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// cutStore refuses to add versions while it is told so, with a module stored already.
+// cutStore refuses to add versions on demand, after the module was stored.
 type cutStore struct {
 	store.Store
 	refuse *error
@@ -38,8 +38,8 @@ func (m cutModules) AddVersions(ctx context.Context, specs []store.VersionSpec) 
 	return m.ModuleStore.AddVersions(ctx, specs)
 }
 
-// TestRefusedUploadLeavesNoModule uploads modules whose versions are refused when the module is stored: nothing stays of them,
-// and the same module is there still where a version has it.
+// TestRefusedUploadLeavesNoModule uploads modules whose versions are refused after the module was stored: the module
+// is removed, unless another version uses it.
 func TestRefusedUploadLeavesNoModule(t *testing.T) {
 	var refuse error
 	data := memstore.New()
@@ -69,8 +69,8 @@ func TestRefusedUploadLeavesNoModule(t *testing.T) {
 	}
 }
 
-// TestCutUploadIsCollected opens a host after one that was killed between storing a module and adding its versions: the module
-// leaves the store, and the cache.
+// TestCutUploadIsCollected opens a host after another one was killed between storing a module and adding its
+// versions: the module is removed from the store and the cache.
 func TestCutUploadIsCollected(t *testing.T) {
 	dir := t.TempDir()
 	wasm := wasmgen.New(0).Text("cut-upload").Call(abi.FnComplete).Drop().I32(0).Export(abi.ExportRun).Bytes()
@@ -93,7 +93,7 @@ func TestCutUploadIsCollected(t *testing.T) {
 	if with <= before || gone != with-1 {
 		t.Fatalf("the cache has %d, %d and %d modules", before, with, gone)
 	}
-	// What a kill leaves: module and artifact, and no version.
+	// What a kill leaves behind: module and artifact, but no version.
 	s, err := pebblestore.Open(filepath.Join(dir, "store"), pebblestore.Options{})
 	do(t, err)
 	kept := cached()
@@ -143,7 +143,7 @@ func (m openingModules) Put(ctx context.Context, wasm []byte, info store.ModuleI
 	return d, err
 }
 
-// TestCollectionRacesUpload opens another host on one store while a module is stored and has no version yet.
+// TestCollectionRacesUpload opens a second host on the same store while an uploaded module has no version yet.
 func TestCollectionRacesUpload(t *testing.T) {
 	data := memstore.New()
 	var open func()
@@ -167,7 +167,7 @@ func TestCollectionRacesUpload(t *testing.T) {
 	}
 }
 
-// pointStore fails a test that reads what grows (the counts, runs or versions of a namespace) once it is armed.
+// pointStore fails the test if, once armed, it reads data that grows: the counts, runs or versions of a namespace.
 type pointStore struct {
 	store.Store
 	t     *testing.T
@@ -202,7 +202,7 @@ func (m pointModules) Versions(ctx context.Context, ns store.NamespaceID, w stri
 	return m.ModuleStore.Versions(ctx, ns, w)
 }
 
-// TestDeleteVersionReadsNothingThatGrows deletes a version that no run has.
+// TestDeleteVersionReadsNothingThatGrows deletes a version without runs.
 func TestDeleteVersionReadsNothingThatGrows(t *testing.T) {
 	var armed atomic.Bool
 	h, err := host.Open(ctx, host.Config{Store: pointStore{memstore.New().Open(), t, &armed}})

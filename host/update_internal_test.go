@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestMayAccept refuses an update of a run that has gone on since it was asked, and one too many.
+// TestMayAccept refuses an update if the run has continued since it was asked, and an update over the limit.
 func TestMayAccept(t *testing.T) {
 	j := &journal.Journal{}
 	add := func(e store.Entry) {

@@ -14,8 +14,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestUpdateCrashes crashes the host at each commit of an update, before and after it is durable. The sender asks again by the
-// same id: the update is performed once.
+// TestUpdateCrashes crashes the host at each commit of an update, before and after it is durable. The sender repeats
+// the update with the same id: it is performed once.
 func TestUpdateCrashes(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for n := 0; ; n++ {
@@ -40,7 +40,7 @@ func TestUpdateCrashes(t *testing.T) {
 	}
 }
 
-// TestUpdatesAtOnce sends updates at once of which three fit, though each of them would fit alone.
+// TestUpdatesAtOnce sends concurrent updates of which only three fit, although each would fit alone.
 func TestUpdatesAtOnce(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("cart", nil)
@@ -68,8 +68,8 @@ func TestUpdatesAtOnce(t *testing.T) {
 	result[string](p, id)
 }
 
-// TestUpdateMoves moves a run with an update that it has not answered. Its sender is told, and gets the answer where the run
-// goes on.
+// TestUpdateMoves moves a run with an unanswered update. The sender is told so, and gets the answer where the run
+// continues.
 func TestUpdateMoves(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("cart", nil)
@@ -102,7 +102,7 @@ func TestUpdateMoves(t *testing.T) {
 	want(t, copied.query(id, "names"), `"pen"`)
 }
 
-// TestUpdateMigrates has a run go on under another version with an update that it has not answered.
+// TestUpdateMigrates migrates a run with an unanswered update.
 func TestUpdateMigrates(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("cart", nil)
@@ -123,7 +123,7 @@ func TestUpdateMigrates(t *testing.T) {
 	want(t, result[string](p, id), "ink,a,done")
 }
 
-// TestUpdateAndRetry fails an update with its run, and answers it when the run is retried.
+// TestUpdateAndRetry fails an update together with its run, and answers it when the run is retried.
 func TestUpdateAndRetry(t *testing.T) {
 	p := newUpdates(t)
 	p.fails = 1
@@ -140,8 +140,8 @@ func TestUpdateAndRetry(t *testing.T) {
 	want(t, result[string](p, id), "x")
 }
 
-// TestUpdateIsNotTakenBack refuses the retry of a run that has answered an update behind the failed step: who got the answer
-// counts on it.
+// TestUpdateIsNotTakenBack refuses to retry a run that has answered an update after the failed step: the sender
+// relies on the answer.
 func TestUpdateIsNotTakenBack(t *testing.T) {
 	p := newUpdates(t)
 	p.fails = 1
@@ -158,7 +158,7 @@ func TestUpdateIsNotTakenBack(t *testing.T) {
 	want(t, p.answer(id, "say", "1"), `completed "hello"`)
 }
 
-// TestUpdateAndRestart has a run that repeats another one know the answers that it repeats.
+// TestUpdateAndRestart: a restarted run knows the answers in the part that it repeats.
 func TestUpdateAndRestart(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("cart", nil)
@@ -172,7 +172,7 @@ func TestUpdateAndRestart(t *testing.T) {
 	want(t, strings.Join(p.mails, ","), "pen,ink,ink")
 }
 
-// TestUpdateOfAPausedRun accepts an update of a run that is paused, and answers it when it goes on.
+// TestUpdateOfAPausedRun accepts an update of a paused run, and answers it when the run continues.
 func TestUpdateOfAPausedRun(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("cart", nil)
@@ -187,8 +187,8 @@ func TestUpdateOfAPausedRun(t *testing.T) {
 	want(t, p.answer(id, "add", "1"), "completed 3")
 }
 
-// updatesByHand is a guest that accepts every update, takes one in its second iteration only, and answers it once more than it
-// may.
+// updatesByHand is a guest that accepts every update, takes one in its second iteration only, and answers it once too
+// often.
 func updatesByHand() []byte {
 	m := wasmgen.New(1)
 	m.I32(0).I32(0).Call(abi.FnInput).IfZero64()
@@ -203,7 +203,7 @@ func updatesByHand() []byte {
 	return m.I32(256).I32(8).Call(abi.FnComplete).Drop().I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestUpdateMovesOver has an update that the workflow has not taken move over to the next iteration, with its id.
+// TestUpdateMovesOver carries an update that the workflow has not taken over to the next iteration, with its id.
 func TestUpdateMovesOver(t *testing.T) {
 	p := newPrims(t)
 	_, err := p.Upload(ctx, "hand", updatesByHand())

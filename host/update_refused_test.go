@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestPausedRunIsAsked asks a paused run where it stands, whatever has come meanwhile: queries, and updates of which more than
-// one is accepted.
+// TestPausedRunIsAsked: a paused run answers at its current point, whatever has arrived: queries, and updates, of
+// which several are accepted.
 func TestPausedRunIsAsked(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("cart", nil)
@@ -34,7 +34,7 @@ func TestPausedRunIsAsked(t *testing.T) {
 	want(t, len(strings.Split(result[string](p, id), ",")), 5)
 }
 
-// ending is a context that ends when it is asked for the n-th time.
+// ending is a context that ends when it is checked for the n-th time.
 type ending struct {
 	context.Context
 	left *atomic.Int64
@@ -57,8 +57,8 @@ func (e ending) Err() error {
 	return e.Context.Err()
 }
 
-// TestUpdateWhoseSenderGoes ends the context of a sender at each moment. It learns that its context has ended, and by which id it
-// can ask again: nothing was refused.
+// TestUpdateWhoseSenderGoes cancels the context of a sender at every possible moment. The error has the id with which
+// the update can be repeated, and is not a refusal.
 func TestUpdateWhoseSenderGoes(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("cart", nil)
@@ -68,7 +68,7 @@ func TestUpdateWhoseSenderGoes(t *testing.T) {
 		e.left.Store(int64(n))
 		u, err := p.Update(e, id, "say", "hello")
 		cancel()
-		if err == nil { // on a busy machine an update may need few looks at its context, and the next one more
+		if err == nil { // on a busy machine one update may check its context only a few times, and the next one more often
 			if n < 5 {
 				continue
 			}
@@ -87,10 +87,11 @@ func TestUpdateWhoseSenderGoes(t *testing.T) {
 	}
 }
 
-// TestUpdateTooEarly has an update wait for the beginning of a run, and be one for later if that does not come.
+// TestUpdateTooEarly: an update waits for a run to begin. If that takes too long, the sender is told to repeat it
+// later.
 func TestUpdateTooEarly(t *testing.T) {
 	p := newUpdates(t)
-	const later = 1000 * time.Hour // however many seconds pass until the update comes
+	const later = 1000 * time.Hour // longer than the update could take to arrive
 	r, err := p.Start(ctx, "cart", nil, host.WithStartIn(later))
 	do(t, err)
 	got := make(chan error, 1)
@@ -114,7 +115,7 @@ func TestUpdateTooEarly(t *testing.T) {
 	want(t, p.update(r.ID, "add", item{"pen", 1}), "1")
 }
 
-// TestUpdateFailsLoudly answers an update whose handler returns an error that is too long to be recorded: its beginning is.
+// TestUpdateFailsLoudly truncates the error of a handler that is too long to be recorded.
 func TestUpdateFailsLoudly(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("cart", nil)
@@ -124,7 +125,7 @@ func TestUpdateFailsLoudly(t *testing.T) {
 	}
 }
 
-// TestUpdateWhoseHandlerIsGone refuses an update whose handler has ended with its context.
+// TestUpdateWhoseHandlerIsGone refuses an update after its handler's context has ended.
 func TestUpdateWhoseHandlerIsGone(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("scoped", nil)
@@ -141,7 +142,7 @@ func TestUpdateWhoseHandlerIsGone(t *testing.T) {
 	want(t, result[string](p, id), "done")
 }
 
-// TestQueryNames refuses queries of names that no workflow can have.
+// TestQueryNames refuses queries with names that no workflow can have.
 func TestQueryNames(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("cart", nil)
@@ -152,7 +153,7 @@ func TestQueryNames(t *testing.T) {
 	}
 }
 
-// TestStartedOfChain shows when a run began, whatever iteration it has come to, also where it was moved to.
+// TestStartedOfChain shows when a run began, in every iteration, also after a move.
 func TestStartedOfChain(t *testing.T) {
 	p := newPrims(t)
 	r, err := p.Start(ctx, "counter", 3, host.WithStartIn(time.Minute))

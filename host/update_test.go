@@ -25,7 +25,7 @@ func newUpdates(t *testing.T, opts ...hosttest.Option) *prims {
 	return p
 }
 
-// update sends an update that is answered without time passing.
+// update sends an update that is answered without the clock moving.
 func (p *prims) update(id, name string, input any, opts ...host.UpdateOption) string {
 	p.t.Helper()
 	u, err := p.Update(ctx, id, name, input, opts...)
@@ -35,7 +35,7 @@ func (p *prims) update(id, name string, input any, opts ...host.UpdateOption) st
 	return string(u.Result)
 }
 
-// accepted sends an update, and does not wait for its answer.
+// accepted sends an update and does not wait for its answer.
 func (p *prims) accepted(id, name, updateID string, input any) {
 	p.t.Helper()
 	u, err := p.Update(ctx, id, name, input, host.WithUpdateID(updateID), host.UntilAccepted())
@@ -45,7 +45,7 @@ func (p *prims) accepted(id, name, updateID string, input any) {
 	p.Settle()
 }
 
-// answer returns the answer of an update, or what its error says.
+// answer returns the answer to an update, or its error as text.
 func (p *prims) answer(id, name, updateID string) string {
 	p.t.Helper()
 	u, err := p.UpdateResult(ctx, id, name, updateID, false)
@@ -75,13 +75,13 @@ func TestUpdate(t *testing.T) {
 	want(t, result[string](p, id), "pen,ink,done")
 }
 
-// TestUpdateReason says for what a run waits: the updates that it takes are open all the time, and not what it waits for.
+// TestUpdateReason checks what a run reports as its wait: not its updates, which can be received all the time.
 func TestUpdateReason(t *testing.T) {
 	p := newUpdates(t)
 	_, err := p.Start(ctx, "cart", nil, host.WithRunID("c"))
 	do(t, err)
 	p.Settle()
-	for range 2 { // before an update, and after one, whose wait is the newest
+	for range 2 { // before an update, and after one, whose wait is then the newest
 		if r, err := p.Get(ctx, "c"); err != nil || r.Reason != "signal_wait done" {
 			t.Errorf("%q, %v", r.Reason, err)
 		}
@@ -90,7 +90,7 @@ func TestUpdateReason(t *testing.T) {
 	}
 }
 
-// TestUpdateRefused refuses updates, of which nothing is recorded.
+// TestUpdateRefused refuses updates, and records nothing of them.
 func TestUpdateRefused(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("cart", nil)
@@ -128,7 +128,7 @@ func TestUpdateRefused(t *testing.T) {
 	want(t, entries(p.Host, id), before)
 }
 
-// TestUpdateFails gives the error of a handler, and the same one each time.
+// TestUpdateFails returns the error of a handler, and the same one for a repetition.
 func TestUpdateFails(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("cart", nil)
@@ -148,8 +148,8 @@ func TestUpdateFails(t *testing.T) {
 	want(t, result[string](p, id), "done")
 }
 
-// TestUpdateIsIdempotent has an update performed once, and gives its answer to whoever asks by its id, over crashes and after
-// the end.
+// TestUpdateIsIdempotent performs an update once and returns its answer for every request with its id, across crashes
+// and after the end.
 func TestUpdateIsIdempotent(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("cart", nil)
@@ -160,7 +160,7 @@ func TestUpdateIsIdempotent(t *testing.T) {
 	if !errors.Is(err, host.ErrConflict) {
 		t.Error("the same id with another input:", err)
 	}
-	p.accepted(id, "slow", "1", "a") // another update, since its name is another one
+	p.accepted(id, "slow", "1", "a") // a different update, since its name differs
 	p.Crash()
 	want(t, add(), "3")
 	want(t, p.answer(id, "slow", "1"), "accepted ")
@@ -214,7 +214,7 @@ func TestUpdateWaits(t *testing.T) {
 	want(t, <-done, `"slept"`)
 }
 
-// TestUpdateAndEnd fails updates that a run has accepted and not answered when it ends, with a sentence.
+// TestUpdateAndEnd fails, with a sentence, updates that a run has accepted but not answered when it ends.
 func TestUpdateAndEnd(t *testing.T) {
 	for how, end := range map[string]func(*prims, string){
 		"completed":      func(p *prims, id string) { p.signal(id, "done", "") },
@@ -246,7 +246,8 @@ func TestUpdateAndEnd(t *testing.T) {
 	want(t, result[string](p, id), "a,done")
 }
 
-// TestUpdateBeforeItIsHandled refuses an update for which the workflow has no handler yet, and accepts it when it has.
+// TestUpdateBeforeItIsHandled refuses an update for which the workflow has no handler yet, and accepts it once there
+// is one.
 func TestUpdateBeforeItIsHandled(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("late", nil)
@@ -259,8 +260,8 @@ func TestUpdateBeforeItIsHandled(t *testing.T) {
 	want(t, result[string](p, id), "x")
 }
 
-// TestUpdateContinues fails what was taken and not answered when the run continues as new, moves over what was not taken, and
-// knows the answers of all iterations.
+// TestUpdateContinues: when the run continues as new, updates that were taken but not answered fail, updates that
+// were not taken are carried over, and the answers of all iterations stay known.
 func TestUpdateContinues(t *testing.T) {
 	p := newUpdates(t)
 	id := p.begin("again", 0)
@@ -288,7 +289,7 @@ func TestUpdateContinues(t *testing.T) {
 	want(t, p.answer(id, "which", "third"), "completed 2")
 }
 
-// TestQueryOfEnded asks runs that have ended, in each way.
+// TestQueryOfEnded queries runs that ended in each way.
 func TestQueryOfEnded(t *testing.T) {
 	p := newUpdates(t)
 	completed, terminated, failed, panicked := p.begin("cart", nil), p.begin("cart", nil), p.begin("fails", nil), p.begin("panics", nil)

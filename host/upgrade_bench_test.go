@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// BenchmarkUpgrade checks and migrates sleepers, each with a step behind it.
+// BenchmarkUpgrade checks and migrates sleepers that have each made one step.
 func BenchmarkUpgrade(b *testing.B) {
 	const runs = 1000
 	h := hosttest.New(b)

@@ -25,7 +25,7 @@ var (
 	upgradeSeed = flag.Uint64("upgrades.seed", 1, "where its hosts crash, and what its runs do")
 )
 
-// The versions of the workflows of testdata/year, by number.
+// The versions of the workflows in testdata/year, by number.
 const (
 	_ uint32 = iota
 	vFirst
@@ -36,7 +36,7 @@ const (
 
 var versionNames = []string{vFirst: "first", vTuned: "tuned", vMarked: "marked", vAudited: "audited"}
 
-// journey is the input of the workflows of testdata/year.
+// journey is the input of the workflows in testdata/year.
 type journey struct {
 	Customer int     `json:"customer"`
 	Rounds   [][]int `json:"rounds"` // hours of the legs
@@ -44,7 +44,7 @@ type journey struct {
 	Done     string  `json:"done"`
 }
 
-// traveller is a run, and what the test knows of it, without asking a host.
+// traveller is a run, and what the test knows about it without asking a host.
 type traveller struct {
 	id       string
 	workflow string
@@ -53,15 +53,15 @@ type traveller struct {
 	// The handler changes what follows, under longYear.mu.
 	at      *yearHost // where it acts
 	version uint32
-	done    string                 // what it has done, which is its result in the end
+	done    string                 // what it has done; in the end, its result
 	round   int                    // in which it is
 	leg     int                    // in which it is, of that round
-	audited bool                   // it has done the audit of this round
+	audited bool                   // it has made the audit of this round
 	keys    map[string]string      // idempotency keys of its steps
 	acts    map[string][]time.Time // instants of their attempts
 
-	left  map[*yearHost]time.Time // when it was last moved away from a host
-	began time.Time               // when it began, if somebody has looked; see longYear.begun
+	left  map[*yearHost]time.Time // when it was last moved away from each host
+	began time.Time               // when it began, once looked up; see longYear.begun
 	freed time.Time               // when its slot on the first host was returned, if it was moved away
 }
 
@@ -84,22 +84,23 @@ type longYear struct {
 	mu   sync.Mutex
 	runs map[string]*traveller
 
-	ids     []string // of all runs, in the order of their starts
+	ids     []string // of all runs, in order of their starts
 	newest  uint32   // version
 	events  []yearEvent
 	limits  []limitsSince
-	down    [2]time.Time // from when to when both hosts were down
-	refused int          // of runs that a version did not fit
+	down    [2]time.Time // start and end of the time when both hosts are down
+	refused int          // runs that did not fit a version
 	moves   int
 }
 
-// yearEvent is something that the test does at an instant.
+// yearEvent is an action of the test at an instant.
 type yearEvent struct {
 	at time.Time
 	do func()
 }
 
-// on adds an event at a day of the year. No run and no schedule is due at an instant that is no whole minute.
+// on adds an event at a day of the year. Runs and schedules are due at whole minutes, so no event coincides with
+// them.
 func (y *longYear) on(day float64, do func()) {
 	at := hosttest.Epoch.Add(time.Duration(day * float64(24*time.Hour))).Truncate(time.Minute)
 	y.events = append(y.events, yearEvent{at.Add(29*time.Second + 7*time.Millisecond), do})
@@ -143,7 +144,7 @@ func (y *longYear) ship(ctx context.Context, h *yearHost, done string) string {
 	return r.done[len(r.done)-1:]
 }
 
-// pass has a run come to the end of its leg, under the version that it has.
+// pass takes a run to the end of its leg, under its version.
 func (r *traveller) pass(t *testing.T, step string) {
 	if want := fmt.Sprintf("ship-%d.%d", r.round, r.leg); step != want {
 		t.Errorf("%s makes step %s, want %s", r.id, step, want)
@@ -162,17 +163,19 @@ func (r *traveller) pass(t *testing.T, step string) {
 	}
 }
 
-// ended reports whether the run has come to its end.
+// ended reports whether the run has reached its end.
 func (r *traveller) ended() bool {
 	return r.round+1 == len(r.plan.Rounds) && r.leg == len(r.plan.Rounds[r.round])
 }
 
-// fits reports whether the run goes on under a version: it does not if it has passed the place of a step without it.
+// fits reports whether the run can continue under a version: it cannot if it has passed the place of an added step
+// without making it.
 func (r *traveller) fits(version uint32) bool {
 	return version < vAudited || r.leg < 2 || r.audited
 }
 
-// try does something until it succeeds, over crashes of a host. After a crash, it may turn out to have been done before.
+// try repeats an operation until it succeeds, across crashes. After a crash, the operation may turn out to have
+// succeeded before.
 func (y *longYear) try(h *yearHost, do func() error, done ...error) {
 	y.t.Helper()
 	for again := false; ; again = true {
@@ -203,14 +206,14 @@ func (y *longYear) revive(h *yearHost) {
 	h.Reopen()
 }
 
-// mayCrash lets a host crash at one of its next commits, one time in so many.
+// mayCrash makes a host crash at one of its next commits, with a probability of one in n.
 func (y *longYear) mayCrash(h *yearHost, in, commits int) {
 	if y.rng.IntN(in) == 0 {
 		h.CrashAt(y.rng.IntN(commits), y.rng.IntN(2) == 0)
 	}
 }
 
-// settle lets both hosts do all that is due, and returns when something is due again.
+// settle lets both hosts do everything that is due, and returns the next deadline.
 func (y *longYear) settle() (next time.Time, ok bool) {
 	for _, h := range []*yearHost{y.a, y.b} {
 		at, due := h.Settle()
@@ -225,7 +228,7 @@ func (y *longYear) settle() (next time.Time, ok bool) {
 	return next, ok
 }
 
-// pass lets the year pass: from deadline to deadline, and from event to event, until nothing is left.
+// pass lets the year pass, from deadline to deadline and event to event, until none is left.
 func (y *longYear) pass() {
 	slices.SortStableFunc(y.events, func(a, b yearEvent) int { return a.at.Compare(b.at) })
 	for {
@@ -281,7 +284,7 @@ func (y *longYear) start(workflow string, n int, legs, least, most int) {
 	}
 }
 
-// upgrade uploads a version on both hosts, and has all runs go on under it that it fits.
+// upgrade uploads a version on both hosts and migrates all runs that fit.
 func (y *longYear) upgrade(version uint32) {
 	for _, h := range []*yearHost{y.a, y.b} {
 		y.settle()
@@ -305,7 +308,8 @@ func (y *longYear) upgrade(version uint32) {
 	y.settle()
 }
 
-// check replays all live runs of a workflow against a version, which changes nothing, and is right about each of them.
+// check replays all live runs of a workflow against a version. This changes nothing, and the verdict on each run is
+// right.
 func (y *longYear) check(h *yearHost, workflow string, version uint32) {
 	found := map[string]host.RunCheck{}
 	commits := h.Commits()
@@ -319,7 +323,7 @@ func (y *longYear) check(h *yearHost, workflow string, version uint32) {
 	y.judge(h, workflow, version, found, sum, host.CheckCompatible)
 }
 
-// judge compares the reports on the live runs of a workflow with what the test knows of them.
+// judge compares the reports on the live runs of a workflow with what the test knows.
 func (y *longYear) judge(h *yearHost, workflow string, version uint32, found map[string]host.RunCheck, sum host.CheckSummary,
 	fit host.CheckOutcome) {
 	live, diverging := 0, 0
@@ -347,7 +351,7 @@ func (y *longYear) judge(h *yearHost, workflow string, version uint32, found map
 	y.refused += diverging
 }
 
-// migrate has the runs go on that fit, over crashes, and the others stay as they are.
+// migrate migrates the runs that fit, across crashes. The others stay as they are.
 func (y *longYear) migrate(h *yearHost, workflow string, version uint32) {
 	found := map[string]host.RunCheck{}
 	var sum host.CheckSummary
@@ -356,7 +360,7 @@ func (y *longYear) migrate(h *yearHost, workflow string, version uint32) {
 		sum, err = h.Workflows().Migrate(ctx, workflow, host.MigrateOptions{To: version, Each: reports(found)})
 		return err
 	})
-	for id, c := range found { // one that was set aside here is not listed
+	for id, c := range found { // a run that was set aside here is not listed
 		if r := y.runs[id]; c.Outcome == host.CheckMigrated || c.Outcome == host.CheckUnchanged {
 			r.version = version
 		}
@@ -371,7 +375,7 @@ func (y *longYear) migrate(h *yearHost, workflow string, version uint32) {
 	}
 }
 
-// move moves sleeping runs to the other host, over crashes of both.
+// move moves sleeping runs to the other host, across crashes of both.
 func (y *longYear) move(n int) {
 	y.settle()
 	for _, i := range y.rng.Perm(len(y.ids)) {
@@ -422,8 +426,8 @@ func (y *longYear) moveOne(r *traveller, from, to *yearHost) {
 	}
 }
 
-// begun returns when a run began its first iteration: an instant that its host tells as long as it is in that, and that is known
-// afterwards from when it made its first step, if neither a move nor a host that was down has delayed that.
+// begun returns when a run began its first iteration. Its host reports this during that iteration. Afterwards it is
+// computed from the first step, unless a move or a host that was down delayed that step.
 func (y *longYear) begun(r *traveller) time.Time {
 	first := r.acts["ship-0.0"]
 	switch {
@@ -436,7 +440,7 @@ func (y *longYear) begun(r *traveller) time.Time {
 	return r.began
 }
 
-// replace replaces a host by one on a backup of its data.
+// replace replaces a host by one with a restored backup of its data.
 func (y *longYear) replace(h *yearHost) {
 	h.Stop()
 	place, dir := y.t.TempDir(), filepath.Join(y.t.TempDir(), "restored")
@@ -448,7 +452,7 @@ func (y *longYear) replace(h *yearHost) {
 	h.Reopen()
 }
 
-// stopBoth lets time pass while no host is there.
+// stopBoth stops both hosts for a while.
 func (y *longYear) stopBoth(d time.Duration) {
 	for _, r := range y.runs {
 		y.begun(r)
@@ -462,7 +466,7 @@ func (y *longYear) stopBoth(d time.Duration) {
 	y.settle()
 }
 
-// late returns when something happens that is due at an instant.
+// late returns when an event that is due at an instant happens: later, if both hosts are down then.
 func (y *longYear) late(due time.Time) time.Time {
 	if due.After(y.down[0]) && due.Before(y.down[1]) {
 		return y.down[1]

@@ -20,13 +20,14 @@ const (
 	slotsOnB   = 2 // of rentals
 )
 
-// TestUpgrades lets a year pass for runs that sleep for months, and for schedules in four zones, on two hosts that crash at
-// commits: three times the code of the runs is changed, once so that it does not fit to all of them; limits are changed while
-// runs wait for slots; runs are moved to the other host, and back; both hosts are down for hours, and one is restored from a
-// backup.
-// Each run has done in the end what it does on a host where nothing of that happens, but for what the versions under which it
-// passed have added, at the instants that follow from its input. Each instant of a schedule had its run, no limit was exceeded,
-// and the stores are sound.
+// TestUpgrades simulates a year of runs that sleep for months, and schedules in four zones, on two hosts that crash
+// at commits. The code of the runs changes three times, once so that it does not fit all runs; limits change while
+// runs wait for slots; runs are moved to the other host and back; both hosts are down for hours, and one is restored
+// from a backup.
+//
+// In the end each run has done the same as on an undisturbed host, except for steps that its versions have added, at
+// the instants that follow from its input. Each instant of a schedule had its run, no limit was exceeded, and the
+// stores are valid.
 func TestUpgrades(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
@@ -86,8 +87,8 @@ func (y *longYear) plans() {
 	y.on(215, func() { y.upgrade(vAudited) }) // those that have begun another round since
 }
 
-// limitsSince is which limits rentals have on the first host since when: of all, of a customer, and of those that begin within
-// rateWindow.
+// limitsSince has the limits of rentals on the first host from an instant on: overall, per customer, and starts
+// within rateWindow.
 type limitsSince struct {
 	at                     time.Time
 	all, customer, perRate int
@@ -103,7 +104,7 @@ func (y *longYear) setLimits(all, customer, perRate int) {
 	y.limits = append(y.limits, limitsSince{y.clock.Now(), all, customer, perRate})
 }
 
-// atTheEnd looks at each run: it has ended once, with what it has done, and has done each step when it was due.
+// atTheEnd checks each run: it ended once, did its work, and made each step when it was due.
 func (y *longYear) atTheEnd() {
 	count := map[string]int{}
 	for _, h := range []*yearHost{y.a, y.b} {
@@ -147,7 +148,7 @@ func (y *longYear) atTheEnd() {
 	}
 }
 
-// likeWithoutAll starts the runs on a host where nothing of all that happens. They do the same, but for what versions have added.
+// likeWithoutAll repeats the runs on an undisturbed host. They do the same, except for what versions have added.
 func (y *longYear) likeWithoutAll() {
 	h := hosttest.New(y.t, hosttest.WithHandlers(func(x *host.Host) {
 		host.HandleStep(x, "ship", func(ctx context.Context, _ string) (string, error) {
@@ -172,10 +173,10 @@ func (y *longYear) likeWithoutAll() {
 	y.t.Logf("the same runs took %v on a host where nothing happens", time.Since(began))
 }
 
-// slotEvent is the begin of a rental on the first host, its end, or a change of the limits; or the end of a window of a rate.
+// slotEvent is the start or end of a rental on the first host, a change of limits, or the end of a rate window.
 type slotEvent struct {
 	at       time.Time
-	by       int // at the same instant, ends come before limits, and those before begins
+	by       int // at equal instants: ends before limits, limits before starts
 	customer int
 	limits   limitsSince
 }
@@ -187,8 +188,8 @@ const (
 	slotBegin
 )
 
-// limitsKept goes through the begins and ends of all rentals on the first host: no limit was exceeded, and no rental waited that
-// could have begun.
+// limitsKept walks through the starts and ends of all rentals on the first host: no limit was exceeded, and no rental
+// waited that could have started.
 func (y *longYear) limitsKept() {
 	var events []slotEvent
 	var waited [][3]int64 // from when to when, and whose
@@ -266,7 +267,7 @@ func (s *slots) take(e slotEvent) {
 	}
 }
 
-// begunAt counts those that have begun within the window that ends at an instant.
+// begunAt counts the starts within the window that ends at an instant.
 func (s *slots) begunAt(at time.Time) (n int) {
 	for _, b := range s.begun {
 		if at.Sub(b) < rateWindow {
@@ -276,24 +277,24 @@ func (s *slots) begunAt(at time.Time) (n int) {
 	return n
 }
 
-// exceeded reports whether a begin was one too many. Limits that are lowered end nobody.
+// exceeded reports whether a start was one too many. Lowering a limit does not end runs.
 func (s *slots) exceeded(e slotEvent) bool {
 	return e.by == slotBegin && (s.all > s.limits.all || s.of[e.customer] > s.limits.customer || s.begunAt(e.at) > s.limits.perRate)
 }
 
-// admits reports whether a rental of a customer may begin.
+// admits reports whether a rental of a customer may start.
 func (s *slots) admits(at time.Time, customer int) bool {
 	return s.all < s.limits.all && s.of[customer] < s.limits.customer && s.begunAt(at) < s.limits.perRate
 }
 
-// bell is a schedule, and the local times of each day at which it is due, at most once each.
+// bell is a schedule, and the local times at which it is due on each day, at most once each.
 type bell struct {
 	id, zone, when string
 	walls          []string
-	months         []time.Month // those in which clocks are set; with many runs it is due in all of them
+	months         []time.Month // months with clock changes; with many runs it is due in all months
 }
 
-// schedules makes the schedules, which are due around both changes of the clocks of their zones.
+// schedules creates schedules that are due around both clock changes of their zones.
 func (y *longYear) schedules() []bell {
 	bells := []bell{
 		{"berlin", "Europe/Berlin", "30 2", []string{"02:30"}, []time.Month{3, 10}},                 // is left out; comes twice
@@ -344,8 +345,8 @@ func (y *longYear) rang(b bell) {
 	}
 }
 
-// due returns when a schedule is due as docs/runs/schedules.md says it, by looking at what clocks show in each minute: a local time
-// that comes twice counts once, the first time, and one that is left out at the next one that is not.
+// due computes when a schedule is due, as docs/runs/schedules.md says, from the local time at each minute. A local
+// time that occurs twice counts the first time. A skipped one is due at the next local time that exists.
 func (b bell) due(t *testing.T, from, until time.Time) (list []time.Time) {
 	const text = "2006-01-02 15:04"
 	zone, err := time.LoadLocation(b.zone)

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// deletingStore deletes the newest version of workflow "old" before versions are added, so many times.
+// deletingStore deletes the newest version of workflow "old" before versions are added, the first few times.
 type deletingStore struct {
 	store.Store
 	times *int
@@ -41,8 +41,8 @@ func (m deletingModules) AddVersions(ctx context.Context, specs []store.VersionS
 	return m.ModuleStore.AddVersions(ctx, specs)
 }
 
-// TestUploadRacesDelete deletes the last version of a module while the same bytes are uploaded: the upload
-// stores them again.
+// TestUploadRacesDelete deletes the last version of a module while the same bytes are uploaded: the upload stores
+// them again.
 func TestUploadRacesDelete(t *testing.T) {
 	times := 3
 	h, err := host.Open(ctx, host.Config{Store: deletingStore{memstore.New().Open(), &times}})

@@ -18,7 +18,7 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// listing is a module that lists workflows, each of which completes with a text.
+// listing is a module that lists the given workflows, each of which completes with a text.
 func listing(text string, names ...string) []byte {
 	var d abi.Description
 	for _, n := range names {
@@ -34,7 +34,7 @@ func listing(text string, names ...string) []byte {
 	return m.Text(fmt.Sprintf("%q", text)).Call(abi.FnComplete).Drop().I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// versionsOf shows what there is of all workflows, with the handlers that they may call.
+// versionsOf formats the versions of all workflows, with the handlers that they may call.
 func versionsOf(t *testing.T, h *hosttest.Host) string {
 	t.Helper()
 	var all []string
@@ -52,7 +52,7 @@ func everything() []host.UploadOption {
 
 const granted = "[charge pay.example PAY=pay.example,X]"
 
-// TestUploadTakesNothingOver uploads modules that list a workflow of somebody else: it stays as it is.
+// TestUploadTakesNothingOver uploads modules that list another owner's workflow: that workflow stays unchanged.
 func TestUploadTakesNothingOver(t *testing.T) {
 	h := hosttest.New(t)
 	_, err := h.Upload(ctx, "", listing("good", "orders"), everything()...)
@@ -75,12 +75,12 @@ func TestUploadTakesNothingOver(t *testing.T) {
 	refused("evil", evil)
 	refused("", evil)
 	refused("", evil, everything()...)
-	refused("", listing("evil", "orders"))                                              // the same list, but grants would pass on
+	refused("", listing("evil", "orders"))                                              // the same list, but it would get the grants
 	refused("", listing("evil", "orders"), host.AllowStep("x"), host.AllowHTTP("y.ex")) // secrets would
 	if got, want := versionsOf(t, h), "orders@1"+granted; got != want {
 		t.Fatalf("there are %s, want %s", got, want)
 	}
-	// The evil one alone is uploaded, without any grants.
+	// The workflow "evil" alone is uploaded, without grants.
 	_, err = h.Upload(ctx, "evil", evil, host.OnlyWorkflows("evil"))
 	do(t, err)
 	if got, want := versionsOf(t, h), "evil@1[] orders@1"+granted; got != want {
@@ -124,7 +124,7 @@ func TestUploadOfTheSameOwner(t *testing.T) {
 	want("a@1[x] a@2[x] b@1[]")
 	up("", listing("2", "a", "b"), host.AllowStep("y"))
 	want("a@1[x] a@2[x] a@3[y] b@1[] b@2[y]")
-	up("b", listing("3", "b", "a")) // names one, and the other one came with it
+	up("b", listing("3", "b", "a")) // names one workflow; the other one came with it before
 	want("a@1[x] a@2[x] a@3[y] a@4[y] b@1[] b@2[y] b@3[y]")
 	up("", listing("4", "a", "b"), everything()...)
 	up("", listing("5", "b", "a"), host.AllowStep(), host.AllowHTTP(), host.AllowSecretText("Q=q.ex,X"))
@@ -150,7 +150,7 @@ func TestUploadOfTheSameOwner(t *testing.T) {
 	up("", listing("3", "plain"), host.AllowStep("x"))
 }
 
-// TestUploadLists refuses lists of workflows that cannot be.
+// TestUploadLists refuses invalid lists of workflows.
 func TestUploadLists(t *testing.T) {
 	h := hosttest.New(t)
 	many := make([]string, abi.MaxWorkflows+1)
@@ -184,7 +184,7 @@ func TestUploadLists(t *testing.T) {
 	}
 }
 
-// racingStore has somebody else upload "orders" while a module is stored.
+// racingStore has another caller upload "orders" while a module is stored.
 type racingStore struct {
 	store.Store
 	grants *store.Grants
@@ -209,7 +209,7 @@ func (m racingModules) Put(ctx context.Context, wasm []byte, info store.ModuleIn
 	return d, err
 }
 
-// TestUploadRaces uploads a module while another one comes to have one of its workflows.
+// TestUploadRaces uploads a module while another module gets one of its workflows.
 func TestUploadRaces(t *testing.T) {
 	grants := store.Grants{Steps: []string{"charge"}}
 	h, err := host.Open(ctx, host.Config{Store: racingStore{memstore.New().Open(), &grants}})

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestUserCacheDir: the user's folder of compiled modules is not used if it cannot be, or if others could put code into it.
+// TestUserCacheDir: the user's cache folder is not used if that is impossible, or if others could put code into it.
 func TestUserCacheDir(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("XDG_CACHE_HOME names the folder only there")

@@ -19,10 +19,10 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// reads counts what is read of versions that takes longer the more of them there are.
+// reads counts reads of versions whose cost grows with the number of versions.
 type reads struct {
 	store.Store
-	versions, infos, counts *atomic.Int64 // versions that were listed, descriptions, and looks at all counts of a namespace
+	versions, infos, counts *atomic.Int64 // listed versions, descriptions, and reads of all counts of a namespace
 }
 
 func (s reads) Counts(ctx context.Context, ns store.NamespaceID) ([]store.Count, error) {
@@ -59,8 +59,8 @@ func counting(t *testing.T) (*hosttest.Host, reads) {
 	return hosttest.New(t, hosttest.WithStore(func() store.Store { return reads{data.Open(), n.versions, n.infos, n.counts} })), n
 }
 
-// TestVersionsAreNotListed uploads under a quota, starts children, and imports a run, in a namespace with versions: none of it
-// lists them.
+// TestVersionsAreNotListed uploads under a quota, starts children and imports a run in a namespace with many
+// versions: none of these lists them.
 func TestVersionsAreNotListed(t *testing.T) {
 	h, n := counting(t)
 	do(t, h.SetQuota(ctx, "default", host.Quota{MaxVersions: 5}))
@@ -70,7 +70,7 @@ func TestVersionsAreNotListed(t *testing.T) {
 		_, err := h.Upload(ctx, name, wasm, opts...)
 		return err
 	}
-	do(t, upload("nap", wasm)) // of the module of the parent, which a child prefers
+	do(t, upload("nap", wasm)) // with the parent's module, which a child prefers
 	do(t, upload("parent", wasm))
 	do(t, upload("nap", napModule()))
 	do(t, h.Workflows().DeleteVersion(ctx, "nap", 2))
@@ -109,8 +109,8 @@ func TestVersionsAreNotListed(t *testing.T) {
 	}
 }
 
-// TestLiveVersionsReadsADescriptionOnce lists versions of few modules, and asks for some of them: each description is read once,
-// and no count of other workflows.
+// TestLiveVersionsReadsADescriptionOnce lists versions of few modules, and requests some of them: each description is
+// read once, and no counts of other workflows are read.
 func TestLiveVersionsReadsADescriptionOnce(t *testing.T) {
 	h, n := counting(t)
 	description := fmt.Sprintf(`{"workflows":[{"name":"w","queries":["q"],"signals":["go"],"input_schema":{"description":%q}}]}`,

@@ -21,7 +21,7 @@ func TestLogOfAnIteration(t *testing.T) {
 	f := newMixed(t)
 	const n = 150
 	f.begin("lines", n)
-	for i := range 3 { // a restart in between does not repeat what was logged
+	for i := range 3 { // a restart in between does not repeat the log
 		f.Advance(50 * time.Minute)
 		if i < 2 {
 			f.Reopen()
@@ -39,7 +39,7 @@ func TestLogOfAnIteration(t *testing.T) {
 	}
 }
 
-// TestLogOfAnActivation logs without end: 64 KiB are kept of it.
+// TestLogOfAnActivation logs endlessly: 64 KiB are kept.
 func TestLogOfAnActivation(t *testing.T) {
 	m := wasmgen.New(1).I64(0).Set(0).While().Get(0).I64(100_000).NotLess().Break().
 		I32(1).Text(strings.Repeat("x", 99)).Call(abi.FnLog).Drop().Count(0, 1).EndWhile().I32(0)
@@ -51,7 +51,7 @@ func TestLogOfAnActivation(t *testing.T) {
 	}
 }
 
-// TestTimersOfARun sends many signals to a run that sleeps: it has one timer.
+// TestTimersOfARun sends many signals to a sleeping run: it has one timer.
 func TestTimersOfARun(t *testing.T) {
 	f := newMixed(t)
 	f.begin("nap", 20_000)
@@ -75,7 +75,7 @@ func late(h *host.Host, name string) {
 	host.HandleStep(h, name, func(_ context.Context, in string) (string, error) { return name, nil })
 }
 
-// TestMissingHandler makes steps whose handlers are not registered: the run waits, and says for what, until they
+// TestMissingHandler makes steps whose handlers are not registered: the run waits, and says for which, until they
 // are.
 func TestMissingHandler(t *testing.T) {
 	registered := map[string]bool{}
@@ -86,7 +86,7 @@ func TestMissingHandler(t *testing.T) {
 	}))
 	waits := func(name string) {
 		t.Helper()
-		for range 2 { // it stays as it is over a restart, and keeps the host from nothing
+		for range 2 { // it stays so across a restart, and does not block the host
 			f.Advance(time.Hour)
 			if r := f.is("r", host.Waiting); r.Reason != `handler "host/`+name+`" is not registered here` {
 				t.Error(r.Reason)
@@ -109,7 +109,7 @@ func TestMissingHandler(t *testing.T) {
 	f.finish("r", "note one two three")
 }
 
-// TestDeniedHandler makes a step that the version may not make, whether or not its handler is registered.
+// TestDeniedHandler makes a step that the version's grants do not allow, whether or not its handler is registered.
 func TestDeniedHandler(t *testing.T) {
 	f := newMixed(t)
 	_, err := f.Upload(ctx, "", hosttest.Build(t, "testdata/mixed"), host.AllowStep("note"))
@@ -123,7 +123,7 @@ func TestDeniedHandler(t *testing.T) {
 	}
 }
 
-// TestControlOfAWaitingRun does to a run that waits for a handler what people do.
+// TestControlOfAWaitingRun performs operator actions on a run that waits for a handler.
 func TestControlOfAWaitingRun(t *testing.T) {
 	f := newMixed(t)
 	for name, act := range map[string]func(id string) error{
@@ -160,8 +160,8 @@ func TestControlOfAWaitingRun(t *testing.T) {
 	}
 }
 
-// TestDrain ends Run while an attempt goes on that must not be made twice: Run returns when it has ended and its
-// result is durable.
+// TestDrain cancels Run's context during an attempt that must not be repeated: Run returns when the attempt has ended
+// and its result is durable.
 func TestDrain(t *testing.T) {
 	n := newHandlers(t)
 	data := memstore.New()
@@ -206,7 +206,7 @@ func TestDrain(t *testing.T) {
 	do(t, h.Close())
 }
 
-// TestDrainEnds ends Run while an attempt goes on for longer than Run may wait.
+// TestDrainEnds cancels Run's context during an attempt that takes longer than Run may wait.
 func TestDrainEnds(t *testing.T) {
 	n := newHandlers(t)
 	h, err := host.Open(ctx, host.Config{Store: memstore.New().Open(), Drain: time.Millisecond})
@@ -228,8 +228,8 @@ func TestDrainEnds(t *testing.T) {
 	soon(t, "Close", func() { do(t, h.Close()) })
 }
 
-// TestManyRunsWaitForAHandler has more runs wait for a handler than are kept in memory, all of which have a deadline. They keep
-// the host from nothing.
+// TestManyRunsWaitForAHandler has more runs with deadlines wait for a handler than are kept in memory. They do not
+// block the host.
 func TestManyRunsWaitForAHandler(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -241,7 +241,7 @@ func TestManyRunsWaitForAHandler(t *testing.T) {
 		_, err := f.Start(ctx, "steps", []string{"nobody", large}, host.WithRunID(fmt.Sprint("r", i)), host.WithTimeout(time.Hour))
 		do(t, err)
 	}
-	f.Settle() // fails if the host does not come to rest
+	f.Settle() // fails if the host does not settle
 	f.Advance(59 * time.Minute)
 	for i := range runs {
 		f.is(fmt.Sprint("r", i), host.Waiting)

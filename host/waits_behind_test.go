@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestWaitsThatBeganBehind has the clock be a day behind for a moment, in which runs begin to wait: they wait as long as they say,
-// counted from when they began, by the clock that is right.
+// TestWaitsThatBeganBehind sets the clock a day back for a moment in which runs begin to wait: the waits last their
+// full time, counted from their beginning by the corrected clock.
 func TestWaitsThatBeganBehind(t *testing.T) {
 	for name, restart := range map[string]func(w *waits){
 		"in memory": func(*waits) {},

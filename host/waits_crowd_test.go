@@ -10,8 +10,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestWaitsAmongManySleepers has hundreds of runs of a partition sleep for ten days, and one begin to sleep for 30 days while the clock
-// is a day ahead. The host is killed, and the next one finds that run behind all the others, whatever the clock shows then.
+// TestWaitsAmongManySleepers has hundreds of runs of a partition sleep for ten days, and one start a sleep of 30 days
+// while the clock is a day ahead. The host is killed. The next host finds that run behind all the others, whatever
+// its clock shows.
 func TestWaitsAmongManySleepers(t *testing.T) {
 	const sleepers, day = 600, 24 * time.Hour
 	for name, right := range map[string]func(w *waits){

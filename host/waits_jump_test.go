@@ -12,8 +12,9 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// TestWaitsAfterALongComputation has 100 s pass at each reading of the host's clock in turn while a guest computes, as if it had
-// computed for so long there: the wait that begins after it lasts for a minute from then, and one that has begun ends at its time.
+// TestWaitsAfterALongComputation advances the clock by 100 s at each of its readings in turn while a guest computes,
+// as if that took so long: a wait that begins afterwards lasts a minute from then, and a wait that has begun ends on
+// time.
 func TestWaitsAfterALongComputation(t *testing.T) {
 	const long = 100 * time.Second
 	c := &jumpingClock{Fake: clock.NewFake(hosttest.Epoch), by: long}
@@ -37,7 +38,7 @@ func TestWaitsAfterALongComputation(t *testing.T) {
 			jumped = c.Fake.Now().Sub(began) == long
 			r, err := ns.Get(ctx, id)
 			do(t, err)
-			if !r.Status.Terminal() { // it began to wait behind the computation, or there was none
+			if !r.Status.Terminal() { // it began to wait after the computation, or the clock was not read
 				before++
 				k.pass(time.Minute, time.Minute)
 				r, err = ns.Get(ctx, id)

@@ -16,7 +16,7 @@ import (
 
 const aDay = 24 * time.Hour
 
-// wrongMoments set a clock while something waits, and say by how much it shows less or more afterwards.
+// wrongMoments change the clock during a wait: for a moment, for good, or not at all.
 var wrongMoments = map[string]func(h *hosttest.Host){
 	"right":             func(*hosttest.Host) {},
 	"ahead":             func(h *hosttest.Host) { h.Clock.Step(aDay); h.Clock.Step(-aDay) },
@@ -24,15 +24,15 @@ var wrongMoments = map[string]func(h *hosttest.Host){
 	"set back for good": func(h *hosttest.Host) { h.Clock.Step(-aDay) },
 }
 
-// hung is a workflow that calls a handler, once, for a minute at most.
+// hung is a workflow that calls a handler once, with a timeout of a minute.
 func hung(handler string) []byte {
 	m := wasmgen.New(1).Text("s").Text(handler).I32(0).I32(0).Text(`{"attempts":1,"timeout":"1m"}`).Call(abi.FnStepStart).Set(0)
 	m.I32(32).Get(0).Store64().I32(32).I32(1).Call(abi.FnAwait).Drop()
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestAttemptsAndTheClock has attempts of handlers and of workers hang while the clock is wrong: they time out, and their leases end,
-// when so much time has passed.
+// TestAttemptsAndTheClock has attempts of handlers and workers hang while the clock is wrong: timeouts and leases
+// expire after the right elapsed time.
 func TestAttemptsAndTheClock(t *testing.T) {
 	for name, wrong := range wrongMoments {
 		t.Run(name, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestAttemptsAndTheClock(t *testing.T) {
 	}
 }
 
-// TestDebounceAndTheClock starts a run of a debounce while the clock is behind: it begins at its instant, and another start finds no
-// window of the past.
+// TestDebounceAndTheClock starts a debounced run while the clock is behind: it begins at its instant, and another
+// start does not see an old window.
 func TestDebounceAndTheClock(t *testing.T) {
 	h := newWindowed(t, host.StartWindow{Debounce: "10s", Longest: "15s"})
 	h.Clock.Step(-aDay)
@@ -95,8 +95,8 @@ func TestDebounceAndTheClock(t *testing.T) {
 	want(t, a.Started.Sub(hosttest.Epoch), 10*time.Second)
 }
 
-// TestWakesPerSecondAndTheClock has runs of a namespace with a quota of wakes come due together, with the clock wrong before: they wake
-// within as many seconds as there are.
+// TestWakesPerSecondAndTheClock has runs come due together under a quota of wakes, after the clock was wrong: they
+// wake within the expected number of seconds.
 func TestWakesPerSecondAndTheClock(t *testing.T) {
 	for name, wrong := range wrongMoments {
 		t.Run(name, func(t *testing.T) {
@@ -116,8 +116,8 @@ func TestWakesPerSecondAndTheClock(t *testing.T) {
 	}
 }
 
-// TestWaitsAfterARestart ends runs in their second wait, and restarts them long after: all waits of the new runs last as long as they
-// say.
+// TestWaitsAfterARestart ends runs during their second wait, and restarts them much later: all waits of the new runs
+// last their full time.
 func TestWaitsAfterARestart(t *testing.T) {
 	w := newWaits(t)
 	w.times = 2
@@ -135,8 +135,8 @@ func TestWaitsAfterARestart(t *testing.T) {
 	w.last(1000+20+120, false)
 }
 
-// TestWaitsAfterARetry has runs fail by their deadlines while they wait, and retries them long after: what they waited for is over, and
-// what they wait for then lasts as long as it says.
+// TestWaitsAfterARetry has runs fail by their timeout during a wait, and retries them much later: the old wait is
+// over, and new waits last their full time.
 func TestWaitsAfterARetry(t *testing.T) {
 	w := newWaits(t, "sleep", "text", "signal", "time.Sleep", "time.After", "context", "select", "hook")
 	w.times = 2
@@ -154,8 +154,8 @@ func TestWaitsAfterARetry(t *testing.T) {
 	w.last(1000+60, false)
 }
 
-// TestWaitsWhoseSleepsAreSkipped skips the sleeps of runs after a pause, and after a moment in which the clock was wrong: they see waits
-// of a minute, and the host's clock stands.
+// TestWaitsWhoseSleepsAreSkipped skips the sleeps of runs after a pause, and after the clock was wrong for a moment:
+// the runs see waits of a minute, and the host's clock stands still.
 func TestWaitsWhoseSleepsAreSkipped(t *testing.T) {
 	for name, before := range map[string]func(w *waits){
 		"paused": func(w *waits) {
@@ -191,7 +191,8 @@ func TestWaitsWhoseSleepsAreSkipped(t *testing.T) {
 	}
 }
 
-// TestMaxElapsedPassesInAPause pauses a run until the time of its step is over: the attempt that came due is made, and is the last one.
+// TestMaxElapsedPassesInAPause pauses a run until the time limit of its step has passed: the attempt that is due is
+// made, and is the last one.
 func TestMaxElapsedPassesInAPause(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		w := newWaits(t, "elapsed")

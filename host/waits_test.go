@@ -18,24 +18,24 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// waits has the workflow of testdata/clocks wait for 60 s, in each of the ways there are.
+// waits has the workflow of testdata/clocks wait for 60 s, in every possible way.
 type waits struct {
 	*hosttest.Host
 	t     *testing.T
 	kinds []string
 	times int // of each wait
-	// host/first says that it was called, and returns when slow is closed.
+	// host/first sends to entered, and returns when slow is closed.
 	entered, slow chan struct{}
 
 	mu    sync.Mutex
 	tried map[string]int
 }
 
-// waitKinds are the ways to wait for a time that begins with the wait.
+// waitKinds are the ways to wait that begin when the wait begins.
 var waitKinds = []string{"sleep", "text", "until", "signal", "time.Sleep", "time.After", "timer", "ticker", "context", "select",
 	"sleep in a context", "retry", "hook", "elapsed", "child"}
 
-// relativeKinds are those that last for a time. The others wait until an instant, which the clock said when it was wrong.
+// relativeKinds are waits for a duration. The others wait until an instant, computed while the clock was wrong.
 var relativeKinds = slices.DeleteFunc(slices.Clone(waitKinds), func(kind string) bool { return kind == "until" || kind == "child" })
 
 const waitsMs = 60_000
@@ -75,7 +75,7 @@ func (w *waits) handlers(h *host.Host) {
 	})
 }
 
-// begin starts a run for each kind, whose wait begins after something else.
+// begin starts a run per kind. Its wait begins after the given event.
 func (w *waits) begin(first string, opts ...host.StartOption) {
 	w.t.Helper()
 	for _, kind := range w.kinds {
@@ -104,14 +104,14 @@ func (w *waits) each(what string, do func(id string) error) {
 	}
 }
 
-// at sets the clock to so many seconds after the beginning.
+// at sets the clock to a number of seconds after the beginning.
 func (w *waits) at(seconds int) {
 	w.t.Helper()
 	w.Advance(hosttest.Epoch.Add(time.Duration(seconds) * time.Second).Sub(w.Clock.Now()))
 }
 
-// last checks that all waits end when so many seconds have passed, and not a second earlier. The workflow sees a wait of that
-// length, if its clock is one that can be believed.
+// last checks that all waits end after the given number of seconds, and not a second earlier. If the workflow's clock
+// can be believed, the workflow measures that duration.
 func (w *waits) last(until int, believed bool) {
 	w.t.Helper()
 	w.at(until - 1)
@@ -168,8 +168,8 @@ func (w *waits) entries(kind store.Kind) (n int) {
 	return n
 }
 
-// TestWaitsBeginWithTheUnpause pauses runs at 10 s. What they wait for happens at 30 s, and they go on at 1000 s: what they begin
-// to wait for then lasts from then.
+// TestWaitsBeginWithTheUnpause pauses runs at 10 s. Their event happens at 30 s, and they are unpaused at 1000 s:
+// their next wait counts from then.
 func TestWaitsBeginWithTheUnpause(t *testing.T) {
 	for _, first := range []string{"signal", "sleep", "time.Sleep", "step", "child"} {
 		t.Run(first, func(t *testing.T) {
@@ -213,7 +213,8 @@ func TestSignalAfterTheUnpauseIsInTime(t *testing.T) {
 	}
 }
 
-// TestWaitsBeginAfterACrash has the host die when it has committed what a run waits for, at 30 s, and come back at 1000 s.
+// TestWaitsBeginAfterACrash kills the host at 30 s, right after it committed the event that a run waits for, and
+// opens it again at 1000 s.
 func TestWaitsBeginAfterACrash(t *testing.T) {
 	for _, kind := range waitKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -233,8 +234,8 @@ func TestWaitsBeginAfterACrash(t *testing.T) {
 	}
 }
 
-// TestWaitsBeginWhenTheClockWasAhead shows the clock a day ahead while paused runs are given what they wait for. When it is right
-// again, they wait for three times 60 s, each of them that long.
+// TestWaitsBeginWhenTheClockWasAhead sets the clock a day ahead while paused runs get their event. When it is right
+// again, they make three waits of the full 60 s.
 func TestWaitsBeginWhenTheClockWasAhead(t *testing.T) {
 	for _, first := range []string{"signal", "sleep", "time.Sleep"} {
 		t.Run(first, func(t *testing.T) {
@@ -244,7 +245,7 @@ func TestWaitsBeginWhenTheClockWasAhead(t *testing.T) {
 			w.at(10)
 			w.each("pause", func(id string) error { _, err := w.Pause(ctx, id); return err })
 			w.Clock.Step(24 * time.Hour)
-			w.each("signal", func(id string) error { return w.Signal(ctx, id, "go", "x") }) // and what is due by the wrong clock
+			w.each("signal", func(id string) error { return w.Signal(ctx, id, "go", "x") }) // and events that are due by the wrong clock
 			w.Clock.Step(-24 * time.Hour)
 			w.at(30)
 			w.each("unpause", func(id string) error { _, err := w.Unpause(ctx, id); return err })
@@ -254,9 +255,9 @@ func TestWaitsBeginWhenTheClockWasAhead(t *testing.T) {
 	}
 }
 
-// TestWaitsThatBeganInAWrongMoment has the clock be wrong by a day for a moment: what begins to wait in the moment lasts as long as
-// it says, counted from when the clock was right again, and what had begun before ends when it should have. Where it was ahead,
-// what was due by then has happened.
+// TestWaitsThatBeganInAWrongMoment has a clock that is wrong by a day for a moment. A wait that begins in the moment
+// lasts its full time, counted from when the clock is right again. An earlier wait ends on time. If the clock was
+// ahead, deadlines that passed by it have fired.
 func TestWaitsThatBeganInAWrongMoment(t *testing.T) {
 	for name, restart := range map[string]func(w *waits){
 		"in memory":     func(*waits) {},
@@ -281,10 +282,10 @@ func TestWaitsThatBeganInAWrongMoment(t *testing.T) {
 	}
 }
 
-// TestWaitsOutlastAWrongMoment has the clock be a day behind for a moment in which a run waits: it waits as long as it should. One that
-// lasts longer than the moment ends when it has lasted as long as it says.
+// TestWaitsOutlastAWrongMoment sets the clock a day back for a moment during a wait: the wait lasts as long as it
+// should, also if it is longer than the moment.
 func TestWaitsOutlastAWrongMoment(t *testing.T) {
-	// An attempt that came due while the clock was behind is late, and so are those after it.
+	// An attempt that came due while the clock was behind is late, and so are later attempts.
 	kinds := slices.DeleteFunc(slices.Clone(relativeKinds), func(kind string) bool { return kind == "elapsed" })
 	for _, crash := range []bool{false, true} {
 		w := newWaits(t, kinds...)
@@ -308,8 +309,8 @@ func TestWaitsOutlastAWrongMoment(t *testing.T) {
 	}
 }
 
-// TestOrdinaryWakesCostNoEntry has runs go on a while after what they wait for has happened, as on a busy host: their journals say
-// nothing of it, and calls that wait last as long as they say.
+// TestOrdinaryWakesCostNoEntry has runs continue a while after their event, as on a busy host: this adds no entry to
+// their journals, and later waits last their full time.
 func TestOrdinaryWakesCostNoEntry(t *testing.T) {
 	w := newWaits(t, "sleep", "text", "signal", "retry")
 	w.begin("signal")
@@ -339,8 +340,8 @@ func newNaps(t *testing.T, how string) *waits {
 	return w
 }
 
-// TestPausedRunsAnswer asks a paused run, in which a timer came due, after it was migrated, signalled or none of it: it answers
-// where it waits.
+// TestPausedRunsAnswer queries a paused run in which a timer came due, after it was migrated, signalled or neither:
+// it answers at its current wait.
 func TestPausedRunsAnswer(t *testing.T) {
 	for name, do := range map[string]func(w *waits) error{
 		"nothing": func(*waits) error { return nil },
@@ -393,7 +394,7 @@ func TestPausedRunsAnswer(t *testing.T) {
 	}
 }
 
-// TestMigrationTellsMovedTimers migrates a run to code whose time.Sleep is longer: the report says to when the wake moves.
+// TestMigrationTellsMovedTimers migrates a run to code with a longer time.Sleep: the report shows the new wake time.
 func TestMigrationTellsMovedTimers(t *testing.T) {
 	w := newNaps(t, "time.Sleep")
 	w.at(1800)
@@ -413,8 +414,8 @@ func TestMigrationTellsMovedTimers(t *testing.T) {
 	}
 }
 
-// TestMovedRunsWaitOn moves sleeping runs to another host, which takes 1000 s: what was begun is due when it was, and what begins
-// then lasts from then.
+// TestMovedRunsWaitOn moves sleeping runs to another host, which takes 1000 s: earlier waits end at their original
+// time, and new waits count from the move.
 func TestMovedRunsWaitOn(t *testing.T) {
 	w := newNaps(t, "time.Sleep")
 	in := map[string]any{"First": "sleep", "Kind": "time.Sleep", "Ms": waitsMs}

@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// tickerWakes is how often the tickers sleep before they continue as new; that in testdata/ticker has the same.
+// tickerWakes is how often the tickers sleep before they continue as new; testdata/ticker has the same constant.
 const tickerWakes = 8
 
 // ticker is testdata/ticker in a few instructions.
@@ -36,12 +36,12 @@ func withNoop(h *host.Host) {
 	host.HandleStep(h, "noop", func(context.Context, int) (int, error) { return 1, nil })
 }
 
-// wakeReset compares what modules cost whose instances cannot be used again: "none" treats all so.
+// wakeReset compares the cost of modules whose instances cannot be reused: "none" treats all modules so.
 var wakeReset = flag.String("wake-reset", "auto", "how BenchmarkWake makes instances new: auto, scan, drop, copy or none")
 
 var wakeProfile = flag.String("wake-profile", "", "write a CPU profile of what BenchmarkWake measures to this file")
 
-// profiled takes the profile that was asked for until its result is called.
+// profiled takes the requested profile until stop is called.
 func profiled(b *testing.B) (stop func()) {
 	b.Helper()
 	if *wakeProfile == "" {
@@ -62,8 +62,8 @@ func profiled(b *testing.B) (stop func()) {
 	}
 }
 
-// wakes counts those of the iterations that are over. A commit has several where the host is so far behind that a sleep
-// is over before the run could sleep.
+// wakes counts the wakes of completed iterations. A commit has several if the host is so late that a sleep is over
+// before the run can sleep.
 func wakes(b *testing.B, h *host.Host) (n float64) {
 	b.Helper()
 	for r, err := range h.Runs(ctx, host.Query{}) {
@@ -75,8 +75,8 @@ func wakes(b *testing.B, h *host.Host) (n float64) {
 	return n
 }
 
-// BenchmarkWake has 256 runs that sleep for a millisecond again and again, with and without a step after each sleep. An
-// operation is a synced commit, or two with a step: one wake, unless the host is behind (see wakes).
+// BenchmarkWake has 256 runs sleep for a millisecond repeatedly, with and without a step after each sleep. An
+// operation is a synced commit, or two with a step: one wake, unless the host is late (see wakes).
 func BenchmarkWake(b *testing.B) {
 	const runs = 256
 	for _, guest := range []string{"small", "go"} {
@@ -126,7 +126,7 @@ func BenchmarkWake(b *testing.B) {
 	}
 }
 
-// BenchmarkStart starts an empty workflow and waits for its result, one after the other; every commit is synced.
+// BenchmarkStart starts an empty workflow and waits for its result, sequentially; every commit is synced.
 func BenchmarkStart(b *testing.B) {
 	h := newReal(b, withNoop)
 	if _, err := h.Upload(ctx, "empty", wasmgen.New(0).I32(0).Export(abi.ExportRun).Bytes()); err != nil {
@@ -143,7 +143,8 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkS83_LongRun has one run of 10,000 steps, and compares what the last thousand take with what the first do.
+// BenchmarkS83_LongRun has one run of 10,000 steps, and compares the time of its last thousand with its first
+// thousand.
 func BenchmarkS83_LongRun(b *testing.B) {
 	const steps, part = 10_000, 1000
 	h := newReal(b, withNoop)

@@ -16,7 +16,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// thaws counts activations that were thawed, and those that replayed something.
+// thaws counts activations that were thawed, and those that replayed.
 type thaws struct{ thawed, replays atomic.Int64 }
 
 func (c *thaws) see(a host.ActivationInfo) {
@@ -28,7 +28,7 @@ func (c *thaws) see(a host.ActivationInfo) {
 	}
 }
 
-// newWarm returns a host with the Go guest of testdata/warm, and what counts its activations.
+// newWarm returns a host with the Go guest of testdata/warm, and the counters of its activations.
 func newWarm(t *testing.T, bytes int64) (*hosttest.Host, *thaws) {
 	t.Helper()
 	const size = 65536
@@ -58,8 +58,8 @@ func newWarm(t *testing.T, bytes int64) (*hosttest.Host, *thaws) {
 	return h, c
 }
 
-// A Go guest that sleeps goes on without a replay, and does what it does with one: where there is no memory for it, and
-// after a restart or a crash. What it printed so far is there, too.
+// A Go guest that sleeps continues without a replay, with the same results as a replay gives if there is no memory
+// for its snapshot, or after a restart or crash. Earlier output is kept, too.
 func TestWarm(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -111,9 +111,9 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// A guest whose goroutines wait for timers of Go's is thawed, too, and does the same as one that replays.
+// A guest whose goroutines wait for Go timers is thawed, too, with the same results as a replay.
 func TestWarmTimers(t *testing.T) {
-	order := 0 // the timers come in the order 3 2 1 0, after which 0 has no nap, and the others wake in their order
+	order := 0 // the timers fire in the order 3 2 1 0; then 0 has no nap, and the others wake in their order
 	for _, i := range []int{3, 2, 1, 0, 0, 100, 200, 300} {
 		order = 3*order + i
 	}
@@ -141,8 +141,8 @@ func TestWarmTimers(t *testing.T) {
 	}
 }
 
-// What is kept of a guest is right for the journal that it has seen: a retry changes that of a run which has failed, and a
-// restart makes another run of its beginning.
+// A snapshot is valid only for the journal that the guest has seen: a retry changes the journal of a failed run, and
+// a restart makes a new run from its beginning.
 func TestWarmRetry(t *testing.T) {
 	h, count := newWarm(t, 0)
 	if _, err := h.Start(ctx, "once", 0, host.WithRunID("r")); err != nil {
@@ -173,7 +173,7 @@ func TestWarmRetry(t *testing.T) {
 	}
 }
 
-// What is kept has a bound, and those that wake soonest have it.
+// The memory for snapshots is limited, and the guests that wake soonest get it.
 func TestWarmBound(t *testing.T) {
 	const runs = 40
 	h, count := newWarm(t, 40<<10) // of some of them
@@ -194,7 +194,8 @@ func TestWarmBound(t *testing.T) {
 	}
 }
 
-// A panic that nobody recovers fails a run that was thawed as one that was not: there is no export any more to return to.
+// An unrecovered panic fails a run that was thawed just as any other: the frame of its export does not exist any
+// more.
 func TestWarmPanic(t *testing.T) {
 	for _, bytes := range []int64{0, -1} {
 		h, count := newWarm(t, bytes)
@@ -214,8 +215,8 @@ func TestWarmPanic(t *testing.T) {
 	}
 }
 
-// A guest that does something else than return when it is told to freeze is ended. It prints half a line before, which is
-// not logged: the run is not lent to it any more.
+// A guest that does not return when it is told to freeze is ended. The half line that it printed before is not
+// logged: the run is no longer lent to it.
 func TestFreezeMisused(t *testing.T) {
 	for name, code := range map[string][]byte{"traps": {0x00}, "loops": {0x03, 0x40, 0x0c, 0, 0x0b}, "calls": nil} {
 		t.Run(name, func(t *testing.T) {

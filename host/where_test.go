@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestWhere selects runs by the order of their attributes, over all pages, and refuses what has no order.
+// TestWhere selects runs by comparing attributes, across all pages, and refuses values without an order.
 func TestWhere(t *testing.T) {
 	p := newPrims(t)
 	for id, a := range map[string]map[string]string{

@@ -35,7 +35,8 @@ func (h *printed) input(id string) string {
 	return ""
 }
 
-// TestDebounce makes one run of the starts of each key, which begins with the newest input when none has come for a while.
+// TestDebounce merges the starts of each key into one run, which begins with the newest input when no start has come
+// for a while.
 func TestDebounce(t *testing.T) {
 	h := newWindowed(t, host.StartWindow{Debounce: "10s per input.customer", Longest: "25s"})
 	first := h.raw(`{"customer":"a","n":1}`)
@@ -75,7 +76,8 @@ func TestDebounce(t *testing.T) {
 	want(t, len(all), 3)
 }
 
-// TestDebounceCrashes crashes at each commit of two starts: the run that was acknowledged has its input, or a later one, and begins.
+// TestDebounceCrashes crashes at each commit of two starts: the acknowledged run begins, with its input or a later
+// one.
 func TestDebounceCrashes(t *testing.T) {
 	for n := range 5 {
 		for _, after := range []bool{false, true} {
@@ -108,7 +110,7 @@ func TestDebounceCrashes(t *testing.T) {
 	}
 }
 
-// A run that something has happened to is not moved any more.
+// A run that has got a signal is not debounced any more.
 func TestDebounceAfterASignal(t *testing.T) {
 	h := newWindowed(t, host.StartWindow{Debounce: "10s"})
 	first := h.raw("1")
@@ -118,7 +120,7 @@ func TestDebounceAfterASignal(t *testing.T) {
 	}
 }
 
-// TestThrottle starts one run of a key within a window, and tells others which one.
+// TestThrottle starts one run per key and window, and returns that run for the other starts.
 func TestThrottle(t *testing.T) {
 	h := newWindowed(t, host.StartWindow{Throttle: "1h per input.customer"})
 	first := h.raw(`{"customer":"a"}`, host.WithRunID("one"))
@@ -143,10 +145,10 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// A start that has failed, or was lost by a crash, takes no window.
+// A start that failed, or was lost in a crash, does not use up the window.
 func TestThrottleCrash(t *testing.T) {
 	h := newWindowed(t, host.StartWindow{Throttle: "1h"})
-	h.CrashAt(1, false) // the window is durable, and the run is not
+	h.CrashAt(1, false) // the window is durable, but the run is not
 	if _, err := h.StartRaw(ctx, "print", nil); err == nil {
 		t.Error("no crash")
 	}
@@ -177,7 +179,7 @@ func TestWrongStartWindows(t *testing.T) {
 	}
 }
 
-// TestThrottleAtOnce has many starts of a key come at once: one of them begins a run.
+// TestThrottleAtOnce makes many concurrent starts with one key: one of them starts a run.
 func TestThrottleAtOnce(t *testing.T) {
 	h := newWindowed(t, host.StartWindow{Throttle: "1h per input.customer"})
 	for k := range 20 {
@@ -203,10 +205,10 @@ func TestThrottleAtOnce(t *testing.T) {
 	}
 }
 
-// The window of a run that was refused when it was first started begins when it is there.
+// If a run was refused when it was first started, its window begins when it is started successfully.
 func TestThrottleRefusedAndRepeated(t *testing.T) {
 	h := newWindowed(t, host.StartWindow{Throttle: "1h"})
-	h.CrashAt(1, false) // the window is durable, and the run is not
+	h.CrashAt(1, false) // the window is durable, but the run is not
 	if _, err := h.StartRaw(ctx, "print", nil, host.WithRunID("one")); err == nil {
 		t.Error("no crash")
 	}
@@ -218,7 +220,7 @@ func TestThrottleRefusedAndRepeated(t *testing.T) {
 	want(t, h.raw("").ID, "one")
 }
 
-// TestWindowsAndTheClock has the clock be set back by a day: a window takes no longer than if it began then.
+// TestWindowsAndTheClock sets the clock back by a day: a window lasts no longer than if it began then.
 func TestWindowsAndTheClock(t *testing.T) {
 	h := newWindowed(t, host.StartWindow{Throttle: "1h"})
 	first := h.raw("")
@@ -247,7 +249,8 @@ func TestWindowsAndTheClock(t *testing.T) {
 	want(t, a.Started.Sub(began), 15*time.Second)
 }
 
-// TestDebounceAfter has something happen to the run of a window: the next start begins another one, and takes no id twice.
+// TestDebounceAfter changes the run of a window by other means: the next start begins another run, and no id is used
+// twice.
 func TestDebounceAfter(t *testing.T) {
 	for name, happen := range map[string]func(h *printed, id string) error{
 		"delete": func(h *printed, id string) error {

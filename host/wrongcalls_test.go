@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// arg pushes one argument: a pair, a number.
+// arg pushes one argument: a pointer and a length, or a number.
 type arg func(m *wasmgen.Module)
 
 func txt(s string) arg    { return func(m *wasmgen.Module) { m.Text(s) } }
@@ -28,7 +28,7 @@ func zeros(n int) arg     { return at(8192, int32(n)) } // memory that was never
 func letters(n int) arg   { return txt(strings.Repeat("x", n)) }
 func outside(n int32) arg { return at(-8, n) }
 
-// wrong is a wrong value and what it is answered by; trapped stands for a trap.
+// wrong is a wrong value and its expected answer; trapped stands for a trap.
 type wrong struct {
 	what string
 	arg  arg
@@ -37,7 +37,7 @@ type wrong struct {
 
 const trapped = abi.Code(1000)
 
-// kinds says, of each kind of argument, what is right and what is wrong.
+// kinds has right and wrong values for each kind of argument.
 var kinds = map[string]struct {
 	good  arg
 	wrong []wrong
@@ -100,7 +100,7 @@ var functions = map[string][]string{
 	abi.FnQueryReply: {"ok", "request"}, abi.FnUpdateReply: {"handle", "ok", "payload"}, abi.FnNextEvent: {}, abi.FnWaitEvent: {"ns"},
 }
 
-// callOnce gives a workflow that calls a function and completes with what it answered.
+// callOnce is a workflow that calls a function and completes with the answer.
 func callOnce(fn string, args []arg, body bool) []byte {
 	m := wasmgen.New(1)
 	m.Pages = 48
@@ -152,7 +152,7 @@ func newCaller(t *testing.T) *caller {
 	}))}
 }
 
-// outcome gives the answer of the call, or trapped, or what else became of the run.
+// outcome returns the answer of the call, trapped, or the run's other outcome.
 func (c *caller) outcome(wasm []byte) (abi.Code, string) {
 	c.t.Helper()
 	c.n++
@@ -186,7 +186,7 @@ func (c *caller) outcome(wasm []byte) (abi.Code, string) {
 	return abi.Code(-int64(binary.LittleEndian.Uint64(b))), "answered"
 }
 
-// TestWrongCalls calls every function with every kind of wrong argument, one at a time, from a module written by hand.
+// TestWrongCalls calls every function with every kind of wrong argument, one at a time, from a handwritten module.
 func TestWrongCalls(t *testing.T) {
 	if names := slices.Sorted(maps.Keys(functions)); !slices.Equal(names, slices.Sorted(maps.Keys(abi.Functions))) {
 		t.Fatalf("functions without arguments here: %v", names)
@@ -211,7 +211,7 @@ func TestWrongCalls(t *testing.T) {
 					}
 					continue
 				case (fn == abi.FnChildID || fn == abi.FnResult) && kind == "out":
-					want = abi.UnknownHandle // there is no handle 1, which is found first
+					want = abi.UnknownHandle // the missing handle 1 is found first
 				case fn == abi.FnUpdateReply && want == abi.TooLarge:
 					want = abi.UnknownHandle
 				case fn == abi.FnFetch && kind == "out":
@@ -228,7 +228,7 @@ func TestWrongCalls(t *testing.T) {
 	t.Logf("%d wrong calls", cases)
 }
 
-// TestCallsInBodies calls every function in a body: those that belong to the workflow answer NOT_HERE.
+// TestCallsInBodies calls every function in a body: the workflow's functions answer NOT_HERE.
 func TestCallsInBodies(t *testing.T) {
 	c := newCaller(t)
 	here := map[string]abi.Code{abi.FnInput: -1, abi.FnInfo: 0, abi.FnNow: 0, abi.FnRandom: 0, abi.FnLast: 0, abi.FnLog: 0,
@@ -245,7 +245,7 @@ func TestCallsInBodies(t *testing.T) {
 			if got != 0 && got != -1 {
 				t.Errorf("%s in a body: %v (%s)", fn, got, how)
 			}
-		case ok && want == 0 && (got <= 0 || fn == abi.FnNow): // lengths, and an instant that no code can hold
+		case ok && want == 0 && (got <= 0 || fn == abi.FnNow): // a length, or an instant, which is not an error code
 		case ok && got == want:
 		case ok || got != abi.NotHere:
 			t.Errorf("%s in a body: %v (%s)", fn, got, how)
@@ -253,7 +253,7 @@ func TestCallsInBodies(t *testing.T) {
 	}
 }
 
-// TestOutsideOfBodies makes the calls that belong to bodies and queries in a workflow.
+// TestOutsideOfBodies makes calls in a workflow that are only for bodies and queries.
 func TestOutsideOfBodies(t *testing.T) {
 	c := newCaller(t)
 	for _, fn := range []string{abi.FnStepEnd, abi.FnQueryReply} {

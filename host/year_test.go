@@ -21,7 +21,7 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// contents is what a store holds, without what is only not yet removed from its files.
+// contents is what a store holds, without deleted data that is still in its files.
 type contents struct {
 	keys, bytes, files int64
 	tables             map[byte]int64 // keys of each table
@@ -36,7 +36,7 @@ func (c contents) String() string {
 	return text
 }
 
-// measure compacts a store that is closed, and measures it.
+// measure compacts a closed store and measures it.
 func measure(t *testing.T, dir string) (c contents) {
 	t.Helper()
 	db, err := pebble.Open(dir, &pebble.Options{Logger: silent{}, FormatMajorVersion: pebble.FormatNewest})
@@ -68,14 +68,15 @@ func (silent) Fatalf(format string, args ...any) {
 	panic(fmt.Sprintf(format, args...))
 }
 
-// everyday are the runs of TestYear that leave something in each table: logs, attributes, output, steps, children, hooks, signals,
-// commands, a second iteration, slots of limits, and what schedules and debounces start. Each name comes once.
+// everyday are the runs of TestYear that leave data in each table: logs, attributes, output, steps, children, hooks,
+// signals, commands, a second iteration, slots of limits, and runs of schedules and debounces. Each name is used
+// once.
 type everyday struct {
 	*hosttest.Host
 	t *testing.T
 }
 
-// perEveryday is how many runs there are for each one that is started: it, its child, and one of a debounce.
+// perEveryday is the number of runs per start: the run, its child, and a debounced run.
 const perEveryday = 3
 
 // handlers registers what the workflows call.
@@ -96,7 +97,7 @@ func (e everyday) prepare() {
 	do(e.t, err)
 }
 
-// day has n runs come to their end.
+// day lets n runs end.
 func (e everyday) day(d, n int) {
 	e.t.Helper()
 	each := func(do func(id string) error) {
@@ -128,12 +129,12 @@ func (e everyday) day(d, n int) {
 	})
 }
 
-// leftBytes is more than what is left of a run that was deleted.
+// leftBytes is an upper bound for what remains of a deleted run.
 const leftBytes = 224
 
-// TestYear starts runs each day of a year, some of them with a large input and some that leave something in each table, and keeps them
-// for 30 days: the store is as large as after the days for which something is kept, and so is each of its tables. WFHOST_YEAR_RUNS
-// is the number of runs a day.
+// TestYear starts runs each day of a year, some with a large input and some that leave data in each table, and keeps
+// them for 30 days. Afterwards the store, and each table, is as large as when retention first took effect.
+// WFHOST_YEAR_RUNS is the number of runs per day.
 func TestYear(t *testing.T) {
 	perDay, days := 4, 365
 	if text := os.Getenv("WFHOST_YEAR_RUNS"); text != "" {
@@ -175,7 +176,7 @@ func TestYear(t *testing.T) {
 		h.Clock.Advance(day)
 	}
 	month, steady, year := at[30], at[61], at[days]
-	// There are some keys for each partition, and numbers that grow.
+	// There are some keys per partition, and growing numbers.
 	if float64(year.keys) > 1.001*float64(steady.keys)+2*host.NumPartitions || float64(year.bytes) > 1.005*float64(steady.bytes) ||
 		float64(year.files) > 1.1*float64(steady.files) {
 		t.Errorf("it grows: %v after 61 days, %v after a year", steady, year)
@@ -183,7 +184,7 @@ func TestYear(t *testing.T) {
 	for table, n := range year.tables {
 		most := steady.tables[table] + steady.tables[table]/100 + 2
 		switch table {
-		case 'e': // what partitions know of themselves: a few keys each, some of which come late
+		case 'e': // state of the partitions: a few keys each, some of which come late
 			most = 5 * host.NumPartitions
 		case 'n': // counts, of those partitions that have runs
 			most += host.NumPartitions
@@ -197,7 +198,7 @@ func TestYear(t *testing.T) {
 			t.Errorf("there is nothing in table %c", table)
 		}
 	}
-	// And what is left of 30 days of deleted runs, which is two keys with an id and a short state, and of the 31st day.
+	// Plus the remains of 30 days of deleted runs, which are two keys with an id and a short state, and of the 31st day.
 	left := leftBytes * float64(steady.tables[store.TableDeleted])
 	if float64(year.bytes) > 1.04*float64(month.bytes)+left {
 		t.Errorf("%v after 30 days, %v after a year", month, year)

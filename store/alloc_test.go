@@ -2,8 +2,8 @@ package store
 
 import "testing"
 
-// TestCodecAllocates says what encoding and decoding take from the heap: nothing into a buffer that is large enough, and
-// the strings of what is read.
+// TestCodecAllocates counts heap allocations of encoding and decoding: none into a buffer that is large enough,
+// except for the strings that are decoded.
 func TestCodecAllocates(t *testing.T) {
 	e := Entry{Seq: 7, Kind: KindStepResult, UnixMs: 1_800_000_000_000, Handle: 3, Name: "name", Data: make([]byte, 100), Attempt: 1}
 	s := RunState{Run: RunKey{ID: "id"}, Workflow: "workflow", Status: Sleeping, WakeUnixMs: 1_800_000_000_000, Length: 9}

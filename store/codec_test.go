@@ -175,7 +175,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestWakeKeys compares the order of keys on disk with Compare, and reads back what is written.
+// TestWakeKeys compares the order of keys on disk with Compare, and decodes what was encoded.
 func TestWakeKeys(t *testing.T) {
 	draw := func(t *rapid.T) WakeKey {
 		return WakeKey{UnixMs: rapid.Int64Range(0, 3).Draw(t, "time"), Kind: WakeKind(rapid.IntRange(0, 3).Draw(t, "kind")),
@@ -192,7 +192,7 @@ func TestWakeKeys(t *testing.T) {
 			t.Fatalf("%+v is read as %+v: %v", a, w, err)
 		}
 	})
-	// As it was written when there were no other wakes.
+	// The key as it was written before there were other kinds of wakes.
 	old := append(AppendPrefix(nil, 0, 7, TableWake), 0, 0, 0, 0, 0, 0, 0, 9, 'r')
 	if w := (WakeKey{UnixMs: 9, Key: RunKey{ID: "r"}}); !bytes.Equal(WakeIndexKey(7, w), old) {
 		t.Errorf("%+v is written as %x", w, WakeIndexKey(7, w))
@@ -309,7 +309,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	})
 }
 
-// TestEntryLargerThanDecoding compares what CheckRecord allows with what is decoded, at the limit.
+// TestEntryLargerThanDecoding checks at the limit that CheckRecord allows exactly what can be decoded.
 func TestEntryLargerThanDecoding(t *testing.T) {
 	e := Entry{Kind: KindStep, Options: make([]byte, MaxRecordBytes-100)}
 	e.Options = make([]byte, len(e.Options)+MaxRecordBytes-len(AppendEntry(nil, &e))-1)

@@ -17,7 +17,7 @@ var addEntries = flag.Bool("entries", false, "add entries that testdata/entries.
 
 const goldenEntries = "testdata/entries.txt"
 
-// recorded is an entry of each kind with the fields that the kind uses.
+// recorded has an entry of each kind with the fields that the kind uses.
 func recorded(k Kind) Entry {
 	e := Entry{Seq: 300, Kind: k, UnixMs: 1_767_225_600_000}
 	if k.Call() {
@@ -93,7 +93,7 @@ func recorded(k Kind) Entry {
 	return e
 }
 
-// fieldwise is an entry that has one field set beside its kind.
+// fieldwise has entries with one field set besides the kind.
 func fieldwise(field string) Entry {
 	e := Entry{Kind: KindStep}
 	switch v := reflect.ValueOf(&e).Elem().FieldByName(field); v.Kind() {
@@ -112,7 +112,7 @@ func fieldwise(field string) Entry {
 	return e
 }
 
-// golden returns the entries that testdata/entries.txt has to have, by name.
+// golden returns the entries that testdata/entries.txt must have, by name.
 func golden() map[string]Entry {
 	all := map[string]Entry{}
 	for k := range Kind(255) {
@@ -129,7 +129,7 @@ func golden() map[string]Entry {
 	return all
 }
 
-// shown is what of an entry is not zero, in the order of its fields.
+// shown formats the non-zero fields of an entry in order.
 func shown(e *Entry) string {
 	var parts []string
 	v := reflect.ValueOf(e).Elem()
@@ -149,8 +149,8 @@ func shown(e *Entry) string {
 	return strings.Join(parts, " ")
 }
 
-// TestGoldenEntries decodes entries as they were first written, one of each kind and one for each field, and encodes them again:
-// they mean the same, and become the same bytes.
+// TestGoldenEntries decodes entries as they were first written, one of each kind and one for each field, and encodes
+// them again: meaning and bytes are unchanged.
 func TestGoldenEntries(t *testing.T) {
 	text, err := os.ReadFile(goldenEntries)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzKeys reads any bytes as keys: what is read is written back the same, and nothing panics.
+// FuzzKeys parses any bytes as keys: a parsed key is encoded to the same bytes, and nothing panics.
 func FuzzKeys(f *testing.F) {
 	run := RunKey{Namespace: 7, ID: "order-42"}
 	f.Add(RunTableKey(run, TableState))

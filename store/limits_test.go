@@ -36,7 +36,7 @@ func TestLimitsRecord(t *testing.T) {
 	}
 }
 
-// How many limits a store takes, and how large.
+// The number and the size of limits in a store.
 func TestCheckLimits(t *testing.T) {
 	for _, c := range []struct {
 		all, own, bytes int
@@ -50,7 +50,7 @@ func TestCheckLimits(t *testing.T) {
 	}
 }
 
-// Changes of queues and schedules that cannot be, or follow something else than is there.
+// Invalid changes of queues and schedules, and changes based on an outdated record.
 func TestChecksOfAGroup(t *testing.T) {
 	x := QueueSet{Queue: RunKey{ID: "w"}, Before: Cell{Key: []byte("q")}}
 	if err := x.Check(nil); err != nil {

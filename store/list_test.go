@@ -123,7 +123,7 @@ func TestQueryMatches(t *testing.T) {
 	}
 }
 
-// lister has n runs, two on a page.
+// lister is a list of n runs, two on a page.
 type lister int
 
 func (n lister) List(_ context.Context, q Query) (p Page, err error) {
@@ -173,7 +173,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// A list of statuses from a user may be as long as a request: what is done for each of them is done once.
+// A list of statuses from a user may be as long as a request: each status is processed once.
 func TestDistinct(t *testing.T) {
 	long := append(slices.Repeat([]Status{Running}, 1000), slices.Repeat([]Status{Failed, Running, 200, 200}, 1000)...)
 	if got := Distinct(long); !slices.Equal(got, []Status{Running, Failed, 200}) {

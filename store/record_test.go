@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Retentions, quotas and counts come back as they were, and damaged ones are told.
+// Retentions, quotas and counts survive a round trip, and damaged ones are reported.
 func TestSmallRecords(t *testing.T) {
 	keep := store.Retention{Namespace: 7, Workflow: "orders", CompletedMs: 1, FailedMs: 2, CancelledMs: 3, TerminatedMs: 4, Keep: 5,
 		KeepCompleted: 6, KeepFailed: 7, KeepCancelled: 8, KeepTerminated: 9}
@@ -42,7 +42,7 @@ func TestSmallRecords(t *testing.T) {
 	}
 }
 
-// A retention without numbers by status is stored as it was before there were any, and what was stored then is read.
+// A retention without numbers per status is encoded as before these existed, and such records can still be decoded.
 func TestRetentionOfBefore(t *testing.T) {
 	const before = "01020705066f7264657273060208040a060c080e0a" // version 1, fields 1 to 7, without the checksum
 	want := store.Retention{Namespace: 7, Workflow: "orders", CompletedMs: 1, FailedMs: 2, CancelledMs: 3, TerminatedMs: 4, Keep: 5}
@@ -75,7 +75,7 @@ func TestRetentionAges(t *testing.T) {
 	}
 }
 
-// Held counts whole units, and nothing of a run that was deleted.
+// Held counts whole units, and nothing for a deleted run.
 func TestHeld(t *testing.T) {
 	for _, c := range []struct {
 		state store.RunState
@@ -93,7 +93,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// Keys of tables stand where the query for them looks.
+// Keys of tables have the prefixes that queries use.
 func TestKeysOfTables(t *testing.T) {
 	run := store.RunKey{Namespace: 3, ID: "r"}
 	digest := bytes.Repeat([]byte{9}, 32)
@@ -141,7 +141,7 @@ func TestKeysOfTables(t *testing.T) {
 	}
 }
 
-// part is a partition by its number alone.
+// part is a partition with only a number.
 type part struct {
 	store.Partition
 	id store.PartitionID

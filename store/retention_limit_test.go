@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// The retentions of one namespace, their ages and those of all namespaces are bounded; one that is there can be changed within
-// the bounds, and a store that has more can still have fewer.
+// The retentions of a namespace, their ages, and all retentions are bounded. An existing one can be changed within
+// the bounds, and a store that exceeds them can still remove some.
 func TestRetentionLimits(t *testing.T) {
 	var list []store.Retention
 	for i := range store.MaxRetentionsOfOne {

@@ -187,7 +187,7 @@ type RunState struct {
 	// attempt is in flight, and only steps called in the first MayHaveBegun-1 entries may have begun.
 	MayHaveBegun  Seq
 	ID            IDOrigin // origin of the run's id
-	Deleted       bool     // the run was deleted; this record keeps its id taken for a while
+	Deleted       bool     // the run was deleted; this record reserves its id for some time
 	Schedule      string   // id of the schedule that started the run; empty if none did
 	NominalUnixMs int64    // the instant for which Schedule started the run
 	Slot          Slot     // whether the run waits for, or has, a slot of its workflow's limits

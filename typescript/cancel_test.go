@@ -35,7 +35,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestCancelTimers cancels runs that wait for timers, whose promises nobody can reject.
+// TestCancelTimers cancels runs that wait for timers, whose promises cannot be rejected.
 func TestCancelTimers(t *testing.T) {
 	p := load(t, "cancel.ts")
 	const cancelled = " cancelled: the run was asked to cancel"
@@ -78,8 +78,8 @@ func (p *program) cancel(id string) {
 	}
 }
 
-// TestCancelWhileStepRuns cancels runs while the body of a step waits for a service. The step resolves by its outcome, and what the
-// workflow calls next is refused, once.
+// TestCancelWhileStepRuns cancels runs while the body of a step waits for a service. The step resolves with its
+// outcome, and the workflow's next call is refused, once.
 func TestCancelWhileStepRuns(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan int)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -123,7 +123,7 @@ func TestCancelWhileStepRuns(t *testing.T) {
 				answer <- c.status
 			}
 			p.Settle()
-			p.Crash() // what is left is done after a replay
+			p.Crash() // the rest runs after a replay
 			if got := p.ends(c.workflow); !strings.HasPrefix(got, c.result) {
 				t.Errorf("%s\nnot\n%s", got, c.result)
 			}

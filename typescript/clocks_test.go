@@ -10,11 +10,11 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// tsWaits are the ways in which a program in TypeScript waits for a time.
+// tsWaits are the ways in which a TypeScript program can wait for a duration.
 var tsWaits = []string{"setTimeout", "setInterval", "abort", "sleep", "signal", "hook", "race", "race of a timer"}
 
-// TestWaitsLastAsLongAsTheySay has runs begin to wait for a minute after a pause, after a crash, and while the clock is wrong by a
-// day: they wait for a minute from then.
+// TestWaitsLastAsLongAsTheySay has runs begin to wait for a minute after a pause, after a crash, and while the clock
+// is wrong by a day: they wait for a minute from then.
 func TestWaitsLastAsLongAsTheySay(t *testing.T) {
 	const day = 24 * time.Hour
 	each := func(p *program, do func(id string) error) {

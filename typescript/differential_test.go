@@ -23,10 +23,10 @@ var (
 
 const (
 	differentialDir = "testdata/differential"
-	fixedPrograms   = 320 // of the fixed part: 20 of each area
+	fixedPrograms   = 320 // the fixed part: 20 for each area
 	programsOfRun   = 160 // programs that one run evaluates
-	runsOfHost      = 100 // runs of one host, whose store is in memory
-	seedsOfBundle   = 10  // of so many seeds, one has programs of modules, too
+	runsOfHost      = 100 // runs per host, whose store is in memory
+	seedsOfBundle   = 10  // one in so many seeds also has programs of modules
 )
 
 // generated is a program of a seed.
@@ -42,13 +42,13 @@ type input struct {
 	Seed    int      `json:"seed,omitempty"`
 	Count   int      `json:"count,omitempty"`
 	List    bool     `json:"list,omitempty"`
-	// Platform chooses the areas of the platform in place of those of the language.
+	// Platform selects the areas of the platform instead of the language.
 	Platform bool `json:"platform,omitempty"`
 	// Modules asks for programs of two modules.
 	Modules bool `json:"modules,omitempty"`
 }
 
-// node is a process of Node that evaluates programs.
+// node is a Node process that evaluates programs.
 type node struct {
 	in  io.WriteCloser
 	out *bufio.Reader
@@ -97,7 +97,7 @@ func (n *node) ask(t *testing.T, in input, out any) {
 	}
 }
 
-// areas returns how many programs of each area a seed has.
+// areas returns the number of programs in each area of a seed.
 func (n *node) areas(t *testing.T, in input) map[string]int {
 	in.List = true
 	var list []generated
@@ -135,8 +135,8 @@ func (g *guests) ask(in input) (out []string) {
 	return out
 }
 
-// TestDifferential compares what programs do in the engine and in Node. Programs are determined by their seeds, and are
-// reduced to the lines that differ. With -differential.for, it compares those of the platform and of modules, too.
+// TestDifferential compares programs in the engine and in Node. Programs are generated from seeds, and reduced to the
+// lines that differ. With -differential.for, it also compares platform and module programs.
 func TestDifferential(t *testing.T) { differential(t, false) }
 
 // TestPlatformDifferential compares URLs, headers, requests, signals, events, copies and encodings in the same way.
@@ -175,10 +175,10 @@ func differential(t *testing.T, platform bool) {
 	}
 }
 
-// maxShown bounds the programs of an area that are reduced and shown.
+// maxShown limits the programs of an area that are reduced and shown.
 const maxShown = 10
 
-// compare evaluates the programs of a seed, shows those that differ, and returns how many of each area do.
+// compare evaluates the programs of a seed, shows those that differ, and returns their number per area.
 func compare(t *testing.T, n *node, g *guests, in input, shown map[string]int) map[string]int {
 	var want []string
 	n.ask(t, in, &want)
@@ -207,7 +207,7 @@ func compare(t *testing.T, n *node, g *guests, in input, shown map[string]int) m
 	return found
 }
 
-// reduce leaves out lines as long as engine and Node differ, and returns what is left with the results.
+// reduce removes lines as long as engine and Node still differ, and returns the rest with both results.
 func reduce(t *testing.T, n *node, g *guests, source, got, want string) (reduced, engine, node string) {
 	lines := strings.Split(source, "\n")
 	for size := max(1, len(lines)/2); size >= 1; {
@@ -232,7 +232,7 @@ func reduce(t *testing.T, n *node, g *guests, source, got, want string) (reduced
 	return strings.Join(lines, "\n"), got, want
 }
 
-// strayed reports whether a reduced program fails for what was left out.
+// strayed reports whether a reduced program fails because of a removed line.
 func strayed(result, was string) bool {
 	for _, sign := range []string{"refused", "ReferenceError"} {
 		if strings.Contains(result, sign) && !strings.Contains(was, sign) {

@@ -14,8 +14,8 @@ import (
 	"github.com/wfhost/wfhost/typescript"
 )
 
-// TestStoriesUnderNode tells the stories in the environment of tests under Node, and compares results and calls with those that a
-// host has.
+// TestStoriesUnderNode runs the stories in the test environment under Node, and compares results and calls with a
+// host's.
 func TestStoriesUnderNode(t *testing.T) {
 	stories, err := conformance.Stories()
 	if err != nil {
@@ -81,8 +81,8 @@ var (
 	seed     = flag.Uint64("seed", 1, "the seed of the first one")
 )
 
-// TestProgramsUnderNode runs random programs on a host and in the environment of tests under Node: status, result and calls are the
-// same. It has the rules of a host answered there, too.
+// TestProgramsUnderNode runs random programs on a host and in the test environment under Node: status, result and
+// calls are equal. It also runs the rules in both.
 func TestProgramsUnderNode(t *testing.T) {
 	rules, err := conformance.Rules()
 	if err != nil {
@@ -139,8 +139,8 @@ func TestProgramsUnderNode(t *testing.T) {
 	}
 }
 
-// differs is what the environment says in place of what a host says: it does not know what a version may call, and the story allows
-// the change that the body makes.
+// differs replaces parts of a host's results with the environment's: it does not know the grants of a version, and
+// the story allows the change that the body makes.
 var differs = map[string]*strings.Replacer{
 	"refusals": strings.NewReplacer("DENIED", "UNKNOWN_HANDLER",
 		`refusals@1 is not allowed to call \"host/vault\": upload it with that step allowed`,

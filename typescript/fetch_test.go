@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestFetch aborts requests that a server does not answer, and looks at what an answer has.
+// TestFetch aborts requests that a server does not answer, and checks the properties of an answer.
 func TestFetch(t *testing.T) {
 	over := make(chan struct{})
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +60,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestFetchRedirects looks at what fetch makes of redirects: what Node's does, but for the texts of errors.
+// TestFetchRedirects checks that fetch handles redirects as Node does, except for error messages.
 func TestFetchRedirects(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

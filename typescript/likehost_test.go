@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/typescript"
 )
 
-// happening is something that happens to a run. What is at the same instant happens before the run goes on.
+// happening is an event of a run. Events at one instant happen before the run continues.
 type happening struct {
 	At      string `json:"at"` // how long after the start, or "end"
 	Signal  string `json:"signal,omitempty"`
@@ -82,7 +82,7 @@ func likeHosts() []likeHost {
 	}...)
 }
 
-// more returns scenarios of promises, clocks and refusals, and of what is due at the same instant.
+// more returns scenarios with promises, clocks and refusals, and with several events at one instant.
 func more(second string) (list []likeHost) {
 	for _, name := range []string{"handled-late", "unhandled", "unhandled-in-body", "abort-timeouts", "performance", "stuck"} {
 		list = append(list, likeHost{Name: name, Workflow: name})
@@ -106,12 +106,12 @@ func more(second string) (list []likeHost) {
 	return list
 }
 
-const ties = 12 // orders of the calls of the workflow ties
+const ties = 12 // number of call orders tested in the workflow ties
 
-// onlyHost is what a host says before an error that the environment gives as it is.
+// onlyHost matches the prefix that a host puts before an error.
 var onlyHost = regexp.MustCompile(`^(update "[^"]*" of run "test" (failed|was refused): |[A-Z_]+: )`)
 
-// inTests is an answer of a host as the environment has it.
+// inTests converts an answer of a host to the environment's.
 func inTests(answer string) string {
 	if _, failed, ok := strings.Cut(answer, `query "q" of run "test" failed: `); ok {
 		var e struct{ Message string }
@@ -123,8 +123,8 @@ func inTests(answer string) string {
 	return strings.ReplaceAll(answer, "no run holds this token", `no hook has the token "token-of-ended"`)
 }
 
-// TestLikeHostUnderNode runs workflows on a host and in the environment of tests under Node. They return the same, and signals, updates
-// and queries have the same answers, while a run goes on and after its end.
+// TestLikeHostUnderNode runs workflows on a host and in the test environment under Node: results, and answers to
+// signals, updates and queries, are equal, during a run and after its end.
 func TestLikeHostUnderNode(t *testing.T) {
 	cases := likeHosts()
 	b, err := json.Marshal(cases)
@@ -166,7 +166,7 @@ func TestLikeHostUnderNode(t *testing.T) {
 	}
 }
 
-// plays runs a workflow, and returns its result, or its error, and the answers to what happens to it.
+// plays runs a workflow, and returns its result or error, and the answers to its events.
 func (p *program) plays(c likeHost) (result string, answers []string) {
 	begun := make(chan struct{}, c.attempts)
 	host.HandleStep(p.Host.Host, "slow", func(ctx context.Context, _ any) (any, error) {
@@ -214,7 +214,7 @@ func (p *program) plays(c likeHost) (result string, answers []string) {
 	return p.ends("test"), answers
 }
 
-// happen has everything happen that happens at the instant of an event, and returns the index of the next one.
+// happen delivers all events at the instant of the next one, and returns the index of the one after them.
 func (p *program) happen(events []happening, n int, began time.Time, answers []string) int {
 	p.t.Helper()
 	after, err := time.ParseDuration(events[n].At)
@@ -244,7 +244,7 @@ func (p *program) happen(events []happening, n int, began time.Time, answers []s
 	return next
 }
 
-// answer has an event happen, and returns the answer to it, or the error. It does not wait for the answer to an update.
+// answer delivers an event, and returns the answer or error. It does not wait for the answer to an update.
 func (p *program) answer(n int, e happening) string {
 	p.t.Helper()
 	data := e.Data

@@ -2,8 +2,8 @@ package typescript_test
 
 import "testing"
 
-// TestDateAtLoad keeps what a program has made of Date and Math while it was loaded: there is one Date, and what the program has put
-// in the place of a function stays there.
+// TestDateAtLoad keeps changes to Date and Math that a program makes while it is loaded: there is only one Date, and
+// a replaced function stays replaced.
 func TestDateAtLoad(t *testing.T) {
 	p := load(t, "loading.ts")
 	p.begin("date", "date", nil)

@@ -12,16 +12,16 @@ import (
 	sdk "github.com/wfhost/wfhost/guest-sdk/js"
 )
 
-// Of a page of the manual: its blocks of TypeScript, and the commands that run a file.
+// In a page of the manual: its TypeScript blocks, and the commands that run a file.
 var (
 	tsBlock = regexp.MustCompile("(?ms)^```ts\n(.*?)^```$")
 	tsRun   = regexp.MustCompile(`(?m)^ {4}wfhost run (\S+)\.ts\b.*?(?: --input '([^']*)')?$`)
 )
 
-// manualProgram is a block of the manual that is a whole file.
+// manualProgram is a block of the manual that is a complete file.
 type manualProgram struct{ page, text string }
 
-// manualPrograms returns the blocks that are workflows, and those that are tests of them.
+// manualPrograms returns the blocks that are workflows, and the blocks that are tests of them.
 func manualPrograms(t *testing.T) (workflows, tests []manualProgram) {
 	t.Helper()
 	pages, err := filepath.Glob("../docs/*/*.md")
@@ -45,7 +45,7 @@ func manualPrograms(t *testing.T) (workflows, tests []manualProgram) {
 	return workflows, tests
 }
 
-// TestManual runs each workflow of the manual that is a whole file, as the command on its page does.
+// TestManual runs each workflow of the manual that is a complete file, with the command on its page.
 func TestManual(t *testing.T) {
 	workflows, _ := manualPrograms(t)
 	if len(workflows) == 0 {
@@ -72,7 +72,8 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// TestManualTests runs the tests of the manual that are whole files, under Node, beside the first workflow of their page.
+// TestManualTests runs the tests of the manual that are complete files, under Node, with the first workflow of their
+// page.
 func TestManualTests(t *testing.T) {
 	workflows, tests := manualPrograms(t)
 	if len(tests) == 0 {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// modes is a module that finds out whether it is strict code, and what its packages are.
+// modes is a module that checks whether it and its packages are strict code.
 const modes = `
 import sloppy from "sloppy";
 import strict from "strict";
@@ -42,7 +42,7 @@ export default async function modes() {
 }
 `
 
-// TestModes compares with Node what is strict code: modules are, files of CommonJS are only if they say so.
+// TestModes compares with Node which code is strict: modules are; CommonJS files only if they declare it.
 func TestModes(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
@@ -100,7 +100,7 @@ exports.dynamic = (() => { try { return require(["no", "such"].join("-")); } cat
 	}
 }
 
-// TestHostilePrograms replaces what the SDK needs, and throws what cannot be looked at.
+// TestHostilePrograms replaces globals that the SDK needs, and throws values that cannot be inspected.
 func TestHostilePrograms(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"hostile.ts": `

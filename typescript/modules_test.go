@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/typescript"
 )
 
-// programsOfBundle is how many programs of modules one build bundles.
+// programsOfBundle is the number of module programs in one bundle.
 const programsOfBundle = 60
 
 // moduled is a program of two files.
@@ -21,15 +21,15 @@ type moduled struct {
 	Files map[string]string `json:"files"`
 }
 
-// TestModulesDifferential compares what programs of several modules in TypeScript do when they are bundled for the engine, and when Node
-// loads them itself.
+// TestModulesDifferential compares TypeScript programs of several modules, bundled for the engine and loaded by Node
+// itself.
 func TestModulesDifferential(t *testing.T) {
 	n := startNode(t)
 	total, found := compareModules(t, n, *differentialSeed)
 	t.Logf("%d programs of modules: %d differ", total, found)
 }
 
-// compareModules compares the programs of a seed, shows those that differ, and returns how many there are.
+// compareModules compares the programs of a seed, shows those that differ, and returns their number.
 func compareModules(t *testing.T, n *node, seed int) (total, found int) {
 	var list []moduled
 	n.ask(t, input{Modules: true, Seed: seed, Count: programsOfBundle}, &list)
@@ -62,7 +62,7 @@ func compareModules(t *testing.T, n *node, seed int) (total, found int) {
 	return len(list), found
 }
 
-// writeModules writes the files of programs, and the one that runs them all.
+// writeModules writes the files of programs, and a file that runs them all.
 func writeModules(t *testing.T, dir string, list []moduled) {
 	var imports, names []string
 	files := map[string]string{"package.json": `{"type":"module"}`}
@@ -93,7 +93,7 @@ func writeModules(t *testing.T, dir string, list []moduled) {
 	}
 }
 
-// nodeModules returns what Node makes of the programs of a folder, if it can load TypeScript.
+// nodeModules returns the results of the programs in a folder under Node, if it can load TypeScript.
 func nodeModules(t *testing.T, dir string) (want []string, ok bool) {
 	node := findNode(t, "bundles were not compared with what it loads")
 	if !runsTypeScript(node) {

@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// minNode is the oldest Node for which the SDK is promised (engines in guest-sdk/js/package.json). A distribution may have an older one.
+// minNode is the oldest supported Node (engines in guest-sdk/js/package.json). A distribution may have an older one.
 const minNode = 20
 
-// findNode returns Node, or skips the test: without says what was not done then.
+// findNode returns Node, or skips the test with the message without.
 func findNode(t *testing.T, without string) string {
 	t.Helper()
 	return findNodeFrom(t, minNode, "the SDK", without)
 }
 
-// findNodeFrom is findNode of a release or a later one, which what needs.
+// findNodeFrom is like findNode, for the release least or later, which what requires.
 func findNodeFrom(t *testing.T, least int, what, without string) string {
 	t.Helper()
 	node, err := exec.LookPath("node")
@@ -35,7 +35,7 @@ func findNodeFrom(t *testing.T, least int, what, without string) string {
 	return node
 }
 
-// nodeOfTypeScript returns a Node that runs TypeScript, 22.18 or newer, or skips the test: without says what was not done then.
+// nodeOfTypeScript returns a Node that runs TypeScript, 22.18 or newer, or skips the test with the message without.
 func nodeOfTypeScript(t *testing.T, without string) string {
 	t.Helper()
 	node := findNode(t, without)

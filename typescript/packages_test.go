@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/typescript"
 )
 
-// write makes the files of a folder, by their names.
+// write writes files by name into a folder.
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -23,7 +23,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// TestPackages bundles packages of node_modules, as npm install leaves them.
+// TestPackages bundles packages from node_modules, as npm install leaves them.
 func TestPackages(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
@@ -55,7 +55,7 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// TestPackagesRefused is about packages that cannot be bundled: the error names them, and where they are imported.
+// TestPackagesRefused bundles unsupported packages: the error names them, and where they are imported.
 func TestPackagesRefused(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
@@ -111,7 +111,7 @@ func TestPopularPackages(t *testing.T) {
 	}
 }
 
-// TestHeavy computes for long, and takes large values apart.
+// TestHeavy computes for a long time, and destructures large values.
 func TestHeavy(t *testing.T) {
 	p := load(t, "heavy.ts")
 	for name, c := range map[string]struct {

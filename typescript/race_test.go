@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestRaces warns of a wait that has lost a race and takes a signal, however the race came to it, and of nothing else.
+// TestRaces warns about a wait that lost a race but takes a signal, however the race got the wait, and about nothing
+// else.
 func TestRaces(t *testing.T) {
 	p := load(t, "races.ts")
 	const plain, own = "use race({…}) of @wfhost/workflow", "make the entry a function"
@@ -29,7 +30,7 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// TestRaceOfFunctionThatThrows has a race fail before it has begun. It leaves no wait that takes the signal.
+// TestRaceOfFunctionThatThrows has a race fail before it begins. It leaves no wait that takes the signal.
 func TestRaceOfFunctionThatThrows(t *testing.T) {
 	p := load(t, "races.ts")
 	p.begin("throws", "throws", nil)
@@ -41,7 +42,7 @@ func TestRaceOfFunctionThatThrows(t *testing.T) {
 	}
 }
 
-// TestRacesKeepNothing has one promise in more races than there is memory for, if anything were kept of each.
+// TestRacesKeepNothing uses one promise in so many races that keeping anything for each would exhaust the memory.
 func TestRacesKeepNothing(t *testing.T) {
 	p := load(t, "races.ts")
 	for name, want := range map[string]string{"long": "true", "wrong": `["TypeError","TypeError"]`} {
@@ -52,8 +53,9 @@ func TestRacesKeepNothing(t *testing.T) {
 	}
 }
 
-// TestLoadedObjectsAreFreed hands more than a guest may have through lists, queues, promises and maps that began while the program was
-// loaded. References to what the SDK has loaded are not counted; those to what the program has are.
+// TestLoadedObjectsAreFreed passes more data than a guest can hold through lists, queues, promises and maps that were
+// created while the program was loaded. References to objects that the SDK loaded are not counted; references to the
+// program's objects are.
 func TestLoadedObjectsAreFreed(t *testing.T) {
 	p := load(t, "loaded.ts")
 	for name, want := range map[string]string{"list": "1199.5", "queue": "83556000", "stream": "9600000", "maps": "1920000"} {

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// underNode runs a file of testdata under Node, beside others of testdata or elsewhere and with the SDK as a package, and returns what
-// it writes.
+// underNode runs a file of testdata under Node, together with other files and with the SDK as a package, and returns
+// its output.
 func underNode(t *testing.T, main string, files ...string) []byte {
 	t.Helper()
 	node := nodeOfTypeScript(t, "the environment of tests was not compared with a host")
@@ -57,16 +57,17 @@ func underNode(t *testing.T, main string, files ...string) []byte {
 	return out
 }
 
-// sameButFor makes the same what may differ: the engine hands over no more than 257 bytes of a name, the runs have other ids, and the
-// environment says how to stand in for a workflow.
+// sameButFor removes the allowed differences: the engine passes at most 257 bytes of a name, run ids differ, and the
+// environment says how to register a missing workflow.
 var sameButFor = strings.NewReplacer("got 258\"", "got 257\"", "got 259\"", "got 257\"", "got 260\"", "got 257\"",
 	`run \"rules-5\"`, `run \"rules\"`, " in this test: register it, or stand in for it by env.child", "")
 
-// fromNow is an instant of the run: each begins at another one.
+// fromNow matches an instant in a run: runs begin at different times.
 var fromNow = regexp.MustCompile(`from \d{13}\b`)
 
-// TestRulesUnderNode runs the cases of rules.ts on a host and in the environment of tests under Node: names, options, limits, what
-// cannot be written as JSON, retries, and what bodies must not call. Both give the same codes, kinds, attempts and times.
+// TestRulesUnderNode runs the cases of rules.ts on a host and in the test environment under Node: names, options,
+// limits, values that are not JSON, retries, and calls that bodies must not make. Codes, kinds, attempts and times
+// are equal.
 func TestRulesUnderNode(t *testing.T) {
 	var env struct {
 		Rules []map[string]json.RawMessage
@@ -104,7 +105,7 @@ func TestRulesUnderNode(t *testing.T) {
 	}
 }
 
-// end returns the result of a run, or code and type of its error.
+// end returns the result of a run, or the code and type of its error.
 func (p *program) end(id string) string {
 	p.t.Helper()
 	p.Finish(id)

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/typescript"
 )
 
-// TestSharedCode compiles one program. Others are uploaded and run where nothing is there that could compile them.
+// TestSharedCode compiles one program. Other programs are uploaded and run where no compiler is available.
 func TestSharedCode(t *testing.T) {
 	dir := t.TempDir()
 	open := func(compiler ...string) (h *host.Host, end func()) {

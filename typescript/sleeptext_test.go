@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// sleepTexts returns texts that are or nearly are durations and instants.
+// sleepTexts returns texts that are, or resemble, durations and instants.
 func sleepTexts() []string {
 	texts := []string{
 		"", "5", "5s", "1.5h", "1h30m", "30m1h", "1h1h", "1.5h1s", ".5s", "5.s", "5 s", "-5s", "0s", "0.5ms", "0.4ms", "1.0005s", "3w1d", "1y",
@@ -42,7 +42,7 @@ func sleepTexts() []string {
 	return texts
 }
 
-// TestSleepTexts compares what the environment for unit tests reads as durations and instants with what a host does, and the SDK with both.
+// TestSleepTexts compares how the environment for unit tests, a host, and the SDK parse durations and instants.
 func TestSleepTexts(t *testing.T) {
 	node := findNode(t, "the texts of sleeps were not compared")
 	texts := sleepTexts()
@@ -98,7 +98,7 @@ func TestSleepTexts(t *testing.T) {
 	}
 }
 
-// TestTimeoutTexts has the engine read texts that the host takes as numbers.
+// TestTimeoutTexts has the engine parse texts that the host accepts as numbers.
 func TestTimeoutTexts(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"waits.ts": `import { signal } from "@wfhost/workflow";

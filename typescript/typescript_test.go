@@ -62,7 +62,7 @@ func (p *program) begin(workflow, id string, input any) {
 	p.Settle()
 }
 
-// ends returns the result of a run, or its error, after a replay of the run.
+// ends returns the result or error of a run, after replaying the run.
 func (p *program) ends(id string) string {
 	p.t.Helper()
 	p.Finish(id)
@@ -88,14 +88,14 @@ func (p *program) logs(id string) (all []string) {
 	return all
 }
 
-// TestPlatform compares what programs find with what Node has.
+// TestPlatform compares the platform that programs find with Node's.
 func TestPlatform(t *testing.T) {
 	for _, name := range []string{"platform", "async", "exits", "bigints", "regexps", "bundled"} {
 		t.Run(name, func(t *testing.T) { likeNode(t, name) })
 	}
 }
 
-// likeNode checks that what a file returns is what it returns in Node.
+// likeNode checks that a file returns the same as in Node.
 func likeNode(t *testing.T, name string) {
 	p := load(t, name+".js")
 	p.begin(name, "r", nil)
@@ -119,7 +119,7 @@ func likeNode(t *testing.T, name string) {
 	}
 }
 
-// TestLanguage is about what is the engine's own.
+// TestLanguage covers where the engine differs from Node.
 func TestLanguage(t *testing.T) {
 	p := load(t, "language.ts")
 	p.begin("language", "r", nil)
@@ -196,7 +196,7 @@ func TestQueriesAndUpdates(t *testing.T) {
 	}
 }
 
-// TestTrouble is about programs that are wrong: each failure says why, and where.
+// TestTrouble runs programs with mistakes: each failure says why, and where.
 func TestTrouble(t *testing.T) {
 	p := load(t, "trouble.ts")
 	for name, want := range map[string]string{
@@ -233,7 +233,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestShown is about what people are shown of values and errors.
+// TestShown checks how values and errors are shown to people.
 func TestShown(t *testing.T) {
 	p := load(t, "trouble.ts")
 	for name, want := range map[string][]string{
@@ -266,7 +266,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestNumbers is about what is no duration, instant or number: each refusal names what it got, and the limit.
+// TestNumbers passes invalid durations, instants and numbers: each refusal names the value and the limit.
 func TestNumbers(t *testing.T) {
 	p := load(t, "trouble.ts")
 	p.begin("numbers", "r", nil)
@@ -294,7 +294,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestPromises has programs do strange things to the promises of calls.
+// TestPromises uses the promises of calls in unusual ways.
 func TestPromises(t *testing.T) {
 	p := load(t, "promises.js")
 	for name, want := range map[string]string{
@@ -335,7 +335,7 @@ func TestLater(t *testing.T) {
 	}
 }
 
-// TestSteps is about step functions, time in bodies, and bodies in parallel.
+// TestSteps covers step functions, time in bodies, and parallel bodies.
 func TestSteps(t *testing.T) {
 	p := load(t, "steps.ts")
 	p.begin("steps", "r", nil)
@@ -345,7 +345,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestInput is about inputs that are no JSON.
+// TestInput covers inputs that are not JSON.
 func TestInput(t *testing.T) {
 	p := load(t, "steps.ts")
 	for name, want := range map[string]string{"raw": `"{ 1"`, "kid": `the input is not JSON: `} {
@@ -358,7 +358,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// TestManyCalls has a journal that is long, and replays it.
+// TestManyCalls makes a long journal, and replays it.
 func TestManyCalls(t *testing.T) {
 	p := load(t, "steps.ts")
 	p.begin("many", "r", 300)
@@ -368,7 +368,7 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
-// refusal returns the error of the upload of a program that cannot be loaded.
+// refusal returns the error of uploading a program that cannot be loaded.
 func refusal(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -403,8 +403,8 @@ func TestSchemaOfLibrary(t *testing.T) {
 	}
 }
 
-// TestDrawnAtLoad uploads programs that draw what is to differ from run to run where it would not. Packages may, but for secrets that
-// the program asks them for.
+// TestDrawnAtLoad refuses programs that draw random values while they are loaded, where these would be equal in all
+// runs. Packages may do so, except for secrets that the program requests.
 func TestDrawnAtLoad(t *testing.T) {
 	const tail = "export default () => 1;"
 	for text, want := range map[string]string{
@@ -444,7 +444,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// tool returns Node and the folder of tools, if they are there (make js-tools).
+// tool returns Node and the folder of tools, if they are installed (make js-tools).
 func tool(t *testing.T, name string) (node, dir string) {
 	t.Helper()
 	node = findNode(t, name+" did not check the SDK")
@@ -458,10 +458,10 @@ func tool(t *testing.T, name string) (node, dir string) {
 	return node, dir
 }
 
-// lintTest is the file with the tests of the rules for ESLint, which needs tools.
+// lintTest is the test file of the ESLint rules, which needs tools.
 const lintTest = "eslint.test.js"
 
-// TestLintRules runs the tests of the rules for ESLint.
+// TestLintRules runs the tests of the ESLint rules.
 func TestLintRules(t *testing.T) {
 	node, dir := tool(t, "typescript-eslint")
 	cmd := exec.Command(node, "--test", "test/"+lintTest)
@@ -471,7 +471,7 @@ func TestLintRules(t *testing.T) {
 	}
 }
 
-// TestTypes has tsc check all workflows in TypeScript that are here, against the types of the SDK.
+// TestTypes checks all TypeScript workflows of the repository against the SDK's types with tsc.
 func TestTypes(t *testing.T) {
 	node, dir := tool(t, "typescript")
 	root, err := filepath.Abs("..")
@@ -506,10 +506,10 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// nodeTime bounds the tests of a file, which take a second: a step that waits for what never comes would have them go on for ever.
+// nodeTime limits the tests of a file, which take a second: a step that waits forever would block them.
 const nodeTime = 2 * time.Minute
 
-// TestSDKUnderNode runs the tests of the SDK, all but those of TestLintRules.
+// TestSDKUnderNode runs the tests of the SDK, except those of TestLintRules.
 func TestSDKUnderNode(t *testing.T) {
 	const dir = "../guest-sdk/js/test"
 	files, err := os.ReadDir(dir)

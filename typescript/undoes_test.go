@@ -8,8 +8,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestSagasSayWhatTheyUndo cancels a run whose saga undoes a step: a restart that would keep the step is refused, and its plan names the
-// compensation.
+// TestSagasSayWhatTheyUndo cancels a run whose saga compensates a step: a restart that would keep the step is
+// refused, and its plan names the compensation.
 func TestSagasSayWhatTheyUndo(t *testing.T) {
 	p := load(t, "cancel.ts")
 	p.begin("saga", "r", nil)

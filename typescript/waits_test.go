@@ -7,7 +7,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestDeadlockAfterCancel has a run wait for ever once it was told of a cancel: it ends as cancelled, and its journal replays.
+// TestDeadlockAfterCancel has a run wait forever after it was told of a cancel: it ends as cancelled, and its journal
+// can be replayed.
 func TestDeadlockAfterCancel(t *testing.T) {
 	p := load(t, "waits.ts")
 	p.begin("waits", "waits", 0)

@@ -35,13 +35,13 @@ func ExampleHeartbeat() {
 	w := worker.New("http://127.0.0.1:7777", os.Getenv("WFHOST_TOKEN"))
 	worker.Handle(w, "convert", func(ctx context.Context, pages int) (int, error) {
 		page := 0
-		if d := worker.Info(ctx).Details; d != nil { // of an attempt before, or of a worker that was lost
+		if d := worker.Info(ctx).Details; d != nil { // recorded by an earlier attempt, or by a worker that was lost
 			if err := json.Unmarshal(d, &page); err != nil {
 				return 0, worker.Fatal(err)
 			}
 		}
 		for ; page < pages && ctx.Err() == nil; page++ {
-			// convert a page, then record how far this attempt has come
+			// convert a page, then record the progress
 			if err := worker.Heartbeat(ctx, page+1); err != nil {
 				return page, err
 			}

@@ -59,7 +59,7 @@ func wait(ctx context.Context, d time.Duration) {
 	<-late.Done()
 }
 
-// troupe is worker processes that are killed and stopped.
+// troupe is a group of worker processes that are killed and stopped.
 type troupe struct {
 	t      *testing.T
 	url    string
@@ -76,7 +76,7 @@ func (p *troupe) start(i int) {
 }
 
 func (p *troupe) kill(i int) {
-	_ = p.list[i].Process.Kill() // it has ended by itself: Wait says so
+	_ = p.list[i].Process.Kill() // if it has already ended, Wait reports it
 	_ = p.list[i].Wait()         // it was killed
 }
 
@@ -96,16 +96,17 @@ func (p *troupe) trouble(ctx context.Context, disturbed *atomic.Bool, r *rand.Ra
 			continue
 		}
 		stops++
-		_ = p.list[i].Process.Signal(syscall.SIGSTOP) // it has ended by itself: then the next kill starts another
+		_ = p.list[i].Process.Signal(syscall.SIGSTOP) // if it has already ended, the next kill starts another one
 		wait(ctx, time.Duration(r.IntN(2000))*time.Millisecond)
 		_ = p.list[i].Process.Signal(syscall.SIGCONT)
 	}
 }
 
-// mostAttempts is how many are made at most until the workers were killed and stopped: a fast machine has made the first ones before.
+// mostAttempts bounds the attempts before workers are killed and stopped: a fast machine makes many before that.
 const mostAttempts = 100_000
 
-// TestKilled kills and stops three worker processes at random. Every step has one recorded result, and none is stuck.
+// TestKilled kills and stops three worker processes at random. Every step has exactly one recorded result, and no
+// step is stuck.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	h, err := host.Open(t.Context(), host.Config{Dir: filepath.Join(dir, "data")})

@@ -14,11 +14,11 @@ import (
 	"github.com/wfhost/wfhost/worker"
 )
 
-// double stands for a server: it answers requests by their last word, and hands out one attempt.
+// double is a stand-in for a server: it answers requests by the last part of their path, and offers one attempt.
 type double struct {
 	handedOut bool
 	beat      func() (*http.Response, error)
-	got       chan string // what is handed in, after "complete" or "fail"
+	got       chan string // received results, after "complete" or "fail"
 }
 
 func answer(status int, body string) (*http.Response, error) {
@@ -62,15 +62,15 @@ func within(t *testing.T, d *double, fn func(ctx context.Context, _ charge) (str
 	})
 }
 
-// sleep waits for as long, whatever becomes of the attempt.
+// sleep waits for the whole duration, even if the attempt is cancelled.
 func sleep(d time.Duration) {
 	late, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	<-late.Done()
 }
 
-// TestBeatsAfterCancel has a function take longer than its lease to come to an end after a cancel: it keeps its lease, and what it
-// has done is handed in.
+// TestBeatsAfterCancel has a function take longer than its lease to end after a cancel: it keeps its lease, and its
+// result is reported.
 func TestBeatsAfterCancel(t *testing.T) {
 	beats := 0
 	d := &double{beat: func() (*http.Response, error) { beats++; return answer(http.StatusOK, `{"cancelled":true}`) }}
@@ -88,7 +88,8 @@ func TestBeatsAfterCancel(t *testing.T) {
 	})
 }
 
-// TestCutOff cuts a worker off: it learns that its lease is lost when that has ended, though nobody tells it.
+// TestCutOff disconnects a worker: it knows that its lease is lost when the lease has expired, although the server
+// cannot tell it.
 func TestCutOff(t *testing.T) {
 	beats := 0
 	d := &double{beat: func() (*http.Response, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/worker"
 )
 
-// TestDetails fails an attempt whose worker has recorded how far it came, and has the next one go on from there.
+// TestDetails fails an attempt whose worker recorded its progress, and has the next attempt resume from there.
 func TestDetails(t *testing.T) {
 	s := newSite(t)
 	stop := s.run(func(w *worker.Worker) {

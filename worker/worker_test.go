@@ -21,10 +21,10 @@ import (
 	"github.com/wfhost/wfhost/worker"
 )
 
-// local is the token of the servers of these tests.
+// local is the token of the test servers.
 const local = "wfh_local"
 
-// calls is a workflow that calls host/charge with its input, and whose result is that of the step; its failure, that of the run.
+// calls is a workflow that calls host/charge with its input. The run has the step's result or failure.
 func calls(options string) []byte {
 	m := wasmgen.New(0).Text("charge").Text("host/charge").Text(`{"cents":7}`).Text(options).I32(0).I32(0).Call(abi.FnStepDo).Drop()
 	return m.I32(0).Export(abi.ExportRun).Bytes()
@@ -59,8 +59,9 @@ func (s *site) begin(id, options string) {
 	}
 }
 
-// run runs a worker until the returned function is called, which returns its error when the server has noticed that the
-// worker's requests have ended: an attempt that one of them still gets is offered again only when its lease has ended.
+// run runs a worker until the returned function is called. That function returns the worker's error after the server
+// has noticed the end of the worker's requests. Otherwise a request could still get an attempt, which would be
+// offered again only when its lease expires.
 func (s *site) run(change func(w *worker.Worker)) (stop func() error) {
 	w := worker.New(s.url, local)
 	w.Logger = slog.New(slog.DiscardHandler)
@@ -94,7 +95,7 @@ func (s *site) entry(id string) (host.Entry, bool) {
 	return last, found
 }
 
-// until waits for something, a minute at most.
+// until polls for a condition, for a minute at most.
 func (s *site) until(what string, f func() bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -149,7 +150,7 @@ func TestWorker(t *testing.T) {
 	}
 }
 
-// TestRetryAfter has the next attempt made when the worker says.
+// TestRetryAfter: the next attempt is made after the delay that the worker requests.
 func TestRetryAfter(t *testing.T) {
 	s := newSite(t)
 	stop := s.run(func(w *worker.Worker) {
@@ -172,7 +173,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestDrain ends a worker while it is at work: it hands in what it has done. One that does not end in time gives up.
+// TestDrain stops a worker during an attempt: it reports the result. A worker whose attempt does not end in time
+// gives up.
 func TestDrain(t *testing.T) {
 	s := newSite(t)
 	began := make(chan bool, 1)
@@ -210,7 +212,7 @@ func TestDrain(t *testing.T) {
 			return worker.Info(ctx).Delivery, nil
 		})
 	})
-	s.until("another delivery", func() bool { // what is delivered just before the clock moves is delivered again
+	s.until("another delivery", func() bool { // an attempt that is delivered just before the clock moves is delivered again
 		s.Clock.Advance(host.DefaultLease)
 		return delivered.Load()
 	})
@@ -223,7 +225,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestLost has a worker whose lease ends while it is at work: it is told, and its result is not recorded.
+// TestLost has a worker's lease end during an attempt: the worker is told, and its result is not recorded.
 func TestLost(t *testing.T) {
 	s := newSite(t)
 	causes := make(chan error, 1)
@@ -255,7 +257,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestRefused has workers that the server refuses: they say why.
+// TestRefused has workers that the server refuses: their errors say why.
 func TestRefused(t *testing.T) {
 	s := newSite(t)
 	noop := func(context.Context, charge) (string, error) { return "", nil }

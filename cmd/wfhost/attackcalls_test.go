@@ -16,7 +16,7 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// callers attack what is not a start, a signal or an upload of a module.
+// callers are the attackers that use other requests than starts, signals and uploads of modules.
 var callers = map[string]attacker{
 	"hook":      {50 * time.Millisecond, guessToken},
 	"update":    {100 * time.Millisecond, sendUpdate},
@@ -29,10 +29,10 @@ var callers = map[string]attacker{
 	"everybody": {2 * time.Second, followAll},
 }
 
-// mostSchedules bounds the schedules of the attackers: each starts a run a second, or more seldom.
+// mostSchedules bounds the schedules of the attackers. Each starts at most one run a second.
 const mostSchedules = 60
 
-// badRun returns the id of a run that may be there.
+// badRun returns the id of a run that may exist.
 func (h *hour) badRun(r *rand.Rand) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,7 +69,7 @@ func createSchedule(ctx context.Context, h *hour, r *rand.Rand) string {
 	return answer(h.call(ctx, "POST", "/v1/schedules", body, nil))
 }
 
-// uploadDefinition uploads workflows as data: one that repeats for ever, and texts that are hard to read.
+// uploadDefinition uploads workflows as data: an endless loop, and texts that are expensive to parse.
 func uploadDefinition(ctx context.Context, h *hour, r *rand.Rand) string {
 	texts := []string{
 		`{"name":"data","steps":` + strings.Repeat(`[{"name":"a","type":"parallel","steps":`, r.IntN(2000)),
@@ -83,7 +83,7 @@ func uploadDefinition(ctx context.Context, h *hour, r *rand.Rand) string {
 	return answer(code)
 }
 
-// manySteps returns waits, each with a name of its own.
+// manySteps returns waits with distinct names.
 func manySteps(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -92,15 +92,15 @@ func manySteps(n int) string {
 	return b.String()
 }
 
-// mutant returns the module of the honest workflow, one byte of which is another.
+// mutant returns the module of the honest workflow with one byte changed.
 func (h *hour) mutant(r *rand.Rand) []byte {
 	b := bytes.Clone(h.honest)
 	b[r.IntN(len(b))] = byte(r.Uint32())
 	return b
 }
 
-// uploadMutant uploads a mutant under another name, and starts what is accepted. The upload names the workflow, so that nothing becomes
-// a version of the honest one.
+// uploadMutant uploads a mutant, and starts it if it is accepted. It names another workflow, so that the mutant never
+// becomes a version of the honest one.
 func uploadMutant(ctx context.Context, h *hour, r *rand.Rand) string {
 	name := fmt.Sprint("mutant", r.IntN(20))
 	code := h.call(ctx, "PUT", "/v1/workflows/"+name+"/versions", h.mutant(r), nil)
@@ -111,14 +111,14 @@ func uploadMutant(ctx context.Context, h *hour, r *rand.Rand) string {
 	return answer(code)
 }
 
-// checkMutant has live runs replayed against a mutant.
+// checkMutant checks live runs against a mutant.
 func checkMutant(ctx context.Context, h *hour, r *rand.Rand) string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	return answer(h.call(ctx, http.MethodPost, "/v1/workflows/hostile/check", h.mutant(r), nil))
 }
 
-// importMutant exports a run, and imports it with some bytes changed.
+// importMutant exports a run and imports it with some bytes changed.
 func importMutant(ctx context.Context, h *hour, r *rand.Rand) string {
 	file, err := h.file(ctx, "/v1/runs/"+h.badRun(r)+"/export")
 	if err != nil || len(file) == 0 {
@@ -148,7 +148,7 @@ func (h *hour) file(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(res.Body, 8<<20))
 }
 
-// followAll follows all runs, and does not read.
+// followAll follows all runs without reading the answer.
 func followAll(ctx context.Context, h *hour, _ *rand.Rand) string {
 	return h.raw(ctx, h.head("GET", "/v1/events")+"Accept: text/event-stream\r\n\r\n")
 }

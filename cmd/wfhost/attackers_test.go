@@ -19,7 +19,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// attacker does something every so often, and says what came of it.
+// attacker repeats a request, and describes each answer.
 type attacker struct {
 	every time.Duration
 	do    func(ctx context.Context, h *hour, r *rand.Rand) string
@@ -28,12 +28,12 @@ type attacker struct {
 // deeds are those of testdata/hostile.
 var deeds = []string{"compute", "recurse", "grow", "log", "print", "emit", "fork", "zero", "handles", "steps", "fail", "send", "again"}
 
-// modules do in a few instructions what compilers of languages would not write.
+// modules are small modules with code that no compiler would write.
 var modules = map[string]func() []byte{
-	"memory": func() []byte { // grows for ever
+	"memory": func() []byte { // grows forever
 		return wasmgen.New(0).While().I32(1).Op(0x40, 0).Drop().Op(0x41, 0).Op(0x0d, 1).EndWhile().I32(0).Export(abi.ExportRun).Bytes()
 	},
-	"tables": func() []byte { // its table grows for ever, by a million elements at a time
+	"tables": func() []byte { // its table grows forever, by a million elements at a time
 		return []byte("\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x04\x04\x01\x70\x00\x01\x05\x03\x01\x00\x02" +
 			"\x07\x19\x02\x06memory\x02\x00\x0cworkflow_run\x00\x00\x0a\x16\x01\x14\x00\x03\x40\xd0\x70\x41\x80\x80\xc0\x00\xfc\x0f\x00\x1a\x0c\x00\x0b\x41\x00\x0b")
 	},
@@ -115,7 +115,8 @@ func uploadModule(ctx context.Context, h *hour, r *rand.Rand) string {
 	return name + " " + answer(h.start(ctx, name, h.nextID(), 0))
 }
 
-// uploadBomb uploads what takes long to compile: as many branches, loops and calls as are accepted, or a few more.
+// uploadBomb uploads modules that take long to compile: they have the maximum of branches, loops and calls, or
+// slightly more.
 func uploadBomb(ctx context.Context, h *hour, r *rand.Rand) string {
 	m := wasmgen.New(r.IntN(600))
 	kinds := [][]byte{{0x41, 0, 0x04, 0x40, 0x0b}, {0x03, 0x40, 0x0b}, {0x02, 0x40, 0x0b}, {0x41, 0, 0x40, 0, 0x1a},
@@ -125,7 +126,7 @@ func uploadBomb(ctx context.Context, h *hour, r *rand.Rand) string {
 	return answer(h.call(ctx, "PUT", fmt.Sprintf("/v1/workflows/bomb%d/versions", r.IntN(50)), code, nil))
 }
 
-// uploadRubbish uploads modules some bytes of which are others.
+// uploadRubbish uploads modules with some bytes changed.
 func uploadRubbish(ctx context.Context, h *hour, r *rand.Rand) string {
 	b := modules[oneOf(r, moduleNames)]()
 	for range 1 + r.IntN(8) {
@@ -134,14 +135,14 @@ func uploadRubbish(ctx context.Context, h *hour, r *rand.Rand) string {
 	return answer(h.call(ctx, "PUT", fmt.Sprintf("/v1/workflows/rubbish%d/versions", r.IntN(50)), b[:1+r.IntN(len(b))], nil))
 }
 
-// uploadAndLeave is gone before there is an answer.
+// uploadAndLeave disconnects before the answer comes.
 func uploadAndLeave(ctx context.Context, h *hour, r *rand.Rand) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(300))*time.Millisecond)
 	defer cancel()
 	return answer(h.call(ctx, "PUT", "/v1/workflows/left/versions", modules["starts"](), nil))
 }
 
-// flood sends signals to runs that take none, and to honest ones.
+// flood sends signals to runs that do not wait for any, and to honest runs.
 func flood(ctx context.Context, h *hour, r *rand.Rand) string {
 	to := fmt.Sprint("victim", r.IntN(10))
 	if r.IntN(20) == 0 {
@@ -154,7 +155,7 @@ func flood(ctx context.Context, h *hour, r *rand.Rand) string {
 	return answer(code)
 }
 
-// terminate ends what others have started, so that it goes on.
+// terminate ends runs that other attackers have started, so that the attack can continue.
 func terminate(ctx context.Context, h *hour, r *rand.Rand) string {
 	h.mu.Lock()
 	n := h.started
@@ -189,14 +190,14 @@ func strangeRequest(ctx context.Context, h *hour, r *rand.Rand) string {
 	}
 	defer func() { _ = res.Body.Close() }()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<20))
-	// The page's frame is for everybody, and shows nothing without a token.
+	// The frame of the page needs no token: it reveals nothing.
 	if res.StatusCode < 300 && req.Header.Get("Authorization") == "" && req.Method != "OPTIONS" && strings.HasPrefix(req.URL.Path, "/v1/") {
 		h.Errorf("%s %s was answered without a token", req.Method, req.URL.Path)
 	}
 	return answer(res.StatusCode)
 }
 
-// raw sends the beginning of a request on a connection of its own, and leaves it open for a while.
+// raw sends the beginning of a request on its own connection and leaves the connection open for a while.
 func (h *hour) raw(ctx context.Context, text string) string {
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", h.address)
 	if err != nil {
@@ -215,7 +216,7 @@ func (h *hour) head(method, path string) string {
 		h.token)
 }
 
-// readNothing asks for what is long, and does not read it.
+// readNothing requests a long answer and does not read it.
 func readNothing(ctx context.Context, h *hour, r *rand.Rand) string {
 	h.mu.Lock()
 	n := h.started
@@ -223,7 +224,7 @@ func readNothing(ctx context.Context, h *hour, r *rand.Rand) string {
 	return h.raw(ctx, h.head("GET", fmt.Sprintf("/v1/runs/bad%d/journal", 1+r.IntN(max(n, 1))))+"\r\n")
 }
 
-// sendSlowly begins a body that never ends, or sends it but its last byte: of a start, or of a module.
+// sendSlowly starts to send a body, of a start or an upload, that never ends or lacks its last byte.
 func sendSlowly(ctx context.Context, h *hour, r *rand.Rand) string {
 	start := h.head("POST", "/v1/workflows/honest/runs")
 	switch r.IntN(8) {
@@ -238,7 +239,7 @@ func sendSlowly(ctx context.Context, h *hour, r *rand.Rand) string {
 	return "module " + h.raw(ctx, upload+nearly(abi.MaxModuleBytes))
 }
 
-// nearly returns the end of a head, and a body that lacks a byte.
+// nearly returns the end of a request's head and a body that lacks one byte.
 func nearly(length int) string {
 	return fmt.Sprintf("Content-Length: %d\r\n\r\n%s", length, strings.Repeat(" ", length-1))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// statuses returns the statuses of the records of a log's files, the oldest first.
+// statuses returns the statuses of the records in the files of a log, oldest first.
 func statuses(t *testing.T, path string, old int) (list []int) {
 	t.Helper()
 	for i := old; i >= 0; i-- {
@@ -36,8 +36,8 @@ func statuses(t *testing.T, path string, old int) (list []int) {
 	return list
 }
 
-// TestAuditFiles fills an audit log: there is a bound on its files, and the newest lines are there, of both kinds: a flood of
-// one pushes nothing of the other out.
+// TestAuditFiles fills an audit log. Its files stay below their limit and keep the newest lines of both kinds: a
+// flood of one kind does not evict the other.
 func TestAuditFiles(t *testing.T) {
 	dir := t.TempDir()
 	const lines = 100
@@ -68,7 +68,7 @@ func TestAuditFiles(t *testing.T) {
 	}
 }
 
-// TestAuditRecords reads a log of several files, and nothing of what is written meanwhile.
+// TestAuditRecords reads a log of several files. Records written in the meantime are not read.
 func TestAuditRecords(t *testing.T) {
 	a, err := openAudit(t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -106,8 +106,8 @@ func TestAuditRecords(t *testing.T) {
 	}
 }
 
-// A new file of the log that cannot be begun costs no record of those before, however often it is tried, and it is begun
-// when it can be.
+// If the next file of the log cannot be created, no record is lost, however often creation is retried. The file is
+// created once that is possible again.
 func TestAuditRotateFails(t *testing.T) {
 	for what, broken := range map[string]string{"it cannot be opened": "audit.jsonl.next", "one cannot be renamed": "audit.jsonl.2"} {
 		dir := t.TempDir()
@@ -129,7 +129,7 @@ func TestAuditRotateFails(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(obstacle, "full"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if broken == "audit.jsonl.2" { // the first free number: the folder that is there now was a file of the log
+		if broken == "audit.jsonl.2" { // the first free number, since the existing folder replaced a file of the log
 			if err := os.MkdirAll(filepath.Join(dir, "audit.jsonl.3", "full"), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestAuditRotateFails(t *testing.T) {
 	}
 }
 
-// A file of the log that somebody has taken away is begun again, and none before it is deleted.
+// If someone removes the file of the log, a new one is created, and no older file is deleted.
 func TestAuditFileTakenAway(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	a, err := openAuditFile(path, 300, 3, slog.New(slog.DiscardHandler))
@@ -184,8 +184,8 @@ func TestAuditFileTakenAway(t *testing.T) {
 	}
 }
 
-// TestAuditHalfLine has a record follow on one that a crash, or a full disk, has cut: both files are read line by line, and only
-// the record that was cut is lost.
+// TestAuditHalfLine appends a record after a record that a crash or a full disk has cut. Both files can be read line
+// by line, and only the cut record is lost.
 func TestAuditHalfLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	write := func(list ...int) {
@@ -213,7 +213,7 @@ func TestAuditHalfLine(t *testing.T) {
 	}
 	write(1, 2)
 	cut()
-	write(3, 4) // 3 fits into the file, or begins the next one: whichever, 2 is the only one that is lost
+	write(3, 4) // record 3 goes into this file or the next one; either way, only record 2 is lost
 	cut()
 	write(5, 6, 7, 8)
 	a, err := openAuditFile(path, 300, 3, slog.New(slog.DiscardHandler))
@@ -240,7 +240,7 @@ func TestAuditHalfLine(t *testing.T) {
 	}
 }
 
-// TestAuditWriteIsCut has a write end in the middle: the record after it does not join what was written.
+// TestAuditWriteIsCut cuts a write in the middle. The next record is not joined to the cut one.
 func TestAuditWriteIsCut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	a, err := openAuditFile(path, 1<<20, 3, slog.New(slog.DiscardHandler))

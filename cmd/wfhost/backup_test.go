@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestCopyOfAServer serves a copy: the client is told why nothing can be changed, until the copy is released.
+// TestCopyOfAServer serves a copy. Until the copy is released, changes are refused with the reason.
 func TestCopyOfAServer(t *testing.T) {
 	exe := binary(t)
 	address, data := freeAddress(t), t.TempDir()
@@ -32,7 +32,7 @@ func TestCopyOfAServer(t *testing.T) {
 	defer func() { stop(false) }()
 	run(exitOK, "s01@1", "upload", "../../host/testdata/s01")
 	run(exitOK, "r1", "start", "s01", "--id", "r1", "--input", "86400000")
-	for out := ""; !strings.Contains(out, "sleeping"); { // on a slow machine, its module is compiled for a while
+	for out := ""; !strings.Contains(out, "sleeping"); { // on a slow machine, compiling its module takes a while
 		_, out = try("show", "r1")
 		if ctx.Err() != nil {
 			t.Fatal(out)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestServeNeedsACompiler: a server that cannot start a process that compiles within limits does not start, and makes nothing.
+// TestServeNeedsACompiler: a server that cannot start a compiler process with limits does not start, and creates no
+// files.
 func TestServeNeedsACompiler(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	var out, errs bytes.Buffer

@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestConfig takes flags from a file, but for those that the command line and the environment have, and refuses what says nothing.
-// What a flag was set to is in the sentence that refuses it.
+// TestConfig reads flags from a file. The command line and the environment take precedence. Settings without effect
+// are refused, with the value that was given.
 func TestConfig(t *testing.T) {
 	t.Setenv("SIGNING", strings.Repeat("s", 24))
 	dir := t.TempDir()
@@ -92,7 +92,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestConfigCheck says all that is wrong with files, by line, and what may be meant; nothing of the environment hides it.
+// TestConfigCheck reports all mistakes in files by line, with a suggestion. The environment does not hide mistakes.
 func TestConfigCheck(t *testing.T) {
 	t.Setenv("WFHOST_LISTEN", "127.0.0.1:9")
 	dir := t.TempDir()
@@ -139,9 +139,9 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
-// TestConfigShow shows each flag with its value and where that is from: the command line goes before the environment, that before
-// the file, and that before the defaults.
-// Variables of the environment that cannot be are refused with their names, and do not count where a file is checked.
+// TestConfigShow shows each flag with its value and the origin of the value. The command line takes precedence over
+// the environment, the environment over the file, and the file over the defaults. Invalid environment variables are
+// refused by name, but ignored when a file is checked.
 func TestEnvironment(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(path, []byte("drain: 5s\n"), 0o600); err != nil {

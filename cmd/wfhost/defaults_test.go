@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDefaultsAreDocumented compares the bounds of memory that serve has with what docs/operate/server.md says of its flags, and
-// docs/operate/memory.md of the fields of host.Config, which package host compares with its own.
+// TestDefaultsAreDocumented compares the memory limits of serve with docs/operate/server.md, and with the fields of
+// host.Config in docs/operate/memory.md. Package host compares the latter with its own defaults.
 func TestDefaultsAreDocumented(t *testing.T) {
 	defaults, n := map[string]string{}, 0
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[serveCmd]()) {

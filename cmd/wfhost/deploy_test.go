@@ -16,14 +16,14 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// deployed is what a file of deploy says of the process that it starts.
+// deployed is the process that a file in deploy starts, as the file describes it.
 type deployed struct {
 	file  string
 	args  []string
 	grace time.Duration // from SIGTERM to SIGKILL
 }
 
-// at returns what stands in a document under keys and numbers of elements; nil if nothing does.
+// at returns the value in a document at a path of keys and indices, nil if there is none.
 func at(doc any, path ...any) any {
 	for _, p := range path {
 		switch d := doc.(type) {
@@ -68,7 +68,7 @@ func texts(list any) (all []string) {
 	return all
 }
 
-// check has the command line accepted, and the drain ended before the process is killed.
+// check checks that the command line is accepted, and that the drain ends before the process is killed.
 func (d deployed) check(t *testing.T) {
 	t.Helper()
 	parser, c, err := newParser(stdio{out: io.Discard, err: io.Discard}, func(int) {})
@@ -86,7 +86,7 @@ func (d deployed) check(t *testing.T) {
 	}
 }
 
-// TestDeployUnit checks the unit of systemd, and the file of flags that it names.
+// TestDeployUnit checks the systemd unit and the config file that it names.
 func TestDeployUnit(t *testing.T) {
 	if faults := (&globals{io: stdio{out: io.Discard, err: io.Discard}}).checkConfig("../../deploy/wfhost.yaml"); len(faults) > 0 {
 		t.Error(faults)
@@ -151,7 +151,7 @@ func TestDeployImage(t *testing.T) {
 	deployed{"compose.yaml", texts(at(s, "command")), grace}.check(t)
 }
 
-// TestDeployKubernetes checks the manifest: one server, its probes, and what it may not.
+// TestDeployKubernetes checks the manifest: a single server, its probes, and its restrictions.
 func TestDeployKubernetes(t *testing.T) {
 	docs := documents(t, "../../deploy/kubernetes.yaml")
 	i := slices.IndexFunc(docs, func(d any) bool { return at(d, "kind") == "StatefulSet" })

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// TestServeWithAFullDisk restarts a server with a reserve that no disk has free: it refuses new work with 507 and a sentence,
-// tells strangers nothing about its folders, and answers, ends and deletes all the same.
+// TestServeWithAFullDisk restarts a server with a reserve larger than any disk. The server refuses new work with
+// status 507 and a sentence that does not reveal its folders to strangers. It still answers reads, and ends and
+// deletes runs.
 func TestServeWithAFullDisk(t *testing.T) {
 	exe, address, data := binary(t), freeAddress(t), t.TempDir()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

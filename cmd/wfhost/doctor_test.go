@@ -85,8 +85,8 @@ func TestDoctorAsksServer(t *testing.T) {
 	}
 }
 
-// TestUpgrade is the upgrade of the manual, of a store that an early release has left: doctor says that its format becomes this
-// one, the server opens it and lists its runs, and doctor is content with it after that.
+// TestUpgrade upgrades a store of an early release as the manual describes: doctor announces the upgrade of the
+// format, the server opens the store and lists its runs, and after that doctor has no complaint.
 func TestUpgrade(t *testing.T) {
 	data, address := t.TempDir(), freeAddress(t)
 	unpackStore(t, "../../host/testdata/store-190749f/store.tar.gz", data)
@@ -121,7 +121,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// unpackStore writes what a compressed archive holds into a folder.
+// unpackStore extracts a compressed archive into a folder.
 func unpackStore(t *testing.T, archive, dir string) {
 	t.Helper()
 	f, err := os.Open(archive)

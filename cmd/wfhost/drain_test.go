@@ -21,7 +21,7 @@ import (
 // slowStep is how long the steps of TestDrain take.
 const slowStep = 3 * time.Second
 
-// slowServer counts the requests that it takes its time to answer.
+// slowServer is a slow service that counts its requests.
 func slowServer(t *testing.T) (url string, began chan struct{}, count *atomic.Int64) {
 	began, count = make(chan struct{}, 9), new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -34,7 +34,7 @@ func slowServer(t *testing.T) (url string, began chan struct{}, count *atomic.In
 	return s.URL, began, count
 }
 
-// process is a wfhost process that is told to end by signals.
+// process is a wfhost process that is stopped by signals.
 type process struct {
 	*exec.Cmd
 	t     *testing.T
@@ -56,7 +56,7 @@ func startProcess(t *testing.T, args ...string) *process {
 	return p
 }
 
-// end waits for the end of the process and returns its exit code.
+// end waits until the process exits and returns its exit code.
 func (p *process) end() int {
 	p.t.Helper()
 	err := p.Wait()
@@ -87,7 +87,7 @@ func commanded(t *testing.T, address string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// status makes a request and returns its status, and the header Retry-After.
+// status makes a request and returns the status and the Retry-After header of the answer.
 func status(t *testing.T, method, url string) (code int, retryAfter string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader("{}"))
@@ -103,8 +103,8 @@ func status(t *testing.T, method, url string) (code int, retryAfter string) {
 	return res.StatusCode, res.Header.Get("Retry-After")
 }
 
-// TestDrain stops a server while steps are going on that are made at most once. They finish, and are not made again.
-// Meanwhile the server answers what reads, and refuses what changes something.
+// TestDrain stops a server while steps are in progress that must be attempted at most once. They finish and are not
+// repeated. In the meantime the server answers reads and refuses changes.
 func TestDrain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -170,7 +170,7 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestDrainOfRun interrupts wfhost run in the middle of a step, and goes on with the same data.
+// TestDrainOfRun interrupts wfhost run in the middle of a step, and continues the run from the same data.
 func TestDrainOfRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestNothingGiven refuses names and folders that are given as nothing, before anything is sent or written.
+// TestNothingGiven refuses empty names and folders before anything is sent or written.
 func TestNothingGiven(t *testing.T) {
 	t.Setenv("WFHOST_TOKEN", "x")
 	t.Chdir(t.TempDir())
@@ -57,7 +57,7 @@ func TestNothingGiven(t *testing.T) {
 	}
 }
 
-// TestMayBeEmpty sends what may be nothing as if it had not been given.
+// TestMayBeEmpty sends a request without the optional values that are empty.
 func TestMayBeEmpty(t *testing.T) {
 	t.Setenv("WFHOST_TOKEN", "x")
 	asked := 0
@@ -75,7 +75,7 @@ func TestMayBeEmpty(t *testing.T) {
 	}
 }
 
-// TestAttributeText sends a value as it is, whatever separates lists elsewhere.
+// TestAttributeText sends the value of an attribute unchanged, even if it contains separators.
 func TestAttributeText(t *testing.T) {
 	t.Setenv("WFHOST_TOKEN", "x")
 	var got string

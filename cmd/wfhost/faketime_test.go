@@ -26,11 +26,11 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// fakeTime has the command of scripts begin at this instant, and its clock stand still. The command that is released has no such
-// variable: it is read here, and main cannot be given a clock.
+// fakeTime is an environment variable with the instant at which the command's fake clock starts. The released command
+// does not read it: only timed does, since main has no parameter for a clock.
 const fakeTime = "WFHOST_TEST_TIME"
 
-// timed is the command of scripts: what is released, unless the script has a time of its own.
+// timed runs the command in scripts: with a fake clock if the script sets fakeTime, else as main does.
 func timed() {
 	at := os.Getenv(fakeTime)
 	if at == "" {
@@ -48,7 +48,7 @@ func timed() {
 		opened: func(h *host.Host) { go moved(ctx, h, c, os.Stdin, os.Stdout) }}))
 }
 
-// moved moves the clock of a server by the durations that it reads, one a line, and answers each with the instant.
+// moved reads durations, one per line, advances the server's clock by each, and prints the new time.
 func moved(ctx context.Context, h *host.Host, c *hosttest.Clock, in io.Reader, out io.Writer) {
 	for s := bufio.NewScanner(in); s.Scan(); {
 		d, err := time.ParseDuration(s.Text())
@@ -66,7 +66,8 @@ func moved(ctx context.Context, h *host.Host, c *hosttest.Clock, in io.Reader, o
 	}
 }
 
-// installation is what a script with a time of its own operates: a server at a time, and the service that its handler calls.
+// installation is what a script with a fake clock operates: one server at a time, and the service that its handler
+// calls.
 type installation struct {
 	address string
 	now     time.Time
@@ -81,10 +82,10 @@ type installation struct {
 	kept  map[string]books
 }
 
-// books are the runs that were started and deleted, as the metrics of all servers said; run is what the running one says.
+// books counts started and deleted runs: in total over all servers, by their metrics, and for the running server.
 type books struct{ started, deleted, ofStarted, ofDeleted int }
 
-// setup has a script begin at an instant.
+// setup sets the time at which a script starts.
 func (x *installation) setup(e *testscript.Env) {
 	x.service = newService()
 	e.Defer(x.service.Close)
@@ -127,7 +128,7 @@ func (x *installation) serve(ts *testscript.TestScript, neg bool, args []string)
 	x.clock(ts, false, []string{"+0s"})
 }
 
-// clock lets time pass: clock +DURATION. A server goes on meanwhile from deadline to deadline.
+// clock advances the clock: clock +DURATION. The server runs in the meantime, from deadline to deadline.
 func (x *installation) clock(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || !strings.HasPrefix(args[0], "+") {
 		ts.Fatalf("usage: clock +DURATION, such as +30d")
@@ -148,7 +149,7 @@ func (x *installation) clock(ts *testscript.TestScript, neg bool, args []string)
 	_, _ = fmt.Fprintln(ts.Stdout(), x.now.Format(time.RFC3339Nano))
 }
 
-// stop (shutdown) ends the server as a supervisor does, and shows what it has logged; crash kills it.
+// stop ends the server and prints its log. "shutdown" stops it as a supervisor would, "crash" kills it.
 func (x *installation) stop(ts *testscript.TestScript, neg bool, _ []string) {
 	if err := x.end(ts, syscall.SIGTERM); neg || err != nil {
 		ts.Fatalf("the server ends with %v\n%s", err, x.log.String())
@@ -175,7 +176,8 @@ func (x *installation) end(ts *testscript.TestScript, sig os.Signal) error {
 	return err
 }
 
-// look reads in the metrics what the server has started and deleted since it began, and returns how many runs it has.
+// look reads from the metrics how many runs the server has started and deleted since it began, and returns the number
+// of existing runs.
 func (x *installation) look(ts *testscript.TestScript) (has int) {
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+x.address+"/metrics", nil)
 	ts.Check(err)
@@ -205,8 +207,8 @@ func (x *installation) look(ts *testscript.TestScript) (has int) {
 	return has
 }
 
-// keepBooks compares what was started with what was deleted and what there is: books, when a server runs. books keep NAME notes the
-// count, at a backup, and books back NAME is where a restore goes back to.
+// keepBooks compares the number of started runs with the deleted and the existing ones; call it as "books" while a
+// server runs. "books keep NAME" saves the counts at a backup. "books back NAME" returns to them after its restore.
 func (x *installation) keepBooks(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 2 && args[0] == "back" && x.cmd == nil {
 		x.books = x.kept[args[1]]
@@ -226,7 +228,7 @@ func (x *installation) keepBooks(ts *testscript.TestScript, neg bool, args []str
 	_, _ = fmt.Fprintf(ts.Stdout(), "%d runs were started, %d were deleted, %d are there\n", b.started, b.deleted, has)
 }
 
-// service is what a handler calls. It does what it is asked to once for each idempotency key.
+// service is the service that the handler calls. It counts each idempotency key once.
 type service struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -249,7 +251,8 @@ func newService() *service {
 	return s
 }
 
-// answer says what the service does: service down WHY, service up, or service did N, which compares how often it did something.
+// answer controls the service: "service down WHY" and "service up". "service did N" compares the number of
+// operations.
 func (x *installation) answer(ts *testscript.TestScript, neg bool, args []string) {
 	x.service.mu.Lock()
 	defer x.service.mu.Unlock()

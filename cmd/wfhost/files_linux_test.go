@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fewFiles is a server that may have few files open.
+// fewFiles is a server with a low limit of open files.
 type fewFiles struct {
 	*exec.Cmd
 	t       *testing.T
 	address string
-	errors  bytes.Buffer // what it writes to standard error; to be read after its end
+	errors  bytes.Buffer // its standard error; read after its end
 }
 
-// serveLimited starts a server that may have so many files open. It is killed at the end.
+// serveLimited starts a server with a limit of open files. The server is killed at the end of the test.
 func serveLimited(t *testing.T, files int) (s *fewFiles, started bool) {
 	t.Helper()
 	s = &fewFiles{t: t, address: freeAddress(t)}
@@ -44,7 +44,7 @@ func serveLimited(t *testing.T, files int) (s *fewFiles, started bool) {
 	return s, strings.Contains(line, "wfhost serves")
 }
 
-// ends waits for the end of the server: exit code 1, and a sentence instead of stacks.
+// ends waits until the server exits, and checks that it exits with code 1 and a sentence instead of stack traces.
 func (s *fewFiles) ends(says string) {
 	s.t.Helper()
 	_ = s.Wait() // the exit code says it
@@ -57,7 +57,7 @@ func (s *fewFiles) ends(says string) {
 	}
 }
 
-// get makes a request by a connection of its own, which stays open, and returns the status and the body.
+// get makes a request on a new connection, leaves the connection open, and returns the status and the body.
 func (s *fewFiles) get(path string) (c net.Conn, status int, body string) {
 	s.t.Helper()
 	c, err := net.DialTimeout("tcp", s.address, 10*time.Second)
@@ -69,7 +69,7 @@ func (s *fewFiles) get(path string) (c net.Conn, status int, body string) {
 	if err := c.SetDeadline(deadline); err != nil {
 		s.t.Fatal(err)
 	}
-	_, _ = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, s.address) // one that is refused may be closed already
+	_, _ = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, s.address) // a refused connection may be closed already
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		s.t.Fatal(err)
@@ -81,8 +81,8 @@ func (s *fewFiles) get(path string) (c net.Conn, status int, body string) {
 	return c, res.StatusCode, string(b)
 }
 
-// TestMoreConnectionsThanFiles opens 400 connections to a server that may have 300 files open: those beyond are told that it is
-// busy, and what is there goes on.
+// TestMoreConnectionsThanFiles opens 400 connections to a server that may have 300 files open. The excess connections
+// get the answer that the server is busy; existing ones keep working.
 func TestMoreConnectionsThanFiles(t *testing.T) {
 	const files, clients = 300, 400
 	s, ok := serveLimited(t, files)
@@ -130,7 +130,7 @@ func TestMoreConnectionsThanFiles(t *testing.T) {
 	}
 }
 
-// TestTooFewFiles starts a server that could open hardly anything.
+// TestTooFewFiles starts a server whose limit of open files is too low to work.
 func TestTooFewFiles(t *testing.T) {
 	s, ok := serveLimited(t, 40)
 	if ok {
@@ -139,7 +139,8 @@ func TestTooFewFiles(t *testing.T) {
 	s.ends("may have 40 files open at a time, and a server needs 128 at least: raise the limit (ulimit -n)")
 }
 
-// TestOutOfFiles takes files away from a server while it runs: its store fails, and the server ends with a sentence.
+// TestOutOfFiles lowers the limit of open files while the server runs. Its store fails, and the server exits with a
+// sentence.
 func TestOutOfFiles(t *testing.T) {
 	s, ok := serveLimited(t, 300)
 	if !ok {
@@ -170,7 +171,7 @@ func TestOutOfFiles(t *testing.T) {
 	if err := unix.Prlimit(s.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(len(open)), Max: 300}, nil); err != nil {
 		t.Fatal(err)
 	}
-	const enough = 200 // starts of a megabyte each, of which a few fill a table
+	const enough = 200 // starts with a megabyte each: a few of them fill a table
 	input := []byte(`{"input":"` + strings.Repeat("x", 1_000_000) + `"}`)
 	for i := 0; ; i++ {
 		code, err := ask("POST", "/v1/workflows/opened/runs", input)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFlagValues refuses values of flags that cannot be as a wrong command line, by the names of the flags. Nothing is sent, but
-// for a cursor, which only a server knows.
+// TestFlagValues refuses invalid values of flags as usage errors that name the flag. No request is sent, except to
+// check a cursor, which only the server can do.
 func TestFlagValues(t *testing.T) {
 	t.Setenv("WFHOST_TOKEN", "x")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

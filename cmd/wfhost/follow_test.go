@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestFollowSurvivesARestart breaks the connection of a command that follows a run after its first answer, and answers 503
-// once: it goes on where it was, and says so. A server that was never there is not waited for.
+// TestFollowSurvivesARestart breaks the connection of a command that follows a run after the first answer, and
+// answers 503 once. The command reports this and continues where it was. A server that was never reachable is not
+// retried.
 func TestFollowSurvivesARestart(t *testing.T) {
 	var asked atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,8 +43,8 @@ func TestFollowSurvivesARestart(t *testing.T) {
 	}
 }
 
-// TestWaitSurvivesARestart kills the server while the first wait for a result goes on: the command says so, and gets the result
-// from the next one. A run that there is not is said at once, and so is a server that was never there.
+// TestWaitSurvivesARestart kills the server during the first wait for a result. The command reports this and gets the
+// result from the next server. A missing run and a server that was never reachable are reported at once.
 func TestWaitSurvivesARestart(t *testing.T) {
 	t.Setenv("WFHOST_TOKEN", "x")
 	for _, c := range []struct {
@@ -58,7 +59,7 @@ func TestWaitSurvivesARestart(t *testing.T) {
 				t.Errorf("%v: request %d is %s", c.args, n, r.URL.Path)
 			case !wait:
 				_, _ = io.WriteString(w, `{"id":"r","status":"running"}`)
-			case n <= c.before+2: // one may be repeated by the client of HTTP
+			case n <= c.before+2: // the HTTP client may repeat one
 				panic(http.ErrAbortHandler)
 			case n == c.before+3:
 				w.WriteHeader(http.StatusServiceUnavailable)

@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// TestServeListensFirst starts a server whose data another process is about to let go of: it answers at once that it lives and is
-// starting, refuses requests until the store is open, and prints that it serves only then.
+// TestServeListensFirst starts a server while another process still holds its data. The server answers at once that
+// it is alive and starting. It refuses requests until the store is open, and only then prints that it serves.
 func TestServeListensFirst(t *testing.T) {
 	data, address := t.TempDir(), freeAddress(t)
 	h, err := host.Open(t.Context(), host.Config{Dir: data, Interpreter: true})

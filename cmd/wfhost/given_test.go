@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// What is given on the command line is before the environment, and two tokens there are one too many.
+// The command line takes precedence over the environment. Two tokens on the command line are refused.
 func TestWhichToken(t *testing.T) {
 	var got string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func TestWhichToken(t *testing.T) {
 	}
 }
 
-// Commands that would lose something, or send what must not be sent, do not begin; paths are those of what was meant.
+// Commands that would lose or leak something are refused before any request. Names are escaped in paths.
 func TestRefusedBeforeItIsSent(t *testing.T) {
 	t.Setenv("WFHOST_TOKEN", "x")
 	var paths []string
@@ -85,7 +85,7 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 	}
 }
 
-// Flags of a server that could never have an effect, or none that can be, are refused.
+// serve refuses flags that are invalid or could never have an effect.
 func TestServeRefuses(t *testing.T) {
 	for _, c := range []*serveCmd{{Hosts: []string{"api.example.com:443"}}, {Hosts: []string{"https://api.example.com"}}, {Hosts: []string{""}},
 		{Hosts: []string{"*.example.com"}}, {AllowOrigin: []string{"app.example.com"}}, {AllowOrigin: []string{"https://app.example.com/"}},
@@ -124,7 +124,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// Inputs are sent as they are given, and not as they would have to stand in a page of HTML.
+// Inputs are sent unchanged, without HTML escapes.
 func TestSentAsGiven(t *testing.T) {
 	t.Setenv("WFHOST_TOKEN", "x")
 	var body []byte

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestHandlerFlags refuses flags that name no handler, or say nothing.
+// TestHandlerFlags refuses flags without a handler's name or without a value.
 func TestHandlerFlags(t *testing.T) {
 	t.Setenv("SECRET", strings.Repeat("x", 24))
 	const signed = "--handler-secret=env:SECRET"

@@ -41,9 +41,9 @@ var (
 const (
 	honestLate     = 100 * time.Millisecond
 	hostileMemory  = 1 << 30
-	honestPatience = 2 * time.Minute  // after the end, for those that are behind
-	honestStands   = 30 * time.Second // for so long one is "running", and nothing is recorded
-	honestParts    = 12               // of the time, for each of which it is said how late they were
+	honestPatience = 2 * time.Minute  // how long to wait for late runs after the attack
+	honestStands   = 30 * time.Second // an honest run that is "running" this long without a new entry is stuck
+	honestParts    = 12               // number of periods for which lateness is logged separately
 )
 
 // hour is a server that is attacked.
@@ -57,14 +57,15 @@ type hour struct {
 	honest  []byte // the module of the honest workflow
 
 	mu      sync.Mutex
-	counts  map[string]int // of what each attacker did, by the answer
+	counts  map[string]int // by attacker and answer
 	peak    int64          // most memory of the server, in bytes
-	mapped  int64          // the same, each page counted as often as it is mapped
+	mapped  int64          // the same, with shared pages counted once per mapping
 	started int
 }
 
-// TestHostileHour attacks one server by uploads, guests, requests and signals while 1,000 honest runs sleep and step: some 65 wakes a second. The server
-// lives on, in less than 1 GiB; no honest run is lost, and of their wakes one in a hundred at most is later than 100 ms.
+// TestHostileHour attacks a server with uploads, guests, requests and signals while 1,000 honest runs sleep and make
+// steps, with about 65 wakes per second. The server survives with less than 1 GiB of memory, no honest run is lost,
+// and at most one wake in a hundred is more than 100 ms late.
 func TestHostileHour(t *testing.T) {
 	h := newHour(t)
 	until := time.Now().Add(*hostileFor)
@@ -107,8 +108,8 @@ func TestHostileHour(t *testing.T) {
 	}
 }
 
-// attacked checks that the server has taken something from each attacker that sends what it should take: an attack of which all is refused
-// is none.
+// attacked checks that the server accepted at least one request of each attacker that sends valid ones: an attack is
+// ineffective if all of it is refused.
 func (h *hour) attacked() {
 	for _, name := range []string{"guest", "module", "bomb", "signals", "lists"} {
 		if *hostileOnly != "" && !slices.Contains(strings.Split(*hostileOnly, ","), name) {
@@ -195,7 +196,7 @@ func (w *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// call makes a request, and answers 0 if there is no answer.
+// call makes a request and returns its status, 0 if there is no answer.
 func (h *hour) call(ctx context.Context, method, path string, body []byte, into any) int {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+h.address+path, bytes.NewReader(body))
 	if err != nil {
@@ -230,7 +231,7 @@ func (h *hour) must(method, path string, body []byte, want int) {
 	}
 }
 
-// attack does what an attacker does, again and again, until the end.
+// attack repeats the requests of an attacker until the end.
 func (h *hour) attack(ctx context.Context, name string, a attacker) {
 	random := rand.New(rand.NewPCG(*hostileSeed, uint64(len(name))<<32|uint64(name[0])<<8|uint64(name[len(name)-1])))
 	every := time.NewTicker(a.every)
@@ -250,7 +251,7 @@ func (h *hour) attack(ctx context.Context, name string, a attacker) {
 	}
 }
 
-// watch looks at the memory of the server once a second, and whether it lives.
+// watch checks once per second that the server lives, and its memory.
 func (h *hour) watch(ctx context.Context) {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
@@ -275,7 +276,7 @@ func (h *hour) watch(ctx context.Context) {
 	}
 }
 
-// stands ends the server with its stacks, where these are wanted, if an honest run stands still.
+// stands kills the server with a stack dump, if enabled, when an honest run makes no progress.
 func (h *hour) stands(ctx context.Context) {
 	var runs []host.Run
 	if *hostileDump == "" || h.call(ctx, "GET", "/v1/runs?workflow=honest&status=running&limit=1000", nil, httpapi.ItemsOf(&runs)) != http.StatusOK {
@@ -290,11 +291,11 @@ func (h *hour) stands(ctx context.Context) {
 	}
 }
 
-// memoryEvery is how often memory is looked at, in seconds: the kernel goes through all pages for it.
+// memoryEvery is the interval in seconds at which memory is measured: the kernel visits all pages each time.
 const memoryEvery = 5
 
-// memoryOf returns how much memory a process uses, and how much it has mapped, in bytes; 0 where nothing tells. The instances of a
-// module have pages of its image in common, which are mapped by each of them, and used once.
+// memoryOf returns the used and the mapped memory of a process in bytes, 0 if unknown. The instances of a module
+// share pages of its image: these are used once, but mapped by each instance.
 func memoryOf(pid int) (used, mapped int64) {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	for line := range strings.Lines(string(b)) {
@@ -316,7 +317,7 @@ type honestWake struct {
 	late time.Duration
 }
 
-// judge waits for the honest runs, and reads in their journals how late they were.
+// judge waits for the honest runs and reads from their journals how late they were.
 func (h *hour) judge() {
 	patience, cancel := context.WithTimeout(h.Context(), *hostileNap+honestPatience)
 	defer cancel()
@@ -328,7 +329,7 @@ func (h *hour) judge() {
 		for code := http.StatusAccepted; code == http.StatusAccepted; {
 			code = h.call(patience, "GET", "/v1/runs/"+id+"/result?wait=30s", nil, &steps)
 		}
-		some, wakes := h.lateness(h.Context(), id) // of one that has not ended, too: it is late by more than nobody knows yet
+		some, wakes := h.lateness(h.Context(), id) // also of a run that has not ended, which is late by an unknown time
 		all = append(all, some...)
 		var run host.Run
 		if code := h.call(h.Context(), "GET", "/v1/runs/"+id, nil, &run); code != http.StatusOK {
@@ -349,7 +350,7 @@ func (h *hour) judge() {
 		return
 	}
 	slices.SortFunc(all, func(a, b honestWake) int { return a.at.Compare(b.at) })
-	for part := range honestParts { // the first one is worse: the server sees each module for the first time
+	for part := range honestParts { // the first period is worse: the server compiles each module for the first time
 		if some := all[part*len(all)/honestParts : (part+1)*len(all)/honestParts]; len(some) > 0 {
 			h.Logf("from %v on: %s", some[0].at.Format(time.TimeOnly), said(some))
 		}
@@ -360,7 +361,7 @@ func (h *hour) judge() {
 	}
 }
 
-// latest returns how late the wakes are of which a share is not later.
+// latest returns a percentile of lateness: the given share of wakes is at most this late.
 func latest(wakes []honestWake, share float64) time.Duration {
 	late := make([]time.Duration, len(wakes))
 	for i, w := range wakes {
@@ -376,7 +377,7 @@ func said(wakes []honestWake) string {
 		latest(wakes, 0.99), latest(wakes, 1))
 }
 
-// lateness returns how much later than due what came after each sleep of a run was recorded.
+// lateness returns, for each sleep of a run, how long after its deadline the next entry was recorded.
 func (h *hour) lateness(ctx context.Context, id string) (late []honestWake, wakes int) {
 	var due time.Time
 	slept := false

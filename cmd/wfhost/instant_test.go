@@ -21,7 +21,7 @@ func TestInstantsInText(t *testing.T) {
 	}
 }
 
-// TestLongSleepIsTold tells of sleeps that a time.Duration cannot hold, and of one that is over.
+// TestLongSleepIsTold shows sleeps that exceed a time.Duration, and one that is over.
 func TestLongSleepIsTold(t *testing.T) {
 	for ms, want := range map[int64]string{110_000 * 24 * 3_600_000: "(110000d)", math.MinInt64: "(0s)"} {
 		e := host.Entry{Kind: store.KindSleep, Name: "nap", Handle: 1, DueUnixMs: ms, HasDue: true}

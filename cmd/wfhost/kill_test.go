@@ -19,9 +19,9 @@ var killRounds = flag.Int("kill.rounds", 50, "how often TestKill kills a server,
 // killRuns is how many runs each round of TestKill starts.
 const killRuns = 50
 
-// TestKill kills a real server, as kill -9 does, while 50 runs sleep and step, and starts it again, round by round:
-// once in the middle of the starts and once in the middle of the sleeps. Every run that was acknowledged finishes,
-// no step's result is missing or recorded twice, and no timer is earlier than its deadline.
+// TestKill runs several rounds in which it kills a real server with kill -9 while 50 runs sleep and make steps, and
+// starts it again: once in the middle of the starts and once in the middle of the sleeps. Every acknowledged run
+// finishes, each step's result is recorded exactly once, and no timer fires before its deadline.
 func TestKill(t *testing.T) {
 	exe := binary(t)
 	address := freeAddress(t)
@@ -55,7 +55,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestKillFamilies kills a real server while runs start children, which send them signals, and continue as new.
+// TestKillFamilies kills a real server while runs start children that send them signals, and continue as new.
 func TestKillFamilies(t *testing.T) {
 	exe := binary(t)
 	address, data := freeAddress(t), t.TempDir()
@@ -101,7 +101,7 @@ func TestKillFamilies(t *testing.T) {
 	}
 }
 
-// check waits for a run and looks at its journal.
+// check waits for a run and checks its journal.
 func check(t *testing.T, post func(method, path string, body []byte, into any) int, id string) {
 	t.Helper()
 	var result int

@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/toolchain"
 )
 
-// TestNewLanguages compiles and runs what `wfhost new` writes, with an input and without.
+// TestNewLanguages compiles the project that `wfhost new` writes, and runs it with and without an input.
 func TestNewLanguages(t *testing.T) {
 	exe := binary(t)
 	root, err := filepath.Abs("../..")
@@ -59,8 +59,8 @@ func TestNewLanguages(t *testing.T) {
 	}
 }
 
-// TestNewTypeScriptTests runs the test of a new project in TypeScript. A Node that does not run TypeScript, and so would find no
-// test, is told so.
+// TestNewTypeScriptTests runs the tests of a new TypeScript project. A Node that cannot run TypeScript, and would
+// find no tests, gets an explanation.
 func TestNewTypeScriptTests(t *testing.T) {
 	npm, err := exec.LookPath("npm")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// comer is a connection of a test, from an address.
+// comer is an incoming test connection from an address.
 type comer struct {
 	net.Conn
 	from   string
@@ -26,7 +26,7 @@ func (c *comer) Close() error {
 	return nil
 }
 
-// comers is a listener to which these connections come.
+// comers is a listener that accepts the given connections.
 type comers struct {
 	net.Listener
 	next []*comer
@@ -41,7 +41,7 @@ func (l *comers) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// TestConnectionsOfOneAddress has more connections come of one address than it may have.
+// TestConnectionsOfOneAddress opens more connections from one address than are allowed.
 func TestConnectionsOfOneAddress(t *testing.T) {
 	in := &comers{}
 	l := &bounded{Listener: in, limit: 8, log: slog.New(slog.DiscardHandler)}
@@ -82,7 +82,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	come("2001:db8:0:1::3", own)
 	come("2001:db8:0:2::1", "")
 	l = &bounded{Listener: in, limit: 4, log: slog.New(slog.DiscardHandler)}
-	for _, from := range []string{"fe80::1", "fe80::1", "fe80::2"} { // the first half is the same for all neighbours
+	for _, from := range []string{"fe80::1", "fe80::1", "fe80::2"} { // link-local addresses share their first half
 		come(from, "")
 	}
 	come("fe80::1", own)
@@ -99,7 +99,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	}
 }
 
-// TestProxyHasManyConnections listens behind a proxy, and without one.
+// TestProxyHasManyConnections listens with and without a proxy in front.
 func TestProxyHasManyConnections(t *testing.T) {
 	for _, proxy := range []bool{true, false} {
 		c := &serveCmd{Listen: "127.0.0.1:0", MaxConnections: 8, BehindProxy: proxy}
@@ -114,7 +114,8 @@ func TestProxyHasManyConnections(t *testing.T) {
 	}
 }
 
-// TestWhatIsLoggedOfRefusals has too many connections of one address, and too many of all: each line has its own limit.
+// TestWhatIsLoggedOfRefusals exceeds the connections of one address and of all addresses: each limit has its own log
+// line.
 func TestWhatIsLoggedOfRefusals(t *testing.T) {
 	for want, from := range map[string][]string{
 		`msg="too many connections of one address" limit=2 refused=192.0.2.1:4711`: {"192.0.2.1", "192.0.2.1", "192.0.2.1"},

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"wfhost": timed})
 }
 
-// startServer starts `wfhost serve` as a process of its own. It is killed at the end.
+// startServer starts `wfhost serve` as a separate process, which is killed at the end of the test.
 func startServer(t testing.TB, exe, data, listen string, flags ...string) (stop func(kill bool)) {
 	t.Helper()
 	cmd := exec.Command(exe, append([]string{"serve", "--data", data, "--listen", listen, "--drain", "2s"}, flags...)...)
@@ -62,7 +62,7 @@ func startServer(t testing.TB, exe, data, listen string, flags ...string) (stop 
 	}
 }
 
-// authorize makes a request one that a server lets in: with its token, and the type of its body.
+// authorize adds the token and the content type to a request, so that the server accepts it.
 func authorize(t testing.TB, req *http.Request) {
 	t.Helper()
 	token, err := (&globals{Server: "http://" + req.URL.Host}).tokenOf()
@@ -76,7 +76,7 @@ func authorize(t testing.TB, req *http.Request) {
 	}
 }
 
-// freeAddress gives a loopback address that nobody listens on.
+// freeAddress returns a loopback address with a free port.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -102,7 +102,7 @@ func binary(t testing.TB) string {
 		}
 		built.exe = filepath.Join(dir, "wfhost")
 		build := exec.Command("go", "build", "-o", built.exe, ".")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released: with cgo it takes more memory
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // like the release; with cgo it takes more memory
 		if out, err := build.CombinedOutput(); err != nil {
 			built.err = fmt.Errorf("%w\n%s", err, out)
 		}
@@ -113,8 +113,7 @@ func binary(t testing.TB) string {
 	return built.exe
 }
 
-// TestScripts runs the stories in testdata/script, each with a server of its own and the modules that they
-// need compiled.
+// TestScripts runs the scripts in testdata/script. Each gets its own server and the compiled modules that it needs.
 func TestScripts(t *testing.T) {
 	exe := binary(t)
 	modules := t.TempDir()
@@ -160,8 +159,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestSleepThroughAKill kills a real server while a run is asleep: it wakes at its original deadline, and at once
-// when the host was down past it; each effect happened once.
+// TestSleepThroughAKill kills a real server while a run sleeps. The run wakes at its original deadline, or at once if
+// the host was down past it. Each effect happens once.
 func TestSleepThroughAKill(t *testing.T) {
 	exe := binary(t)
 	data, address := t.TempDir(), freeAddress(t)

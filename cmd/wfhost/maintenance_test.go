@@ -21,24 +21,24 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// maintained is a server that is killed while it is backed up, restored and swept.
+// maintained is a server that is killed during backups, restores and sweeps.
 type maintained struct {
 	t                               *testing.T
 	exe, address                    string
 	data, place, restore            string
 	stop                            func(kill bool)
 	post                            func(method, path string, body []byte, into any) int
-	started                         []string // runs that are kept for ever, and whose start was acknowledged
+	started                         []string // runs that are never swept and whose start was acknowledged
 	backups, cut, refused, prepared int      // how often there was what
 }
 
-// wfhost runs a command as a process of its own.
+// wfhost runs a command as a separate process.
 func (m *maintained) wfhost(args ...string) (code int, out string) {
 	m.t.Helper()
 	return m.killed("", 0, args...)
 }
 
-// killed is wfhost for a command that is killed, if a path is given: so long after the path is there.
+// killed runs a command. If path is not empty, it kills the command when the path has existed for the given time.
 func (m *maintained) killed(path string, after time.Duration, args ...string) (code int, out string) {
 	m.t.Helper()
 	cmd := exec.Command(m.exe, append([]string{"--server", "http://" + m.address}, args...)...)
@@ -57,7 +57,7 @@ func (m *maintained) killed(path string, after time.Duration, args ...string) (c
 	return cmd.ProcessState.ExitCode(), b.String()
 }
 
-// appears waits until a path is there, some seconds at most.
+// appears waits a few seconds at most until a path exists.
 func appears(path string) {
 	for range 10_000 {
 		if _, err := os.Stat(path); err == nil {
@@ -67,7 +67,7 @@ func appears(path string) {
 	}
 }
 
-// sound fails the test unless a folder verifies without a problem.
+// sound fails the test if verifying a folder finds a problem.
 func (m *maintained) sound(what, dir string, flags ...string) {
 	m.t.Helper()
 	if code, out := m.wfhost(append([]string{"verify", dir}, flags...)...); code != exitOK || !strings.Contains(out, "0 problems") {
@@ -75,7 +75,7 @@ func (m *maintained) sound(what, dir string, flags ...string) {
 	}
 }
 
-// again kills the server, verifies its data, and starts it again.
+// again kills the server, verifies its data, and starts the server again.
 func (m *maintained) again(what string) {
 	m.t.Helper()
 	m.stop(true)
@@ -83,7 +83,7 @@ func (m *maintained) again(what string) {
 	m.stop = startServer(m.t, m.exe, m.data, m.address)
 }
 
-// during starts runs while f is running, of a workflow whose runs are kept and of one whose runs are swept.
+// during starts runs while f runs: of a workflow whose runs are kept and of one whose runs are swept.
 func (m *maintained) during(what string, round int, f func()) {
 	m.t.Helper()
 	var over atomic.Bool
@@ -105,9 +105,10 @@ func (m *maintained) during(what string, round int, f func()) {
 	load.Wait()
 }
 
-// TestKilledMaintenance kills, with kill -9, a server under load and the commands beside it in the middle of backups, restores and
-// sweeps, and while the next file of the log is prepared. Each time the data verifies without a problem and the server starts; a
-// backup is whole or none; a folder that is restored is whole or refused; and no acknowledged run is lost.
+// TestKilledMaintenance kills a server under load, or the commands beside it, with kill -9: in the middle of backups,
+// restores, sweeps, and the preparation of the next log file. Each time the data verifies without a problem and the
+// server starts. A backup is complete or absent, a restored folder is complete or refused, and no acknowledged run is
+// lost.
 func TestKilledMaintenance(t *testing.T) {
 	m := &maintained{t: t, exe: binary(t), address: freeAddress(t), data: t.TempDir(), place: filepath.Join(t.TempDir(), "place"),
 		restore: t.TempDir()}
@@ -163,7 +164,7 @@ func TestKilledMaintenance(t *testing.T) {
 		len(m.started), m.backups, m.cut, m.refused, m.prepared)
 }
 
-// killRoundsOf returns how often each thing is killed: WFHOST_KILL_ROUNDS, or once.
+// killRoundsOf returns the number of kills per operation: WFHOST_KILL_ROUNDS, or 1.
 func killRoundsOf(t *testing.T) int {
 	if text := os.Getenv("WFHOST_KILL_ROUNDS"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -175,7 +176,7 @@ func killRoundsOf(t *testing.T) int {
 	return 1
 }
 
-// killBackup kills the command, or the server, while a backup is made.
+// killBackup kills the command or the server during a backup.
 func (m *maintained) killBackup(wait time.Duration, server bool) {
 	partial := filepath.Join(m.place, "partial")
 	if !server {
@@ -203,7 +204,7 @@ func (m *maintained) killBackup(wait time.Duration, server bool) {
 	m.sound("the newest backup of a place in which one was killed", m.place, "--no-replay")
 }
 
-// killRestore kills a restore: what it has left is refused, or whole.
+// killRestore kills a restore. What it leaves is either complete or refused.
 func (m *maintained) killRestore(round int) {
 	to := filepath.Join(m.restore, fmt.Sprint(round))
 	m.killed(filepath.Join(to, "restore.partial"), time.Duration(round%5)*3*time.Millisecond, "restore", m.place, "--data", to)
@@ -222,7 +223,7 @@ func (m *maintained) killRestore(round int) {
 	}
 }
 
-// killPreparing kills the server while it prepares the next file of its log.
+// killPreparing kills the server while it prepares its next log file.
 func (m *maintained) killPreparing() {
 	path, seen := filepath.Join(m.data, "store", "prepared"), false
 	m.stop(true)
@@ -240,7 +241,7 @@ func (m *maintained) killPreparing() {
 	}
 }
 
-// poster gives a function that makes a request, and answers 0 while the server is down.
+// poster returns a function that makes a request. The function returns 0 while the server is down.
 func poster(t *testing.T, address string) func(method, path string, body []byte, into any) int {
 	return func(method, path string, body []byte, into any) int {
 		req, err := http.NewRequest(method, "http://"+address+path, bytes.NewReader(body))

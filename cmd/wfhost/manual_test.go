@@ -19,8 +19,8 @@ type manualCommand struct {
 	args []string
 }
 
-// words splits a line of a shell into commands and these into words: quotes, comments, pipes, redirections, and nothing else. A
-// substitution $(…) is a word.
+// words splits a line of shell into commands and words. It handles quotes, comments, pipes and redirections, and
+// nothing else. A substitution $(…) is one word.
 func words(line string) [][]string {
 	var commands [][]string
 	var args []string
@@ -75,7 +75,7 @@ func words(line string) [][]string {
 	return commands
 }
 
-// ofWfhost returns the arguments of a command that is wfhost, behind assignments to the environment and before redirections.
+// ofWfhost returns the arguments of a wfhost command, without leading assignments and trailing redirections.
 func ofWfhost(command []string) ([]string, bool) {
 	for len(command) > 0 && (regexp.MustCompile(`^[A-Z_]+=`).MatchString(command[0]) || command[0] == "$") {
 		command = command[1:]
@@ -128,7 +128,7 @@ func documentedCommands(page, text string) []manualCommand {
 	return all
 }
 
-// pages returns the pages of the manual with their texts.
+// pages returns the texts of the manual's pages.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -148,9 +148,9 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-// TestDocumentedCommands has the command line of wfhost read each command of the manual. It runs none: what tutorials have a reader
-// type is run by TestTutorials, and what scripts need by the scripts in testdata. The others need a server with the runs, keys or
-// certificates of which their page speaks.
+// TestDocumentedCommands parses each command of the manual with wfhost's parser and runs none. TestTutorials runs the
+// commands of tutorials, and the scripts in testdata run others. The rest need a server with the runs, keys or
+// certificates of their page.
 func TestDocumentedCommands(t *testing.T) {
 	n := 0
 	all := pages(t)
@@ -179,7 +179,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// TestMentionedCommands looks up the command and the flags of each command that a text of the manual names in passing.
+// TestMentionedCommands checks the commands and flags that the manual mentions within sentences.
 func TestMentionedCommands(t *testing.T) {
 	span := regexp.MustCompile("`(?:[A-Z_]+=\\S+ )*wfhost ([^`]+)`")
 	flag := regexp.MustCompile(`(?:^|[ \[|])--([a-z][a-z-]*)`)

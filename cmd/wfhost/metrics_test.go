@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestServeMetrics scrapes a server: with a token at its own address, without one at that for metrics, which answers nothing else.
+// TestServeMetrics scrapes a server: at its own address with a token, and without one at the metrics address, which
+// serves nothing else.
 func TestServeMetrics(t *testing.T) {
 	address, data := freeAddress(t), t.TempDir()
 	p := serveProcess(t, data, address, "--metrics-listen", "127.0.0.1:0")

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestMissingFiles ends with the status of a missing file, and makes none.
+// TestMissingFiles returns the exit code for a missing file, and creates none.
 func TestMissingFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("w.wasm", []byte("\x00asm\x01\x00\x00\x00"), 0o600); err != nil {
@@ -35,7 +35,7 @@ func TestMissingFiles(t *testing.T) {
 	}
 }
 
-// TestServerAddress refuses addresses that are none of a server, also when an environment is made of them.
+// TestServerAddress refuses invalid server addresses, also when they are saved in an environment.
 func TestServerAddress(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	for address, want := range map[string]string{
@@ -54,7 +54,7 @@ func TestServerAddress(t *testing.T) {
 	}
 }
 
-// TestCheckText shows of a run that is not there only that.
+// TestCheckText shows a missing run without its other fields.
 func TestCheckText(t *testing.T) {
 	gone := host.RunCheck{RunID: "gone", Outcome: host.CheckNotChecked, Reason: "there is no such run"}
 	if got := checkText(&gone); got != "gone  not checked: there is no such run" {
@@ -62,8 +62,8 @@ func TestCheckText(t *testing.T) {
 	}
 }
 
-// TestExportPlace asks for nothing if what has the name of the file is none: a run would be set aside, and there would be no file
-// of it, and a device would be replaced by one.
+// TestExportPlace refuses an output path that exists and is not a regular file, before any request. Otherwise the run
+// would be set aside without an archive, or a device would be replaced by a file.
 func TestExportPlace(t *testing.T) {
 	t.Setenv("WFHOST_TOKEN", "x")
 	t.Chdir(t.TempDir())

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestNotify has a server say that it is ready, that it lives, and that it stops, as systemd is told.
+// TestNotify checks that a server notifies systemd when it is ready, alive and stopping.
 func TestNotify(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -48,7 +48,7 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// told is a connection that keeps what is sent.
+// told is a connection that records what is sent.
 type told struct {
 	net.Conn
 	all []string
@@ -59,7 +59,7 @@ func (c *told) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestWatchdog feeds the watchdog three times within its time, and not while the host makes no progress.
+// TestWatchdog notifies the watchdog three times per timeout, but not while the host makes no progress.
 func TestWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &told{}

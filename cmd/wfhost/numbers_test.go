@@ -21,7 +21,7 @@ import (
 	"github.com/wfhost/wfhost/host/page"
 )
 
-// nasty are numbers that a float64 does not hold, or that are written otherwise than package json writes them.
+// nasty are numbers that do not fit into a float64, or that package json would write differently.
 var nasty = []string{"9007199254740993", "-9223372036854775808", "9223372036854775807", "18446744073709551615", "1e400", "-1E-400",
 	"0.30000000000000004", "0.1000000000000000055511151231257827", "1.0", "-0", "-0.0", "3.141592653589793238462643383279",
 	"123456789012345678901234567890", "12345678901234567890123.4567890123"}
@@ -52,7 +52,7 @@ func newNumbered(t *testing.T) *numbered {
 	return &numbered{t: t, h: h, url: s.URL, page: page.New(h.Host, page.WithoutLogin())}
 }
 
-// cli runs a command that must succeed, and returns what it writes.
+// cli runs a command that must succeed and returns its output.
 func (n *numbered) cli(args ...string) string {
 	n.t.Helper()
 	code, out, errs := command(append([]string{"--server", n.url}, args...)...)
@@ -98,8 +98,8 @@ func (n *numbered) api(path string, headers ...string) string {
 	return string(b)
 }
 
-// TestNumbersStay hands numbers through a run in every way there is, and reads them in every way there is: each stays as it was
-// written, and so do members that are there twice, and their order.
+// TestNumbersStay passes numbers to a run, and reads them back, in every possible way. Each number stays as it was
+// written, and so do duplicate members and the order of members.
 func TestNumbersStay(t *testing.T) {
 	n := newNumbered(t)
 	var all []string
@@ -171,7 +171,7 @@ func TestNumbersStay(t *testing.T) {
 	}
 }
 
-// TestNumbersOfWorkers hands numbers to a worker and gets them back, in a result and in the details of a failure.
+// TestNumbersOfWorkers passes numbers to a worker and back, in a result and in the details of a failure.
 func TestNumbersOfWorkers(t *testing.T) {
 	n := newNumbered(t)
 	n.restless = true

@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// TestEntryLine writes payloads whole in journals, and cuts them where a line is all that there is.
+// TestEntryLine prints payloads in full in journals, and shortens them where an entry has one line.
 func TestEntryLine(t *testing.T) {
 	for _, text := range []string{strings.Repeat("x", 5000), strings.Repeat("😀", 70), "<a&b>"} {
 		e := httpapi.Entry{Kind: "step_result", Data: json.RawMessage(`"` + text + `"`)}
@@ -24,7 +24,7 @@ func TestEntryLine(t *testing.T) {
 	}
 }
 
-// TestReadable: payloads that are no JSON are shown as text where they are one.
+// TestReadable shows payloads that are not JSON as text if they are text.
 func TestReadable(t *testing.T) {
 	coded := []string{"data"}
 	for _, c := range []struct {

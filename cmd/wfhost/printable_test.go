@@ -10,10 +10,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// steering is text of a guest that would look like lines of this command, and that a terminal would obey.
+// steering is text from a guest that imitates lines of this command and contains terminal control sequences.
 const steering = "done\n2026-01-05 08:00:00.000  completed \"paid\"\r\x1b[2K\u009b1A\u2028wfhost: \u202eok\x7f\x00\xff\ufeff\u0085\ttab"
 
-// calm fails if a text that is shown holds anything that steers, apart from ends of lines.
+// calm fails the test if a text contains control characters other than line ends.
 func calm(t *testing.T, what, text string) {
 	t.Helper()
 	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && steers(r) }); i >= 0 {
@@ -53,7 +53,7 @@ func TestPrintableJSON(t *testing.T) {
 	calm(t, "no JSON", string(printableJSON([]byte("\x1b[2K\u009b"))))
 }
 
-// TestGuestsCannotFakeLines shows what a guest has supplied in each form in which `run` and `logs` show it.
+// TestGuestsCannotFakeLines prints guest text in every form that `run` and `logs` use.
 func TestGuestsCannotFakeLines(t *testing.T) {
 	var out bytes.Buffer
 	g := &globals{io: stdio{out: &out, err: &out}}

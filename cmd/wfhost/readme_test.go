@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// fileName matches the first line of a Go block that a reader writes to a file.
+// fileName matches the first line of a Go block that the reader saves as a file.
 var fileName = regexp.MustCompile(`^// ([a-z_/]+\.go)$`)
 
-// typed returns what a reader of a page types: it writes each Go block that begins with the name of its file, and runs each block
-// "sh tutorial", in the order of the page.
+// typed returns the script of a page, in the page's order: it writes each Go block that begins with a file name, and
+// runs each "sh tutorial" block.
 func typed(text string) string {
 	var script, block strings.Builder
 	fence := ""
@@ -43,11 +43,11 @@ func typed(text string) string {
 	return script.String()
 }
 
-// TestTutorials types the commands of the pages that have a reader type them.
+// TestTutorials runs the scripts of the pages with tutorials.
 func TestTutorials(t *testing.T) {
 	for _, c := range []struct {
 		page string
-		has  map[string]int // texts, and how often they are printed at least
+		has  map[string]int // minimum number of occurrences of each text in the output
 	}{
 		{"README.md", map[string]int{"hello Ada, and good morning": 3, `step_result`: 1}},
 		{"docs/learn/tutorial.md", map[string]int{"hello Ada, and good morning": 1, "lamp is shipped, approved by Ada, payment of 1200 cents": 2,
@@ -70,7 +70,7 @@ func TestTutorials(t *testing.T) {
 	}
 }
 
-// perform runs what a page has its reader type, and returns what was printed.
+// perform runs the script of a page and returns its output.
 func perform(t *testing.T, page string) string {
 	t.Helper()
 	b, err := os.ReadFile(page)
@@ -81,14 +81,14 @@ func perform(t *testing.T, page string) string {
 	if !strings.Contains(script, "wfhost serve") {
 		t.Fatalf("%s has nothing to type", page)
 	}
-	// Workflows are built within this module, where their import is found.
+	// Build the workflows within this module, where their import is found.
 	dir, err := os.MkdirTemp(".", "tutorial-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	address := freeAddress(t)
-	// A busy machine may need more than the second that the text gives a server, and no server outlives the test.
+	// Wait longer for the server than the page does, since the machine may be busy, and stop the server after the test.
 	script = strings.ReplaceAll(script, "server=$!\n",
 		"server=$!\nuntil (: </dev/tcp/"+strings.Replace(address, ":", "/", 1)+") 2>/dev/null; do sleep 0.1; done\n")
 	script = strings.ReplaceAll(script, "kill -9 $server\n", "kill -9 $server\nwait $server || true\n") // or its port still answers

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// untilWriter keeps what is written, and calls found when that has a text.
+// untilWriter records the output, and calls found when it contains text.
 type untilWriter struct {
 	text  string
 	found func()
@@ -30,7 +30,8 @@ func (w *untilWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestRunSaysForWhatItWaits runs workflows whose steps call a handler that is not there, and interrupts them when they say so.
+// TestRunSaysForWhatItWaits runs workflows whose steps call a missing handler, and interrupts them when they report
+// that.
 func TestRunSaysForWhatItWaits(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

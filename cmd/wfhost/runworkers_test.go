@@ -15,7 +15,7 @@ import (
 
 const orderFolder = "../../examples/worker/order"
 
-// TestRunWorkers runs a workflow whose step a worker takes from the process of run.
+// TestRunWorkers runs a workflow with wfhost run while a worker performs its step.
 func TestRunWorkers(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "run.yaml")
 	if err := os.WriteFile(config, []byte("worker-handler: [charge]\nquiet: true\n"), 0o600); err != nil {
@@ -35,7 +35,7 @@ func TestRunWorkers(t *testing.T) {
 	}
 }
 
-// work charges orders of a server as soon as it is there.
+// work is a worker that charges orders, as soon as the server is up.
 func work(ctx context.Context, url string) error {
 	var token string
 	for token == "" {
@@ -51,7 +51,7 @@ func work(ctx context.Context, url string) error {
 	return w.Run(ctx)
 }
 
-// TestRunWorkersRefused refuses what no worker could use, and says so alone when the address is taken.
+// TestRunWorkersRefused refuses settings that no worker could use. If the address is taken, that is the only message.
 func TestRunWorkersRefused(t *testing.T) {
 	taken := freeAddress(t)
 	defer startServer(t, binary(t), t.TempDir(), taken)(true)

@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestSkipSleepOfOneRun skips the sleeps of a run in a folder in which another one sleeps for a day: that one sleeps on,
-// until the instant at which it would have woken.
+// TestSkipSleepOfOneRun skips the sleeps of one run. Another run in the same folder sleeps on until its original wake
+// time.
 func TestSkipSleepOfOneRun(t *testing.T) {
 	ctx, dir := t.Context(), filepath.Join(t.TempDir(), "data")
 	wasm := filepath.Join(t.TempDir(), "s01.wasm")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// private writes a file that only its owner may read.
+// private writes a file that only its owner can read.
 func private(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -19,7 +19,7 @@ func private(t *testing.T, path, text string) {
 	}
 }
 
-// TestSources reads secrets from a file, the environment and a command, and says what is wrong without saying what is in them.
+// TestSources reads secrets from a file, the environment and a command. Error messages do not reveal them.
 func TestSources(t *testing.T) {
 	dir := t.TempDir()
 	good, open, large := filepath.Join(dir, "good"), filepath.Join(dir, "open"), filepath.Join(dir, "large")
@@ -56,8 +56,8 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestSecretsChange has secrets change: those of a file at once, those of a command after a while. What a command has printed is
-// kept while it fails, and what is in a file is not.
+// TestSecretsChange changes secrets: a change in a file takes effect at once, a change in a command's output after a
+// while. If the source fails, the last output of a command is kept, but not the content of a file.
 func TestSecretsChange(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secrets")
 	g := &globals{ctx: t.Context(), io: stdio{err: os.Stderr}}

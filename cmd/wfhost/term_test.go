@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestFitted lays tables out for terminals of different widths: no line is longer, ids stay whole, and the widest columns give way.
+// TestFitted fits tables to terminals of different widths: no line is too long, ids are not cut, and the widest
+// columns shrink.
 func TestFitted(t *testing.T) {
 	id := strings.Repeat("i", 36)
 	rows := [][]string{{"RUN", "WORKFLOW", "STATUS", "REASON"}, {id, "orders@3", "failed", strings.Repeat("why ", 30)},
@@ -44,7 +45,7 @@ func TestNoColour(t *testing.T) {
 	}
 }
 
-// TestInstant shows an instant with its zone, and in UTC on demand.
+// TestInstant shows an instant with its zone, or in UTC on request.
 func TestInstant(t *testing.T) {
 	at := time.Date(2026, 1, 31, 12, 0, 0, 5e6, time.FixedZone("", 3600))
 	inUTC.Store(true)
@@ -54,7 +55,7 @@ func TestInstant(t *testing.T) {
 	}
 }
 
-// TestExitStatusesAreDocumented compares docs/interfaces/cli.md with the exit statuses that there are.
+// TestExitStatusesAreDocumented compares docs/interfaces/cli.md with the exit codes in the code.
 func TestExitStatusesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/interfaces/cli.md")
 	if err != nil {

@@ -79,7 +79,7 @@ func (a *authority) write(name string, b []byte) {
 
 func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
 
-// TestTLS calls a server with TLS that wants certificates of its clients.
+// TestTLS calls a TLS server that requires client certificates.
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	a.sign("server", 2, false)
@@ -110,11 +110,11 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestDoctorAsksTheServerOfItsConfig has doctor find a server with TLS at another port by the file that the server was started with:
-// its address, its certificate, which no authority of the machine has signed, and the token in its data. A server there that has
-// another certificate gets no token.
+// TestDoctorAsksTheServerOfItsConfig: doctor finds a TLS server on another port by the config file of the server,
+// which leads to its address, its certificate (of a private authority) and the token in its data. A server with another
+// certificate at that address does not get the token.
 func TestDoctorAsksTheServerOfItsConfig(t *testing.T) {
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // so that nothing but the file says where the token is
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // so that the token is found only by the file
 	a := newAuthority(t)
 	a.sign("server", 2, false)
 	a.sign("other", 3, false)
@@ -142,7 +142,7 @@ func TestDoctorAsksTheServerOfItsConfig(t *testing.T) {
 	}
 }
 
-// TestCertificatesAreReadAgain replaces the certificate of a server, first by one that cannot be used.
+// TestCertificatesAreReadAgain replaces the certificate of a server, at first by an unusable one.
 func TestCertificatesAreReadAgain(t *testing.T) {
 	a := newAuthority(t)
 	a.sign("server", 2, false)
@@ -186,7 +186,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		!strings.Contains(err.Error(), "no certificate in PEM") {
 		t.Error(err)
 	}
-	// The configuration of a listener asks for the newest one with each connection.
+	// The listener's config selects the newest certificate for each connection.
 	l, err := tls.Listen("tcp", "127.0.0.1:0", c.server())
 	if err != nil {
 		t.Fatal(err)

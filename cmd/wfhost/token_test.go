@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// command runs a command in this process and returns its exit code and what it printed.
+// command runs a command in this process and returns its exit code and output.
 func command(args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	code = execute(context.Background(), args, stdio{in: strings.NewReader(""), out: &o, err: &e})
@@ -43,7 +43,8 @@ func get(t *testing.T, url, token string) (status int, body string) {
 	return res.StatusCode, string(b)
 }
 
-// TestLocalToken starts a server: commands of its user find the token, nobody else is let in, and the next start has another.
+// TestLocalToken starts a server: commands of the same user find its token, other callers are refused, and the next
+// start has a new token.
 func TestLocalToken(t *testing.T) {
 	data, address := t.TempDir(), freeAddress(t)
 	base := "http://" + address
@@ -103,7 +104,7 @@ func TestLocalToken(t *testing.T) {
 	}
 }
 
-// TestNoToken starts a server that everybody on the machine may use.
+// TestNoToken starts a server that every user of the machine may use without a token.
 func TestNoToken(t *testing.T) {
 	address := freeAddress(t)
 	serveProcess(t, t.TempDir(), address, "--no-token")
@@ -112,7 +113,7 @@ func TestNoToken(t *testing.T) {
 	}
 }
 
-// TestWhereToListen refuses addresses that others can reach without tokens and TLS.
+// TestWhereToListen refuses to listen on non-loopback addresses without tokens and TLS.
 func TestWhereToListen(t *testing.T) {
 	for _, c := range []struct {
 		args, want string
@@ -135,7 +136,7 @@ func TestWhereToListen(t *testing.T) {
 	}
 }
 
-// TestBoundOfConnections opens one connection more than there may be.
+// TestBoundOfConnections opens one connection more than allowed.
 func TestBoundOfConnections(t *testing.T) {
 	var lc net.ListenConfig
 	inner, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// cancelling ends a context as soon as something is written.
+// cancelling cancels a context at the first write.
 type cancelling struct {
 	bytes.Buffer
 	cancel context.CancelFunc
@@ -20,7 +20,8 @@ func (w *cancelling) Write(b []byte) (int, error) {
 	return w.Buffer.Write(b)
 }
 
-// TestTopInterrupted interrupts top after its first look: with -n, it has not done what it was to do.
+// TestTopInterrupted interrupts top after its first refresh. With -n 3 this is an error, since two refreshes are
+// missing.
 func TestTopInterrupted(t *testing.T) {
 	t.Setenv("WFHOST_TOKEN", "x")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

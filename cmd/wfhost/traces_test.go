@@ -29,7 +29,7 @@ import (
 
 var writeTrace = flag.Bool("trace.write", false, "write the trace of TestServeTraces into docs/operate/traces.md")
 
-// spanCollector takes what servers tell of their runs.
+// spanCollector receives the spans of servers.
 type spanCollector struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -39,13 +39,13 @@ type spanCollector struct {
 	paths map[string]bool
 }
 
-// collected is a span, and which server has sent it, from 1.
+// collected is a span and the number of the server that sent it, from 1.
 type collected struct {
 	*otlp.Span
 	server int
 }
 
-// serverBegins has what comes from now on come from the next server.
+// serverBegins attributes all later spans to the next server.
 func (c *spanCollector) serverBegins() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +96,7 @@ func values(attributes []*common.KeyValue) map[string]string {
 	return m
 }
 
-// text shows a trace: a line a span, by time, and what its activations and attempts say of themselves.
+// text formats a trace: one line per span, ordered by time, with the main attributes of activations and attempts.
 func (c *spanCollector) text(trace string) (text string, spans []*otlp.Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *spanCollector) text(trace string) (text string, spans []*otlp.Span) {
 	return text, spans
 }
 
-// attributes shows all that the last activation of a trace says of itself, as a collector has it.
+// attributes formats all attributes of the last activation of a trace, as a collector gets them.
 func (c *spanCollector) attributes(spans []*otlp.Span) (text string) {
 	var last *otlp.Span
 	for _, s := range spans {
@@ -152,10 +152,10 @@ func (c *spanCollector) attributes(spans []*otlp.Span) (text string) {
 	return text
 }
 
-// documented is where the manual shows a trace.
+// documented is the page that shows a trace.
 const documented = "../../docs/operate/traces.md"
 
-// shown compares a trace with that of the manual, in which the same things happen at other times, or puts it there.
+// shown compares a trace with the one in the manual, ignoring times. With -trace.write it replaces the one in the manual.
 func shown(t *testing.T, text string) {
 	t.Helper()
 	doc, err := os.ReadFile(documented)
@@ -174,10 +174,10 @@ func shown(t *testing.T, text string) {
 		}
 		return
 	}
-	// Each name with what became of it, once: a slow machine may need another activation.
+	// Compare each line once: a slow machine may need another activation.
 	what := func(text string) (lines []string) {
 		for _, line := range strings.Split(numbers.ReplaceAllString(micros.ReplaceAllString(text, "_us 0"), "N"), "\n") {
-			line, _, _ = strings.Cut(line, ", after") // the first one after a restart follows none
+			line, _, _ = strings.Cut(line, ", after") // the first activation after a restart has no link
 			line = strings.Join(strings.Fields(line), " ")
 			if !slices.Contains(lines, line) {
 				lines = append(lines, line)
@@ -191,15 +191,15 @@ func shown(t *testing.T, text string) {
 	}
 }
 
-// numbers are what differs between two traces: ids, times and counts, but not statuses of HTTP. Microseconds may have as many
-// digits as these.
+// numbers match what differs between two traces: ids, times and counts, but not HTTP statuses. Microseconds may have
+// as many digits as a status.
 var (
 	numbers = regexp.MustCompile(`\b([0-9a-f]{16,}|[0-9]+\.[0-9]+|[0-9]{4,}|[0-9]{1,2})\b`)
 	micros  = regexp.MustCompile(`_us [0-9]+`)
 )
 
-// TestServeTraces has a run sleep over a restart of the server: the collector has one trace of it, below the span of the caller, and
-// the handler was told a span of that for each attempt. The manual shows that trace.
+// TestServeTraces restarts the server while a run sleeps. The collector has one trace of the run, below the caller's
+// span, and each attempt passes the handler a span of that trace. The manual shows this trace.
 func TestServeTraces(t *testing.T) {
 	c := newCollector(t)
 	var mu sync.Mutex

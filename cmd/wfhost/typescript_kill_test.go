@@ -11,8 +11,8 @@ import (
 	"github.com/wfhost/wfhost/typescript"
 )
 
-// TestTypeScriptOverKills runs the examples that sleep on a real server, which is killed before each of their sleeps is over: they
-// go on where they were, and end as they should.
+// TestTypeScriptOverKills runs the examples that sleep on a real server, and kills the server during each sleep. The
+// runs continue where they were and complete.
 func TestTypeScriptOverKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a server many times")
@@ -64,7 +64,7 @@ func TestTypeScriptOverKills(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			left += n // one that waits for a signal alone has nothing to wake for
+			left += n // 0 for a run that waits only for a signal
 		}
 	}
 	for name, result := range want {

@@ -10,8 +10,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestYear operates an installation for a year. Time is fake; the processes, the disk, the modules, the requests and the kill are
-// real. The story is testdata/year/year.txt. Most of its time goes into compiling five modules; the year itself takes seconds.
+// TestYear operates an installation for a year. Time is fake; processes, disk, modules, requests and the kill are
+// real. The script is testdata/year/year.txt. Most of the test's time is the compilation of five modules; the year
+// itself takes seconds.
 func TestYear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles six modules")

@@ -22,7 +22,7 @@ func eval(t *testing.T, text string) (any, error) {
 	return e.Eval(env)
 }
 
-// TestEval evaluates what definitions are made of, and compares as JSON.
+// TestEval evaluates expressions as definitions use them, and compares the results as JSON.
 func TestEval(t *testing.T) {
 	for text, want := range map[string]string{
 		`input.n + 1`: "4",
@@ -60,7 +60,7 @@ func TestEval(t *testing.T) {
 	}
 }
 
-// TestRefused lists what is refused, with a part of the sentence.
+// TestRefused lists refused expressions with a part of the error.
 func TestRefused(t *testing.T) {
 	deep := "[" + strings.Repeat("[", 600) + strings.Repeat("]", 600) + "]"
 	for text, want := range map[string]string{
@@ -96,7 +96,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// doubled makes a value that is twice another one, so many times over: it is small until somebody writes it.
+// doubled returns an expression that doubles a value n times: small in memory, but large in JSON.
 func doubled(n int) string {
 	text := "let x0 = [input.n, input.n]; "
 	for i := 1; i <= n; i++ {
@@ -167,7 +167,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// FuzzExpression compiles and evaluates texts: nothing panics, and what comes out is JSON.
+// FuzzExpression compiles and evaluates texts: nothing panics, and each result can be encoded as JSON.
 func FuzzExpression(f *testing.F) {
 	for _, s := range []string{"input.n + 1", `keys(input)`, "let x = 1; x", "map(1..9, # ?? nil)", `steps["a"]?.b`, "if true { 1 } else { 2 }",
 		`groupBy(input.list, #)`, "1..9 | map(# * 2) | sum()", "toJSON(input)", `date("2026-01-01")`} {
@@ -175,7 +175,7 @@ func FuzzExpression(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 200 {
-			return // loops in loops take long, which fuel bounds in a guest
+			return // nested loops take long; in a guest, fuel limits them
 		}
 		v, err := eval(t, text)
 		if err != nil {

@@ -83,8 +83,8 @@ func whole(v any) (int, bool) {
 	return 0, false
 }
 
-// operand returns an operand as an int or a float64. number is false for other values. It returns an error for a json.Number,
-// with which expressions cannot compute.
+// operand returns an operand as an int or a float64. number is false for other values. Expressions cannot compute
+// with a json.Number: operand returns an error for it.
 func operand(v any) (i int, f float64, isInt, number bool, err error) {
 	if i, ok := whole(v); ok {
 		return i, 0, true, true, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/definition/expression"
 )
 
-// TestNumbersAreKept decodes and encodes numbers of JSON: each is the same one.
+// TestNumbersAreKept decodes and encodes JSON numbers, which stay the same.
 func TestNumbersAreKept(t *testing.T) {
 	for text, want := range map[string]string{
 		"9007199254740993": "9007199254740993", "-9223372036854775808": "-9223372036854775808", "18446744073709551615": "18446744073709551615",
@@ -34,7 +34,7 @@ func TestNumbersAreKept(t *testing.T) {
 	}
 }
 
-// TestExactNumbers computes with numbers of 64 bits: the result is right, or an error that says why there is none.
+// TestExactNumbers computes with 64-bit numbers: the result is exact, or there is an error with the reason.
 func TestExactNumbers(t *testing.T) {
 	const no = "does not fit into 64 bits"
 	for text, want := range map[string]string{

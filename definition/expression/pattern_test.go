@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPatterns counts the instructions of patterns that are known when an expression is compiled, and refuses too many.
+// TestPatterns counts the instructions of constant patterns when an expression is compiled, and refuses too many.
 func TestPatterns(t *testing.T) {
 	names := []string{"input"}
 	for text, want := range map[string]int{

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-// BenchmarkSteps performs a thousand steps: what one allocates is what a guest writes to memory.
+// BenchmarkSteps performs a thousand steps. Allocations per step are memory that a guest writes.
 func BenchmarkSteps(b *testing.B) {
 	text := `{"name":"x","steps":[`
 	for i := range 500 {

@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// built makes a real module of a definition.
+// built compiles a definition to a module.
 func built(t *testing.T, text string) []byte {
 	t.Helper()
 	n, err := yamltext.Read([]byte(text))
@@ -31,7 +31,7 @@ func built(t *testing.T, text string) []byte {
 	return wasm
 }
 
-// hosted is a host with a definition, and handlers that keep what they were given.
+// hosted is a host with a definition, and handlers that record their inputs.
 type hosted struct {
 	*hosttest.Host
 	t *testing.T
@@ -68,7 +68,7 @@ func (h *hosted) begin(workflow, id, input string) {
 	h.Settle()
 }
 
-// ends returns the result of a run, or the error with which it ended; its journal is sound.
+// ends returns the result or the error of a run, and checks that its journal is valid.
 func (h *hosted) ends(id string) string {
 	h.t.Helper()
 	h.Finish(id)
@@ -101,7 +101,7 @@ steps:
   - {name: release, handler: echo, config: "${error.message}"}
 `
 
-// TestOrder sleeps for a year, is killed while it sleeps, and is decided upon by a link.
+// TestOrder sleeps for a year, is killed during the sleep, and gets its decision through a link.
 func TestOrder(t *testing.T) {
 	h := newHosted(t, order)
 	h.begin("order", "a", `{"id":7}`)
@@ -148,12 +148,12 @@ func TestOrder(t *testing.T) {
 	if got := strings.Join(h.list, "; "); got != `reserve {"item":7}; ship {"id":7,"item":7}` {
 		t.Error(got)
 	}
-	// Inputs and payloads that do not fit are refused.
+	// Inputs and payloads that do not match the schema are refused.
 	var faults *host.SchemaError
 	if _, err := h.StartRaw(t.Context(), "order", []byte(`{"id":"x"}`)); !errors.As(err, &faults) || !errors.Is(err, host.ErrInvalid) {
 		t.Error(err)
 	}
-	// One that is cancelled, and one that nobody decides upon, undo what they have done.
+	// A cancelled run, and a run without a decision, compensate their steps.
 	h.begin("order", "b", `{"id":8,"days":1}`)
 	if _, err := h.Cancel(t.Context(), "b"); err != nil {
 		t.Fatal(err)
@@ -167,8 +167,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestPublishedWaits performs the waits that are published with Stevora, word for word, on a host that crashes while they last: each
-// wakes at its instant, and one that has passed goes on at once.
+// TestPublishedWaits performs the waits in Stevora's published examples, unchanged, on a host that crashes in the
+// meantime: each wakes at its instant, or at once if that has passed.
 func TestPublishedWaits(t *testing.T) {
 	h := newHosted(t, `{"name":"published","steps":[
 		{"type":"wait","name":"cool-down-period","durationMs":1800000},
@@ -211,7 +211,8 @@ nodes:
 result: "${steps.last.output}"
 `
 
-// TestPipeline performs a graph with a fan-out of a hundred and a child, and dies at each of its first commits.
+// TestPipeline performs a graph with a fan-out of a hundred and a child. The host crashes at each of the first
+// commits.
 func TestPipeline(t *testing.T) {
 	h := newHosted(t, pipeline)
 	for n := range 12 {
@@ -241,7 +242,7 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestHostile ends what would compute for ever, or take all memory, with a sentence.
+// TestHostile stops definitions that would compute forever or exhaust the memory, with a sentence.
 func TestHostile(t *testing.T) {
 	h := newHosted(t, `
 name: hostile
@@ -260,7 +261,7 @@ steps:
 	}
 }
 
-// TestWithoutDefinition refuses the interpreter alone, and a definition that somebody has put there without checking it.
+// TestWithoutDefinition refuses an interpreter without a definition, or with one that was inserted without a check.
 func TestWithoutDefinition(t *testing.T) {
 	h := hosttest.New(t)
 	wasm := hosttest.Build(t, "../interpreter")
@@ -277,7 +278,7 @@ func TestWithoutDefinition(t *testing.T) {
 	if _, err := module.Make(bad, []byte("{}")); err == nil {
 		t.Error("a second definition was put into a module")
 	}
-	// The room of the slot is not in the file.
+	// The file does not contain the empty slot.
 	if extra := len(bad) - len(wasm); extra > 100 || bytes.Count(bad, module.Marker[:]) != 1 {
 		t.Errorf("%d bytes more", extra)
 	}
@@ -294,8 +295,8 @@ steps:
   - {name: instead, type: set, values: {d: 4}}
 `
 
-// TestProgressOfAFailedRun asks a failed run for its progress: the step with which it failed has failed, with its error, and what was
-// performed instead of a step, or to undo one, is done.
+// TestProgressOfAFailedRun queries the progress of a failed run: the step that failed the run is failed, with its
+// error; fallback steps and compensations are done.
 func TestProgressOfAFailedRun(t *testing.T) {
 	for _, graph := range []bool{false, true} {
 		text := undone

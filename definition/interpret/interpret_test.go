@@ -31,7 +31,7 @@ func read(t *testing.T, text string) *definition.Definition {
 	return d
 }
 
-// calls keeps what handlers were given, in order, and how many of them went on at a time.
+// calls records the inputs of handlers in order, and the maximum number of concurrent calls.
 type calls struct {
 	mu   sync.Mutex
 	list []string
@@ -52,7 +52,7 @@ func (c *calls) enter(n int) {
 	c.most = max(c.most, c.at)
 }
 
-// environment has the handlers that the definitions of the tests call: echo returns what it is given, fail fails for good, minute takes a
+// environment has the handlers of the tests' definitions: echo returns its input, fail always fails, minute takes a
 // minute, flaky fails twice, count counts up, and undo is an echo.
 func environment() (*workflow.Env, *calls) {
 	env, c := workflow.NewEnv(), &calls{}
@@ -94,7 +94,7 @@ func environment() (*workflow.Env, *calls) {
 	return env, c
 }
 
-// do performs a definition in memory. Meanwhile, signals are sent at their times.
+// do performs a definition in memory, and sends signals at the given times.
 func do(t *testing.T, text, input string, signals map[time.Duration]string) (result string, took time.Duration, c *calls, env *workflow.Env) {
 	t.Helper()
 	d := read(t, text)
@@ -144,7 +144,7 @@ func init() {
 
 const day = 24 * time.Hour
 
-// TestRuns performs definitions and compares what they come to, how long that takes, and what handlers were given.
+// TestRuns performs definitions and compares results, durations, and the inputs of handlers.
 func TestRuns(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, input string
@@ -288,7 +288,7 @@ const condition = `{name: x, steps: [{name: a, type: condition, condition: user.
 
 const approval = `{name: x, result: "${state.draft}", steps: [{name: a, type: approval, contentKey: draft, prompt: "Send ${state.draft}?", timeout: 7d, signal: ok}]}`
 
-// TestApprovalOutput has what a person is asked in the output.
+// TestApprovalOutput checks that the run's output has the question for the person.
 func TestApprovalOutput(t *testing.T) {
 	_, _, _, env := do(t, approval, `{"draft":"hi"}`, map[time.Duration]string{0: `ok {"approved":true}`})
 	if got := strings.Join(env.Output(), "\n"); got != `approval {"content":"hi","prompt":"Send hi?","signal":"ok","step":"a","token":"token-1.test"}` {
@@ -300,7 +300,7 @@ func TestApprovalOutput(t *testing.T) {
 	}
 }
 
-// TestFanOut works on a hundred elements, ten at a time, and stops where one fails.
+// TestFanOut processes a hundred elements, ten at a time, and stops at the first failure.
 func TestFanOut(t *testing.T) {
 	items := "[" + strings.TrimSuffix(strings.Repeat("7,", 100), ",") + "]"
 	got, took, c, _ := do(t, `{name: x, nodes: [{name: a, type: map, items: "${input}", handler: minute, max_parallel: 10}]}`, items, nil)
@@ -309,7 +309,7 @@ func TestFanOut(t *testing.T) {
 	}
 }
 
-// TestDagNats performs the examples that are published with DagNats, as they are.
+// TestDagNats performs DagNats's published examples unchanged.
 func TestDagNats(t *testing.T) {
 	for _, c := range []struct {
 		text, input, want string
@@ -348,7 +348,7 @@ func TestDagNats(t *testing.T) {
 			{"id":"c","task":"echo","depends_on":["b"]},{"id":"d","task":"echo","depends_on":["a"],"skip_if":{"step_id":"a","field":"n","op":"==","value":"x"}},
 			{"id":"e","task":"echo","depends_on":["a"],"skip_if":{"step_id":"a","field":"no","op":"!=","value":true}}]}`, `{"n":3}`, `{"c":null,"d":{"n":3},"e":{"n":3}}`, 0, ""},
 	} {
-		// No definition ends at this time, as a signal to a run that has ended is an error.
+		// No definition may end at the time of the signal: a signal to an ended run is an error.
 		got, took, calls, _ := do(t, c.text, c.input, map[time.Duration]string{45 * time.Second: `paid {"a":1}`})
 		if !strings.Contains(got, c.want) || took != c.took {
 			t.Errorf("%.60s: %s in %v, want %s in %v", c.text, got, took, c.want, c.took)
@@ -404,7 +404,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestStevora performs the examples that are published with Stevora.
+// TestStevora performs Stevora's published examples.
 func TestStevora(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		`{"name":"x","steps":[{"type":"wait","name":"cool-down-period","durationMs":1800000}]}`:                       30 * time.Minute,
@@ -416,8 +416,8 @@ func TestStevora(t *testing.T) {
 	}
 }
 
-// TestNumbersPass hands numbers through a definition, from its input through a step to its output: they are the same ones, or the run
-// fails where it would have to compute with one that does not fit.
+// TestNumbersPass passes numbers through a definition, from its input through a step to its output. They stay the
+// same. The run fails if it would have to compute with a number that does not fit.
 func TestNumbersPass(t *testing.T) {
 	const numbers = `[9007199254740993,-9223372036854775808,18446744073709551615,1e400,0.1000000000000000055511151231257827]`
 	for expression, want := range map[string]string{"steps.a.output.v": numbers, "input[0] + 1": "9007199254740994", `string(input[2])`: `"18446744073709551615"`,

@@ -12,13 +12,12 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestLargest uploads definitions that are as large as the check lets pass: what it lets pass, the interpreter reads within the fuel
-// of its start.
+// TestLargest uploads the largest valid definitions: the interpreter loads each within the fuel of its start-up.
 func TestLargest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each upload compiles a module")
 	}
-	nested := strings.Repeat("sum(map(input,{", 80) + "1" + strings.Repeat("}))", 80) // of all forms the one that takes longest
+	nested := strings.Repeat("sum(map(input,{", 80) + "1" + strings.Repeat("}))", 80) // the slowest form per byte
 	expressions := func(n int) (text string) {
 		for i := range n {
 			text += fmt.Sprintf("- {name: b%d, type: set, values: {x: '${%s}'}}\n", i, nested)

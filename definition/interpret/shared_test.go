@@ -10,7 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestSharedCode compiles one definition. Others are uploaded and performed where nothing is there that could compile them.
+// TestSharedCode compiles one definition. Other definitions are uploaded and performed where no compiler is
+// available.
 func TestSharedCode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the interpreter")

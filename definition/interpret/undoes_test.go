@@ -7,8 +7,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestCompensationsSayWhatTheyUndo fails a run whose steps are undone: a restart that would keep one of them names the compensation, and
-// is refused unless it is told to keep it.
+// TestCompensationsSayWhatTheyUndo fails a run that compensates its steps. A restart that would keep one of these
+// steps is refused, with the name of the compensation, unless the caller insists.
 func TestCompensationsSayWhatTheyUndo(t *testing.T) {
 	h := newHosted(t, `
 name: orders

@@ -19,7 +19,7 @@ var slot = [32 + 4 + definition.MaxBytes]byte{
 
 func main() {}
 
-// init registers the workflow. The parsed definition is in the memory from which each instance starts.
+// init registers the workflow. The parsed definition is part of the memory image of each instance.
 func init() {
 	const head = 32 + 4
 	n := binary.LittleEndian.Uint32(slot[32:head])

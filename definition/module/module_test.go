@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/internal/segment"
 )
 
-// A section of data, and the instructions of a segment's offset.
+// The id of the data section, and the instructions of a segment's offset.
 const (
 	data     = 11
 	i32Const = segment.I32Const
@@ -24,7 +24,7 @@ const (
 // segmentOf makes an active segment of data at an address.
 func segmentOf(at int64, b []byte) []byte { return segment.Active(nil, uint32(at), b) }
 
-// wasm makes a module of sections: an id, and a body.
+// wasm makes a module of sections, each an id and a body.
 func wasm(sections ...[]byte) []byte {
 	m := []byte("\x00asm\x01\x00\x00\x00")
 	for _, s := range sections {
@@ -78,7 +78,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestMarker compares the marker with that of the interpreter, which does not import this package.
+// TestMarker compares the marker with the interpreter's copy: the interpreter does not import this package.
 func TestMarker(t *testing.T) {
 	if SlotBytes != 32+4+definition.MaxBytes {
 		t.Fatal(SlotBytes)
@@ -101,7 +101,7 @@ func TestMarker(t *testing.T) {
 	}
 }
 
-// TestBuiltIn reads the interpreter that is built in, if there is one.
+// TestBuiltIn reads the built-in interpreter, if there is one.
 func TestBuiltIn(t *testing.T) {
 	wasm, ok := Interpreter()
 	if !ok {

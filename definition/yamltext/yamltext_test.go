@@ -33,7 +33,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestRefused lists what is refused, with its place.
+// TestRefused lists refused texts with the position of the fault.
 func TestRefused(t *testing.T) {
 	bomb := "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
 	for c := 'b'; c < 'h'; c++ {

@@ -1,4 +1,4 @@
-// Command approval asks a person for a decision by a link, and does not wait for ever.
+// Command approval asks a person for a decision by a link, and does not wait forever.
 package main
 
 import (

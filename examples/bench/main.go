@@ -48,7 +48,7 @@ func at(in []int64, i int) int64 {
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// Steps has so many steps of the handler, one after the other: n.
+// Steps makes n calls of the handler, one after the other.
 func Steps(ctx context.Context, in []int64) (any, error) {
 	name := names()
 	for range at(in, 0) {
@@ -59,7 +59,7 @@ func Steps(ctx context.Context, in []int64) (any, error) {
 	return nil, nil
 }
 
-// Bodies has so many steps with a body here: n.
+// Bodies runs n steps with a body in this module.
 func Bodies(ctx context.Context, in []int64) (any, error) {
 	name := names()
 	for range at(in, 0) {
@@ -174,7 +174,7 @@ func Mixed(ctx context.Context, in []int64) (any, error) {
 	return workflow.Call[any](ctx, name(), handler, due.UnixMilli())
 }
 
-// payload returns a text of so many bytes that does not compress well.
+// payload returns a text of the given number of bytes that does not compress well.
 func payload(random *rand.Rand, n int) string {
 	const wordBytes = 8
 	b := make([]byte, base64.StdEncoding.DecodedLen(n)+wordBytes)

@@ -26,7 +26,7 @@ type Total struct{ Things, Cents int }
 
 const maxThings = 100
 
-// Cart takes things until it is ordered.
+// Cart takes articles until it is ordered.
 func Cart(ctx context.Context, _ any) (Total, error) {
 	var total Total
 	workflow.Query(ctx, "total", func(any) (Total, error) { return total, nil })

@@ -1,4 +1,4 @@
-// Command cooldown handles jobs that come as signals, one after the other with a pause between them, for ever.
+// Command cooldown handles jobs that come as signals, one after the other with a pause between them, forever.
 package main
 
 import (

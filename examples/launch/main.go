@@ -1,4 +1,4 @@
-// Command launch starts something at a date.
+// Command launch launches at a given date.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command nightly makes a report for the instant for which a schedule has started it.
+// Command nightly makes a report for the instant that its schedule started it for.
 package main
 
 import (
@@ -21,7 +21,7 @@ type Report struct {
 // Nightly reports the day of its instant. A run that comes late, or is filled in afterwards, reports that day all the same.
 func Nightly(ctx context.Context, in Report) (string, error) {
 	at := workflow.Info(ctx).Nominal
-	if at.IsZero() { // nobody has scheduled it
+	if at.IsZero() { // no schedule started it
 		at = time.Now()
 	}
 	zone, err := time.LoadLocation(in.Zone)

@@ -13,7 +13,7 @@ func init() { workflow.Register("printer", Print) }
 
 func main() {}
 
-// Document is what is to be printed.
+// Document is a document to print.
 type Document struct {
 	Customer string `json:"customer"`
 	Title    string `json:"title"`

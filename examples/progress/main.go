@@ -19,7 +19,7 @@ type Progress struct {
 	Next     time.Time
 }
 
-// Work does so many parts, one an hour.
+// Work does a number of parts, one an hour.
 func Work(ctx context.Context, parts int) (int, error) {
 	p := Progress{Of: parts, Next: time.Now()}
 	workflow.Query(ctx, "progress", func(struct{}) (Progress, error) { return p, nil })

@@ -11,7 +11,7 @@ func init() { workflow.Register("relay", Relay) }
 
 func main() {}
 
-// Peer is the input: with whom to talk, who begins, and how long.
+// Peer is the input: the other run, who begins, and how long.
 type Peer struct {
 	Other  string // run id
 	Begins bool

@@ -60,8 +60,9 @@ func storiesOf(b *testing.B, lang string) []byte {
 	return wasm
 }
 
-// BenchmarkLanguages measures, in CPU time of the process and on a store in memory: the upload of a module; the start of a run that
-// sleeps; its wake, when all of them wake at once, and its end; a body; the replay of a journal. Run it with -benchtime 1x.
+// BenchmarkLanguages measures the CPU time of the process, on a store in memory, for: the upload of a module; the
+// start of a run that sleeps; its wake and end, when all runs wake at once; a body; the replay of a journal. Run it
+// with -benchtime 1x.
 func BenchmarkLanguages(b *testing.B) {
 	const runs = 300
 	for _, lang := range []string{"go", "js", "rust", "cpp", "c", "assemblyscript"} {
@@ -101,7 +102,7 @@ func BenchmarkLanguages(b *testing.B) {
 				})
 				measure("wake-µs", runs, func() { must(t.advance(ctx, t.clock.Now().Add(time.Minute))) })
 				measure("body-µs", 300, func() {
-					for i := range 30 { // bodies without a sleep, after the start, of which each has a tenth
+					for i := range 30 { // ten bodies each, including the start, without a sleep
 						start("long", fmt.Sprint("ten-", i), "9")
 						_, err := t.finish(ctx, fmt.Sprint("ten-", i))
 						must(err)

@@ -29,8 +29,8 @@ func TestCheckBites(t *testing.T) {
 	}
 }
 
-// bites compares the faults of a report with those that it must have: a part of them for each story that is told wrongly,
-// and none for the others.
+// bites compares the faults of a report with the expected ones: a part of the text for each story with a mistake, and
+// none for the others.
 func bites(t *testing.T, report *conformance.Report, want map[string]string) {
 	t.Helper()
 	for _, o := range report.Outcomes {
@@ -48,7 +48,7 @@ func bites(t *testing.T, report *conformance.Report, want map[string]string) {
 	}
 }
 
-// TestCheckBitesC breaks some of the stories in C, and finds these and no others.
+// TestCheckBitesC puts mistakes into some of the C stories: the check finds these and no others.
 func TestCheckBitesC(t *testing.T) {
 	dir := t.TempDir()
 	for _, file := range []string{"workflow.h", "stories/text.h", "stories/stories.c"} {
@@ -88,7 +88,7 @@ func TestCheckBitesC(t *testing.T) {
 		"updates":   "only more can be added",
 	})
 	for _, o := range report.Outcomes {
-		if rules := o.Story == conformance.RulesWorkflow; rules != (o.Skipped != "") { // the stories in C have no workflow of the rules
+		if rules := o.Story == conformance.RulesWorkflow; rules != (o.Skipped != "") { // C has no workflow of the rules
 			t.Errorf("%s is skipped: %q", o.Story, o.Skipped)
 		}
 	}

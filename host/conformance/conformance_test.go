@@ -18,13 +18,13 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the reference journals, of the stories in Go")
 
-// What each SDK has at least: the stories that pass or that it has none of, and the memories that are compared.
+// Minimum for each SDK: stories that pass or are skipped, and memories that are compared.
 const (
 	minStories = 28
 	minPoints  = 100
 )
 
-// check runs all stories of a module, each in a subtest. It has none of some.
+// check runs all stories of a module, each in a subtest. It may lack some.
 func check(t *testing.T, wasm []byte, without ...string) {
 	t.Helper()
 	report, err := conformance.Check(t.Context(), wasm, conformance.Options{CacheDir: host.UserCacheDir()})
@@ -46,7 +46,8 @@ func check(t *testing.T, wasm []byte, without ...string) {
 	}
 }
 
-// TestGo runs the reference. With -rewrite it writes the journals; results and memory are compared all the same.
+// TestGo runs the reference implementation. With -rewrite it writes the journals; results and memory are compared in
+// any case.
 func TestGo(t *testing.T) {
 	wasm := hosttest.Build(t, "../../guest-sdk/go/stories")
 	if *rewrite {
@@ -72,7 +73,7 @@ func TestGo(t *testing.T) {
 	check(t, wasm)
 }
 
-// compile makes a module of the stories in another language, or skips the test.
+// compile builds the module of the stories in another language, or skips the test.
 func compile(t *testing.T, dir string) []byte {
 	t.Helper()
 	wasm, err := toolchain.Compile(t.Context(), dir)
@@ -85,7 +86,7 @@ func compile(t *testing.T, dir string) []byte {
 	return wasm
 }
 
-// TestTypeScript: the SDK numbers the further uses of a name, and its results are JSON.
+// TestTypeScript: this SDK numbers repeated names, and its results are JSON.
 func TestTypeScript(t *testing.T) {
 	wasm, _, err := typescript.Build(t.Context(), "../../guest-sdk/js/stories/stories.ts")
 	if err != nil {
@@ -100,7 +101,7 @@ func TestCPP(t *testing.T) { check(t, compile(t, "../../guest-sdk/cpp/stories"),
 
 func TestRust(t *testing.T) { check(t, compile(t, "../../guest-sdk/rust/stories"), "rules") }
 
-// TestRustWASI: the SDK does the same where std has WASI. Rust before 1.78 calls the target wasm32-wasi.
+// TestRustWASI: the SDK does the same on a target where std has WASI. Rust before 1.78 calls the target wasm32-wasi.
 func TestRustWASI(t *testing.T) {
 	for _, target := range []string{"wasm32-wasip1", "wasm32-wasi"} {
 		t.Setenv("CARGO_BUILD_TARGET", target)

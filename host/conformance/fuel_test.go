@@ -20,10 +20,11 @@ import (
 	"github.com/wfhost/wfhost/typescript"
 )
 
-// fuelShare is the part of a run's fuel that BenchmarkFuel has used up: a twentieth takes half a second, which is enough to measure.
+// fuelShare is the fraction of a run's fuel that BenchmarkFuel uses: a twentieth takes half a second, enough for a
+// measurement.
 const fuelShare = 20
 
-// computing compiles the programs that compute until their fuel is gone.
+// computing compiles the programs that compute until their fuel is used up.
 func computing(b *testing.B, lang string) (wasm []byte) {
 	b.Helper()
 	dir, err := filepath.Join("testdata/fuel", lang), error(nil)
@@ -54,8 +55,8 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkFuel measures how many seconds of CPU the fuel of a run lasts, by programs that compute without end. Run it with
-// -benchtime 1x, or 5x for the mean of five.
+// BenchmarkFuel measures the seconds of CPU time that the fuel of a run allows, with programs that compute endlessly.
+// Run it with -benchtime 1x, or 5x for the mean of five.
 func BenchmarkFuel(b *testing.B) {
 	for _, lang := range []string{"c", "cpp", "rust", "assemblyscript", "go", "ts"} {
 		wasm := []byte(nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestMemories compares the memory of one iteration of a run with no other.
+// TestMemories compares the memory of an iteration with the same iteration only.
 func TestMemories(t *testing.T) {
 	m := &memories{}
 	see := func(run string, n uint32, deliveries uint64, memory byte) {
@@ -44,10 +44,10 @@ func TestMemories(t *testing.T) {
 	}
 }
 
-// forgetful is a guest whose memory, where it waits, is not that of its replay: if counting is set, it counts how often it was
-// thawed. It is the workflows parent, without an input, child, and counter, which continues as new once.
+// forgetful is a guest whose memory at a wait differs from its replay if counting is set: it counts how often it was
+// thawed. Without an input it is the workflow parent, else child, or counter, which continues as new once.
 func forgetful(counting bool) []byte {
-	const kind, thawed = 0, 8 // of its memory: the first letter of the input, and the number
+	const kind, thawed = 0, 8 // addresses: the first letter of the input, and the counter
 	m := wasmgen.New(1)
 	wait := func() {
 		m.I64(-1).Call(abi.FnWaitEvent).I64(-abi.Freeze.Neg()).Add().IfZero64().I32(0).Op(0x0f).End()
@@ -68,7 +68,7 @@ func forgetful(counting bool) []byte {
 		Export(abi.ExportDescribe).Bytes()
 }
 
-// TestMemoryBites finds the runs and iterations of a workflow whose memory differs, those of children included.
+// TestMemoryBites finds the runs and iterations of a workflow whose memory differs, including children.
 func TestMemoryBites(t *testing.T) {
 	const size = 65536
 	im := linear.NewImage(make([]byte, size), linear.ResetAuto)

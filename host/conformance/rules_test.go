@@ -8,7 +8,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestRules runs the rules on a host. The environment of the Go SDK's tests runs them, too: TestRulesInEnv of guest-sdk/go/stories/rules.
+// TestRules checks the rules on a host. TestRulesInEnv of guest-sdk/go/stories/rules checks them in the test
+// environment of the Go SDK.
 func TestRules(t *testing.T) {
 	report, err := conformance.Check(t.Context(), hosttest.Build(t, "../../guest-sdk/go/stories"),
 		conformance.Options{CacheDir: host.UserCacheDir(), Only: []string{conformance.RulesWorkflow}})

@@ -11,7 +11,7 @@ import (
 
 const runs = "../../examples/upgrade/testdata/runs"
 
-// TestGolden passes with code that fits, and says what fails with code that does not: in the words of a strict replay.
+// TestGolden passes with compatible code. With incompatible code it fails with the message of a strict replay.
 func TestGolden(t *testing.T) {
 	Golden(t, runs, Build(t, "../../examples/upgrade"))
 	paths, err := recordings(runs)
@@ -31,7 +31,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenOfNothing fails where no run is replayed, or one cannot be read.
+// TestGoldenOfNothing fails if no run is replayed, or if a run cannot be read.
 func TestGoldenOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := recordings(dir); err == nil || !strings.Contains(err.Error(), "has no recorded run") {

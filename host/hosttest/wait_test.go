@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// paying is a workflow that sleeps a day, has a handler charge, and returns what that has returned.
+// paying is a workflow that sleeps for a day, calls the handler "charge", and returns its result.
 func paying(t *testing.T) *Host {
 	t.Helper()
 	h := New(t)
@@ -29,7 +29,8 @@ func paying(t *testing.T) *Host {
 	return h
 }
 
-// TestHandlersSurviveACrash registers a handler on the host, as docs/workflows/testing.md does, and lets the host crash in all ways.
+// TestHandlersSurviveACrash registers a handler on the host, as docs/workflows/testing.md does, and crashes the host
+// in every way.
 func TestHandlersSurviveACrash(t *testing.T) {
 	for name, crash := range map[string]func(h *Host){
 		"Crash":           func(h *Host) { h.Crash(); h.Crash() },
@@ -51,7 +52,7 @@ func TestHandlersSurviveACrash(t *testing.T) {
 	}
 }
 
-// TestWaitsEnd waits for runs that nothing will end: the error says why.
+// TestWaitsEnd waits for runs that will never end: the error says why.
 func TestWaitsEnd(t *testing.T) {
 	h := paying(t)
 	h.patience = 2 * time.Second

@@ -17,10 +17,10 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// local is the local token of the servers of these tests.
+// local is the local token of the test servers.
 const local = "wfh_local"
 
-// api is a server of a test, and what it has recorded.
+// api is a test server and what it has recorded.
 type api struct {
 	*API
 	t       *testing.T
@@ -74,7 +74,7 @@ func (a *api) call(token, method, target, body string, headers ...string) *httpt
 	return w
 }
 
-// hangUp is a client that goes away at the first byte of an answer that has no end.
+// hangUp is a client that disconnects at the first byte of an endless answer.
 type hangUp struct {
 	*httptest.ResponseRecorder
 	cancel context.CancelFunc
@@ -94,11 +94,11 @@ func (a *api) token(spec host.TokenSpec) string {
 	return text
 }
 
-// is checks the status and the code of an answer, and that an error is a sentence.
+// is checks the status and the code of an answer, and that an error has a sentence.
 func (a *api) is(w *httptest.ResponseRecorder, status int, code string) {
 	a.t.Helper()
 	var p Problem
-	_ = json.Unmarshal(w.Body.Bytes(), &p) // an answer that is none has no code
+	_ = json.Unmarshal(w.Body.Bytes(), &p) // other answers have no code
 	if w.Code != status || p.Code != code || code != "" && len(strings.Fields(p.Detail)) < 4 {
 		a.t.Errorf("%d %s, want %d %s", w.Code, w.Body, status, code)
 	}
@@ -175,7 +175,7 @@ func TestNoEndpointWithoutScope(t *testing.T) {
 	guarded{a.API}.HandleFunc("GET /v1/new", func(http.ResponseWriter, *http.Request) {})
 }
 
-// TestForeignPages makes requests as web pages do, with the local token, so that the origin alone decides.
+// TestForeignPages makes requests as web pages do, with the local token, so that only the origin decides.
 func TestForeignPages(t *testing.T) {
 	a := newAPI(t, Access{Hosts: []string{"wf.example.com"}, Origins: []string{"https://app.example.com"}})
 	for _, c := range []struct {
@@ -211,7 +211,7 @@ func TestForeignPages(t *testing.T) {
 	a.is(a.call(local, http.MethodGet, "/v1/workflows", "", "Host", "any.example"), http.StatusOK, "")
 }
 
-// TestBodiesOfPages sends bodies of the types that a page may send without asking.
+// TestBodiesOfPages sends bodies of the types that a web page can send without a preflight.
 func TestBodiesOfPages(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "w", wasmgen.New(0).I32(0))
@@ -227,7 +227,7 @@ func TestBodiesOfPages(t *testing.T) {
 	a.is(a.call(local, http.MethodPost, "/v1/workflows/w/runs", "", "Content-Type", ""), http.StatusCreated, "") // nothing, of no type
 }
 
-// TestHookReplies has a workflow answer its hooks as a page.
+// TestHookReplies has a workflow return a web page to callers of its hooks.
 func TestHookReplies(t *testing.T) {
 	for wanted, want := range map[string]string{"text/html": "text/plain; charset=utf-8", "": "text/plain; charset=utf-8",
 		"text/html; charset=utf-7": "text/plain; charset=utf-8", "image/svg+xml": "text/plain; charset=utf-8", "application/json": "application/json",
@@ -242,7 +242,7 @@ func TestHookReplies(t *testing.T) {
 		Text(`{"status":200,"content_type":"text/html","body":"<script>alert(1)</script>"}`).Call(abi.FnHookStart).Drop().
 		Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0))
 	a.is(a.call(local, http.MethodPost, "/v1/workflows/w/runs", `{"id":"r"}`), http.StatusCreated, "")
-	// A stranger delivers from a page, under another name.
+	// An unknown caller delivers from a web page, under another host name.
 	w := a.call("", http.MethodPost, "/v1/hooks/chosen-token", "a=b", "Host", "hooks.example.com", "Origin", "https://evil.example",
 		"Content-Type", "application/x-www-form-urlencoded")
 	h := w.Header()
@@ -260,7 +260,7 @@ func nap() *wasmgen.Module {
 	return wasmgen.New(0).Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0)
 }
 
-// TestTokenOfANamespace uses tokens for one namespace in another one.
+// TestTokenOfANamespace uses tokens of one namespace in another namespace.
 func TestTokenOfANamespace(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "w", nap())
@@ -314,7 +314,7 @@ func idOf(t *testing.T, a *api, of func(host.Token) bool) string {
 	return list[i].ID
 }
 
-// TestCreateToken makes tokens over HTTP, and one that expires.
+// TestCreateToken creates tokens over HTTP, including one that expires.
 func TestCreateToken(t *testing.T) {
 	a := newAPI(t, Access{})
 	for body, want := range map[string]string{`{"scopes":[]}`: "at least one scope", `{"scopes":["x"]}`: "a scope is one of",
@@ -345,7 +345,7 @@ func TestCreateToken(t *testing.T) {
 	}
 }
 
-// TestWithoutAToken says how to get one, and does not answer for ever.
+// TestWithoutAToken says how to get a token, and limits how often it answers.
 func TestWithoutAToken(t *testing.T) {
 	a := newAPI(t, Access{})
 	for _, header := range []string{"", "Bearer", "Bearer ", "Bearer wfh_wrong", "Basic " + local, local} {
@@ -379,7 +379,7 @@ func TestRates(t *testing.T) {
 	for range 3 {
 		a.is(a.call(local, http.MethodGet, "/v1/runs", ""), http.StatusOK, "")
 	}
-	for _, from := range []string{"10.0.0.1", "evil, 10.0.0.2"} { // a hook's callers are known by their addresses
+	for _, from := range []string{"10.0.0.1", "evil, 10.0.0.2"} { // callers of hooks are identified by address
 		a.is(a.call("", http.MethodPost, "/v1/hooks/abcdefgh", "", "X-Forwarded-For", from), http.StatusNotFound, "not_found")
 		a.is(a.call("", http.MethodPost, "/v1/hooks/abcdefgh", "", "X-Forwarded-For", from), http.StatusTooManyRequests, "busy")
 	}
@@ -392,8 +392,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestWrongHookTokens delivers to tokens that nobody holds: all get one answer, until there were too many. Who has the right
-// one is not hindered.
+// TestWrongHookTokens delivers to unknown tokens: all get the same answer, until there are too many. A caller with
+// the right token is not affected.
 func TestWrongHookTokens(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "w", wasmgen.New(0).Text("hook").Text("chosen-token").Text(`{"status":200}`).Call(abi.FnHookStart).Drop().

@@ -263,7 +263,8 @@ func failed(err error) error {
 	return problem(http.StatusInternalServerError, "internal", "%v", err)
 }
 
-// failedFor is failed, but tells a caller who may read there which namespace has the run.
+// failedFor is like failed. For an ElsewhereError, it also names the namespace that has the run, if the caller may
+// read that namespace.
 func failedFor(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*host.ElsewhereError](err); ok && callerOf(ctx).Allows(host.ScopeRead, e.Namespace) {
 		return problem(http.StatusConflict, "conflict", "%s", e.Detail())

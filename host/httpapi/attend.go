@@ -28,8 +28,9 @@ type attended struct {
 	stop func() // of the timer
 }
 
-// attend cancels the context of a request when its caller would not be admitted any more: the token was revoked or has
-// expired, or allows less. The cause is a problem then. out is the request as it goes on; leave is called at its end.
+// attend cancels the context of a request as soon as its caller would no longer be admitted: the token was revoked,
+// has expired, or allows less. The cause of the context is then a problem. out is the request to pass on. r is out
+// with that context; the caller calls leave when the request ends.
 func (s *API) attend(admitted, out *http.Request, scope host.Scope, c *caller) (r *http.Request, leave func()) {
 	if scope == public || c.exempt {
 		return out, func() {}

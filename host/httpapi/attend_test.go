@@ -21,7 +21,7 @@ import (
 // patience is how long a test waits for a request that should end.
 const patience = 20 * time.Second
 
-// attendedAPI is a server with a sleeping run, and the clock by which it looks at its callers again.
+// attendedAPI is a server with a sleeping run, and the clock by which it rechecks its callers.
 func attendedAPI(t *testing.T, access Access) (*api, *clock.Fake) {
 	t.Helper()
 	a := &api{t: t, h: hosttest.New(t, hosttest.WithHandlers(func(h *host.Host) { _ = h.HandleRemote("charge") }))}
@@ -36,7 +36,8 @@ func attendedAPI(t *testing.T, access Access) (*api, *clock.Fake) {
 	return a, c
 }
 
-// last makes a request, has meanwhile called when it is in progress and the clock moved then, and returns the answer.
+// last makes a request, calls meanwhile while the request is in progress, advances the clock to the next recheck, and
+// returns the answer.
 func (a *api) last(c *clock.Fake, method, target, token string, body io.Reader, accept string, meanwhile func()) *httptest.ResponseRecorder {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
@@ -61,7 +62,7 @@ func (a *api) last(c *clock.Fake, method, target, token string, body io.Reader, 
 	return w
 }
 
-// waiting returns when somebody waits for the clock, or nobody does.
+// waiting blocks until a caller waits for the clock, or until none does if somebody is false.
 func waiting(ctx context.Context, c *clock.Fake, somebody bool) {
 	for {
 		if _, ok := c.Next(); ok == somebody || ctx.Err() != nil {
@@ -71,15 +72,15 @@ func waiting(ctx context.Context, c *clock.Fake, somebody bool) {
 	}
 }
 
-// lasting are the requests that may take long, with what they accept.
+// lasting are the requests that may take long, with their Accept headers.
 var lasting = map[string]string{
 	eventsPath: eventStream, "/v1/runs/r": eventStream, "/v1/runs/r/journal": eventStream, "/v1/runs/r/logs": eventStream,
 	"/v1/runs/r/output": eventStream, "/v1/runs/r/result?wait=1m": "", "/v1/runs/r/journal?from=9&wait=1m": "",
 	"/v1/handlers/charge/attempts?wait=1m": "",
 }
 
-// TestRequestsEndWithTheirToken follows, waits and takes attempts with a token that is revoked meanwhile, and with one that expires
-// by the host's clock.
+// TestRequestsEndWithTheirToken follows streams, waits, and asks for attempts with a token that is then revoked, or
+// expires by the host's clock.
 func TestRequestsEndWithTheirToken(t *testing.T) {
 	for target, accept := range lasting {
 		for _, how := range []string{"revoked", "expired"} {
@@ -93,7 +94,7 @@ func TestRequestsEndWithTheirToken(t *testing.T) {
 				if how == "revoked" {
 					a.is(a.call(local, http.MethodDelete, "/v1/tokens/"+token.ID, ""), http.StatusNoContent, "")
 				} else {
-					a.h.Advance(30 * time.Second) // and not as long as any of the requests waits
+					a.h.Advance(30 * time.Second) // less than any of the requests waits
 				}
 			})
 			said := w.Body.String()
@@ -115,8 +116,8 @@ func TestRequestsEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// TestRequestsGoOnWithTheirToken follows with a caller who is asked for again: it goes on as long as he may do what he might, and ends
-// when he may do less.
+// TestRequestsGoOnWithTheirToken follows a stream as a caller who is rechecked: the stream continues while the
+// caller's rights are unchanged, and ends when they are reduced.
 func TestRequestsGoOnWithTheirToken(t *testing.T) {
 	asked, answer := make(chan string, 1), make(chan host.Token)
 	a, c := attendedAPI(t, Access{Authenticate: func(r *http.Request) (host.Token, error) {
@@ -145,8 +146,8 @@ func TestRequestsGoOnWithTheirToken(t *testing.T) {
 	}
 }
 
-// TestBodyOfARevokedToken sends bodies that do not come to their end before the token is revoked: whoever reads them, the answer
-// says why.
+// TestBodyOfARevokedToken sends bodies that are incomplete when the token is revoked: the answer says so, whoever
+// reads the body.
 func TestBodyOfARevokedToken(t *testing.T) {
 	for pattern, contentType := range map[string]string{importPattern: archiveType, "PUT /v1/workflows/w/versions": "application/wasm",
 		"POST /v1/workflows/w/runs": "application/json", "POST /v1/runs/r/signals/s": "application/json"} {
@@ -183,7 +184,7 @@ func bodyOfARevokedToken(t *testing.T, pattern, contentType string) {
 		}
 		c.Advance(lookAgainEvery)
 		<-ctx.Done()
-		_ = more.CloseWithError(ctx.Err()) // a client whose answer is lost waits for the end of what it sends
+		_ = more.CloseWithError(ctx.Err()) // a client whose answer is lost would wait for the end of its body
 	}()
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -196,8 +197,7 @@ func bodyOfARevokedToken(t *testing.T, pattern, contentType string) {
 	}
 }
 
-// TestAnswerOfARevokedToken writes the answer to a request that reads, whose caller is let in no longer before the answer has begun,
-// and in its middle.
+// TestAnswerOfARevokedToken revokes the rights of a reader before its answer begins, and in the middle of the answer.
 func TestAnswerOfARevokedToken(t *testing.T) {
 	ctx, end := context.WithCancelCause(t.Context())
 	begun, w := httptest.NewRecorder(), httptest.NewRecorder()

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// What a caller can write into a record is bounded as the log has it, whatever JSON makes of it.
+// The parts of a record that a caller controls are bounded as written to the log, after JSON escapes.
 func TestAuditRecordIsBounded(t *testing.T) {
 	for _, c := range []string{"<", "\x01", "\"", "\u2028", "\x80", "a", "ö", "\x7f"} {
 		long := strings.Repeat(c, 20_000)
@@ -27,7 +27,7 @@ func TestAuditRecordIsBounded(t *testing.T) {
 	}
 }
 
-// A token that somebody puts where it does not belong is not in the log, escaped or not.
+// A token in the wrong place of a request does not reach the log, escaped or not.
 func TestAuditHidesTokens(t *testing.T) {
 	a := newAPI(t, Access{})
 	text := a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeRead}})
@@ -46,7 +46,7 @@ func TestAuditHidesTokens(t *testing.T) {
 	}
 }
 
-// A flood of refused requests is counted, and does not fill the log; changes are all in it.
+// A flood of refused requests is counted instead of filling the log; all changes are logged.
 func TestAuditFlood(t *testing.T) {
 	a := newAPI(t, Access{})
 	flood := func(n int) {
@@ -70,7 +70,7 @@ func TestAuditFlood(t *testing.T) {
 	if records, _ := refused(); records < callerRefusalsAtOnce || records > 100 {
 		t.Errorf("%d refused requests are recorded", records)
 	}
-	if _, omitted := refused(); omitted < 300 { // the first one of another caller says so
+	if _, omitted := refused(); omitted < 300 { // the first record of another caller has the count
 		t.Errorf("%d requests were counted of 500", omitted)
 	}
 	before := len(a.records)
@@ -108,7 +108,8 @@ func TestAuditOfACut(t *testing.T) {
 	}
 }
 
-// The address is what the proxy has written: the last one of the last line. All before it is what the caller claims.
+// The address is the last entry of the last header line, which the proxy wrote. Earlier entries are claims of the
+// caller.
 func TestForwardedAddress(t *testing.T) {
 	a := newAPI(t, Access{Proxy: true})
 	for _, x := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestAuditLog reads the audit log, from an instant on, and the one of requests that were refused.
+// TestAuditLog reads the audit log from an instant on, and the log of refused requests.
 func TestAuditLog(t *testing.T) {
 	const old, cut, young = `{"time":"2026-01-05T08:00:00.123Z","caller":"local","address":"","scope":"","endpoint":"","status":201}`,
 		`{"time":"2026-`, `{"time":"2026-01-05T09:00:00.000Z","caller":"token 1","address":"","scope":"","endpoint":"","status":204}`
@@ -44,7 +44,7 @@ func TestAuditLog(t *testing.T) {
 	a.is(a.call(local, http.MethodGet, "/v1/audit", ""), http.StatusNotFound, "not_found")
 }
 
-// TestAuditLogIsDamaged reads on behind what a power failure has left of the end of a file: zeros, for many records.
+// TestAuditLogIsDamaged reads past the zeros that a power failure has left at the end of a file.
 func TestAuditLogIsDamaged(t *testing.T) {
 	const first, last = `{"time":"2026-01-05T08:00:00.000Z","caller":"local","address":"","scope":"","endpoint":"","status":201}`,
 		`{"time":"2026-01-05T09:00:00.000Z","caller":"token 1","address":"","scope":"","endpoint":"","status":204}`
@@ -59,7 +59,8 @@ func TestAuditLogIsDamaged(t *testing.T) {
 	}
 }
 
-// TestAuditLogIsCut has the log fail in the middle: the receiver does not take a part for the whole.
+// TestAuditLogIsCut has the log fail in the middle: the answer is aborted, so that the receiver does not take it for
+// complete.
 func TestAuditLogIsCut(t *testing.T) {
 	a := newAPI(t, Access{Records: func(bool) (io.ReadCloser, error) {
 		return io.NopCloser(io.MultiReader(strings.NewReader("{}\n"), iotest.ErrReader(errors.New("disk")))), nil
@@ -73,7 +74,7 @@ func TestAuditLogIsCut(t *testing.T) {
 	t.Error("the answer was sent to its end")
 }
 
-// A value that is none of those that there are is answered with these.
+// An unknown value is answered with the list of valid ones.
 func TestOrders(t *testing.T) {
 	a := newAPI(t, Access{})
 	w := a.call(local, http.MethodGet, "/v1/runs?order=up", "")

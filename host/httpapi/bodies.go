@@ -172,7 +172,7 @@ func sentBy(r *http.Request, c *caller) {
 // bodyKey is the context key of a request's body.
 type bodyKey struct{}
 
-// used stops counting the body of a request that goes on: its memory was released.
+// used stops counting the body of a request that is still being handled: its memory was released.
 func used(ctx context.Context) {
 	t, ok := ctx.Value(bodyKey{}).(*timed)
 	if !ok || t.in == nil || t.got <= smallBody {

@@ -21,14 +21,14 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// counted returns a body of a caller that counts.
+// counted returns a body that counts for a caller.
 func (b *bodies) counted(caller string) *timed {
 	rec := httptest.NewRecorder()
 	return &timed{control: http.NewResponseController(rec), header: rec.Header(), share: share{in: b, from: caller}}
 }
 
-// TestBodies has bodies come of three callers. Who has too much loses the one that stands still for the longest time, and there is
-// always room for the next caller.
+// TestBodies receives bodies from three callers. A caller with too many bytes loses the body that has stalled
+// longest, and there is always room for the next caller.
 func TestBodies(t *testing.T) {
 	const unit = 1 << 20
 	b := newBodies(60 * unit)
@@ -80,8 +80,8 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestBodiesThatStand has a caller hold all that he may, and another one send: what stands still is cut off for it, what comes and what
-// has come is not.
+// TestBodiesThatStand has one caller use its whole share, and another one send: stalled bodies are cut off for it,
+// active and complete ones are not.
 func TestBodiesThatStand(t *testing.T) {
 	const unit = 1 << 20
 	b, now := newBodies(60*unit), time.Unix(0, 0)
@@ -104,7 +104,7 @@ func TestBodiesThatStand(t *testing.T) {
 		t.Fatalf("beside one that stands still: %v, it is cut off: %v; one that comes: %v", err, stands.cut, comes.cut)
 	}
 	now = now.Add(2 * standsStill)
-	if err := third.came(2*unit, false); err != nil || comes.cut { // 35 of 60 are held, there is room
+	if err := third.came(2*unit, false); err != nil || comes.cut { // 35 of 60 units are used, so there is room
 		t.Fatalf("without need: %v %v", err, comes.cut)
 	}
 	if err := third.came(15*unit, false); err == nil || comes.cut || !third.cut { // 32 and 20 of 60
@@ -115,7 +115,7 @@ func TestBodiesThatStand(t *testing.T) {
 	}
 }
 
-// TestUsedBody has a body count no more while its request goes on.
+// TestUsedBody: a body that was read no longer counts while its request goes on.
 func TestUsedBody(t *testing.T) {
 	b := newBodies(maxBodies)
 	x := b.counted("one")
@@ -133,7 +133,8 @@ func TestUsedBody(t *testing.T) {
 	used(t.Context())
 }
 
-// TestBodiesAtRandom has bodies begin, come and end at random: they never hold more than they may, and nothing is left over.
+// TestBodiesAtRandom begins, continues and ends bodies at random: they never exceed the limit, and nothing is left at
+// the end.
 func TestBodiesAtRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := newBodies(maxBodies)
@@ -169,7 +170,7 @@ func TestBodiesAtRandom(t *testing.T) {
 	}
 }
 
-// send sends a request of which the body is not whole, and returns the answer; 0 and nothing if there is none.
+// send sends a request with an incomplete body, and returns the answer; 0 and "" if there is none.
 func send(c net.Conn, token, target string, length int, body []byte) (int, Problem) {
 	var p Problem
 	go func() {
@@ -186,8 +187,8 @@ func send(c net.Conn, token, target string, length int, body []byte) (int, Probl
 	return res.StatusCode, p
 }
 
-// TestBodiesThatDoNotEnd makes two hundred connections, each of which sends a body of two MiB but its last byte. Some forty
-// MiB of them are held, and others send as before, the same caller included.
+// TestBodiesThatDoNotEnd makes two hundred connections that each send a body of two MiB without its last byte. About
+// forty MiB are kept, and other requests work as before, including those of the same caller.
 func TestBodiesThatDoNotEnd(t *testing.T) {
 	const clients, length = 200, maxBodyBytes
 	const fit = maxBodies * timesLeft / (timesLeft + 1) / (length - 1)
@@ -241,7 +242,7 @@ func TestBodiesThatDoNotEnd(t *testing.T) {
 			told++
 		}
 	}
-	if told < (clients-fit)/2 { // the others were still sending when their connections ended
+	if told < (clients-fit)/2 { // the others were still sending when their connections were cut
 		t.Errorf("%d of %d were told why", told, clients-fit)
 	}
 	a.bodies.mu.Lock()
@@ -250,7 +251,7 @@ func TestBodiesThatDoNotEnd(t *testing.T) {
 	if held > maxBodies || coming > fit {
 		t.Errorf("%d bodies hold %d bytes", coming, held)
 	}
-	if grown := heap() - before; grown > 4*maxBodies { // their buffers are up to twice as large, and were made larger in turn
+	if grown := heap() - before; grown > 4*maxBodies { // their buffers are up to twice as large, and have grown by copying
 		t.Errorf("they hold %d MiB", grown>>20)
 	}
 	start := func(id string) []byte {
@@ -271,7 +272,7 @@ func TestBodiesThatDoNotEnd(t *testing.T) {
 	}
 }
 
-// TestBodiesOfImports has a body that is too large for all, where only that of an import comes: it goes to the disk.
+// TestBodiesOfImports sends a body that exceeds the limit of all bodies: the body of an import is written to disk.
 func TestBodiesOfImports(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.bodies = newBodies(smallBody)

@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// A body whose chunks are not chunks is the client's fault, at every kind of endpoint.
+// A malformed chunked body is the client's fault, at every kind of endpoint.
 func TestBadChunks(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "w", hooked())
@@ -48,7 +48,8 @@ func TestBadChunks(t *testing.T) {
 	}
 }
 
-// What is said of a body that came late or is too large is the same everywhere, and nothing of addresses behind a proxy.
+// The answer to a body that is late or too large is the same at every endpoint, and reveals no addresses behind a
+// proxy.
 func TestBadBody(t *testing.T) {
 	late := &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3)}, Err: os.ErrDeadlineExceeded}
 	for _, x := range []struct {
@@ -78,7 +79,7 @@ func TestStartBytes(t *testing.T) {
 	a.is(a.call(local, http.MethodPost, path, `{"input_base64":"b25l","input":1}`), http.StatusBadRequest, "invalid")
 }
 
-// Paths that are not clean are no pages that redirect, and schemas that there are not are nothing.
+// Unclean paths are not redirected, and unknown schemas are not found.
 func TestUncleanPaths(t *testing.T) {
 	a := newAPI(t, Access{})
 	for _, path := range []string{"//v1/runs", "/v1//runs", "/v1/./runs", "/v1/runs/../runs", "//evil.example/v1", "/v1/runs/",
@@ -98,7 +99,7 @@ func TestUncleanPaths(t *testing.T) {
 	}
 }
 
-// Limits of none are refused, and so is an action on everything that nobody has said.
+// A limit of zero is refused, and so is an action on all runs without an explicit "all".
 func TestRequestsThatSayTooLittle(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "w", wasmgen.New(0).Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0))
@@ -123,7 +124,7 @@ func TestRequestsThatSayTooLittle(t *testing.T) {
 	}
 }
 
-// A page of which only its browser says that it is foreign is not called "".
+// If only Sec-Fetch-Site shows that a page is foreign, the answer does not name an empty origin.
 func TestPageWithoutOrigin(t *testing.T) {
 	a := newAPI(t, Access{})
 	w := a.call(local, http.MethodGet, "/v1/runs", "", "Sec-Fetch-Site", "cross-site")

@@ -14,14 +14,14 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// eachRefusal is how long whoever makes too many requests waits for each refusal, at least.
+// eachRefusal is the minimum delay of each refusal for too many requests.
 const eachRefusal = time.Millisecond
 
-// rare is a rate that allows the first request of a test.
+// rare is a rate that allows only the first request of a test.
 const rare = 0.001
 
-// refuse makes requests until n were refused because there are too many, and returns how long that took, from the first
-// refusal on, which does not count.
+// refuse makes requests until n were refused for too many requests, after a first refusal. It returns the time from
+// the first refusal on.
 func (a *api) refuse(n int, request func() *http.Request) time.Duration {
 	a.t.Helper()
 	a.denials, a.misses = newRates(rare, 1), rate.NewLimiter(rare, 1)
@@ -45,7 +45,7 @@ func (a *api) refuse(n int, request func() *http.Request) time.Duration {
 	return 0
 }
 
-// asking returns a request again and again, with headers as pairs of name and value.
+// asking returns a function that makes the same request each time, with headers as pairs of name and value.
 func asking(method, target, body string, headers ...string) func() *http.Request {
 	return func() *http.Request {
 		r := httptest.NewRequestWithContext(context.Background(), method, "http://127.0.0.1:7777"+target, strings.NewReader(body))
@@ -56,8 +56,8 @@ func asking(method, target, body string, headers ...string) func() *http.Request
 	}
 }
 
-// TestRefusalsWait has callers ask again at once whenever they are refused, wherever there is a limit of how often they may ask.
-// Each refusal comes later, so that they do not keep a processor busy that others need.
+// TestRefusalsWait has callers retry at once after each refusal, wherever requests are limited. Each refusal is
+// delayed longer, so that these callers do not keep a processor busy.
 func TestRefusalsWait(t *testing.T) {
 	form := []string{"Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin",
 		"Origin", "http://127.0.0.1:7777"}

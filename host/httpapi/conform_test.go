@@ -29,7 +29,7 @@ var (
 	conformSeed     = flag.Uint64("conform.seed", 1, "of what they are")
 )
 
-// document is what the API says of itself, as a client reads it.
+// document is the API's own description, as a client reads it.
 type document struct {
 	Paths map[string]map[string]struct {
 		OperationID string `json:"operationId"`
@@ -47,7 +47,7 @@ type document struct {
 	Components struct{ Schemas map[string]map[string]any }
 }
 
-// conformer makes requests of which some fit to the document, and compares the answers with it.
+// conformer makes requests that partly match the description, and compares the answers with it.
 type conformer struct {
 	*api
 	r       *rand.Rand
@@ -86,7 +86,7 @@ func newConformer(t *testing.T) *conformer {
 // pick returns one of some texts.
 func (c *conformer) pick(of ...string) string { return of[c.r.IntN(len(of))] }
 
-// value returns what fits to a schema, or nearly.
+// value returns a value that matches a schema, or nearly so.
 func (c *conformer) value(schema map[string]any, depth int) any {
 	if ref, ok := schema["$ref"].(string); ok {
 		schema = c.doc.Components.Schemas[ref[strings.LastIndexByte(ref, '/')+1:]]
@@ -143,7 +143,7 @@ func (c *conformer) object(schema map[string]any, depth int) any {
 	return out
 }
 
-// fitting are values of fields that schemas say too little of.
+// fitting are values for fields whose schemas are not specific enough.
 var fitting = map[string][]any{"workflow": {"nap", "quick", "bad"}, "when": {"@hourly", "0 9 * * *", "@every 1h"}, "zone": {"Europe/Berlin"},
 	"id": {"r1", "r2", "r3"}, "overlap": {"skip", "allow", "buffer_one"}, "scopes": {[]string{"read"}, []string{"run", "operate"}},
 	"concurrency": {[]string{"5"}, []string{}}, "rate": {[]string{"100/1m"}, []string{}}, "from": {"2026-01-05T07:00:00Z"}, "to": {"2026-01-05T08:00:00Z"},
@@ -198,7 +198,7 @@ func (c *conformer) request(name string) *http.Request {
 	kind := "application/json"
 	if len(kinds) > 0 && c.r.IntN(15) > 0 {
 		kind = kinds[c.r.IntN(len(kinds))]
-		body, _ = json.Marshal(c.value(op.RequestBody.Content[kind].Schema, 0)) // numbers that are too large are no body
+		body, _ = json.Marshal(c.value(op.RequestBody.Content[kind].Schema, 0)) // numbers too large for JSON give no body
 		if kind == "application/wasm" && c.r.IntN(2) == 0 {
 			body = wasmgen.New(0).I32(int32(c.r.IntN(3))).Export(abi.ExportRun).Bytes()
 		}
@@ -251,15 +251,16 @@ func (c *conformer) check(name string, r *http.Request, w *httptest.ResponseReco
 	}
 }
 
-// pointer escapes text as a part of a JSON pointer in a URL.
+// pointer escapes a part of a JSON pointer in a URL.
 func pointer(text string) string {
 	return url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(text))
 }
 
-// longestRequest is how long a client waits: an update of a run that does not take it waits for the host's clock, which stands still.
+// longestRequest is how long a client waits: an update that the run does not receive waits for the host's clock,
+// which stands still.
 const longestRequest = 200 * time.Millisecond
 
-// answer returns the answer to a request, nil if it was cut because the client does not wait any longer.
+// answer returns the answer to a request, nil if the client stopped waiting.
 func (c *conformer) answer(r *http.Request) (w *httptest.ResponseRecorder) {
 	ctx, cancel := context.WithTimeout(r.Context(), longestRequest)
 	defer cancel()
@@ -276,8 +277,8 @@ func (c *conformer) answer(r *http.Request) (w *httptest.ResponseRecorder) {
 	return w
 }
 
-// TestConform sends requests that are made from the API's description: no answer is a defect of the server, and each is one that
-// the description has.
+// TestConform sends requests generated from the API's description: no answer is a server error, and each is
+// described.
 func TestConform(t *testing.T) {
 	c := newConformer(t)
 	for i := range *conformRequests {
@@ -289,7 +290,7 @@ func TestConform(t *testing.T) {
 		}
 		name := c.names[c.r.IntN(len(c.names))]
 		if (name == "post /v1/backup" || name == "get /v1/events") && c.r.IntN(20) > 0 || name == "delete /v1/workflows/{workflow}/versions/{version}" && c.r.IntN(5) > 0 {
-			continue // which takes long, or what the others need
+			continue // slow, or needed by the others
 		}
 		r := c.request(name)
 		if w := c.answer(r); w != nil {
@@ -301,7 +302,7 @@ func TestConform(t *testing.T) {
 		c.h.Settle()
 	}
 	t.Logf("%d pairs of an operation and a status", len(c.seen))
-	const enough = 200 // of which there were 230 when this was written
+	const enough = 200 // there were 230 when this was written
 	if *conformRequests >= 3000 && len(c.seen) < enough && !t.Failed() {
 		t.Errorf("only %d pairs of an operation and a status were seen, want %d", len(c.seen), enough)
 	}

@@ -20,7 +20,7 @@ steps:
   - {name: hello, handler: sendEmail, config: {to: "${input.email}"}}
 `
 
-// newDefining returns an API whose interpreter is there.
+// newDefining returns an API with the interpreter.
 func newDefining(t *testing.T) *api {
 	a := newAPI(t, Access{})
 	WithInterpreter(func(context.Context) ([]byte, error) {
@@ -29,7 +29,7 @@ func newDefining(t *testing.T) *api {
 	return a
 }
 
-// define posts a definition, and reads the answer.
+// define posts a definition, and decodes the answer.
 func (a *api) define(token, query, text, kind string, status int) (out Defined) {
 	a.t.Helper()
 	w := a.call(token, http.MethodPost, "/v1/definitions"+query, text, "Content-Type", kind)
@@ -61,7 +61,7 @@ func TestDefine(t *testing.T) {
 	if w := a.call(local, http.MethodPost, "/v1/workflows/nap/runs", `{"id":"r","input":{"email":"a@example.com"}}`); w.Code/100 != 2 {
 		t.Fatal(w.Code, w.Body)
 	}
-	// Another text, in JSON, keeps the grants. The run that sleeps goes on under it.
+	// Another text, as JSON, keeps the grants. The sleeping run continues under it.
 	text := `{"name":"nap","steps":[{"name":"nap","type":"wait","duration":"3d"},{"name":"bye","handler":"sendEmail"}]}`
 	out = a.define(local, "?migrate=true", text, "application/json", http.StatusCreated)
 	if m := out.Migration; out.Versions[0].Number != 3 || out.Missing != nil || m == nil || m.Summary.Migrated != 1 || m.Left != nil {
@@ -77,7 +77,7 @@ func TestDefine(t *testing.T) {
 	}
 }
 
-// TestDefineRefused refuses what is wrong, with the place of each fault, and whoever may not.
+// TestDefineRefused refuses bad definitions with the position of each fault, and callers without the scope.
 func TestDefineRefused(t *testing.T) {
 	a := newDefining(t)
 	post := func(token, query, text, kind string) (p Problem) {

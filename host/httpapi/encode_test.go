@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestEncode writes values as encoding/json does but for instants, which have three decimals, and for what is meant for HTML.
+// TestEncode encodes values like encoding/json, except that instants have three decimals and HTML is not escaped.
 func TestEncode(t *testing.T) {
 	at := time.Date(2026, 1, 5, 9, 30, 0, 0, time.FixedZone("x", 7200))
 	for _, c := range []struct {

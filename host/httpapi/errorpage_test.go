@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestErrorPage compares the table of docs/interfaces/errors.md with the codes of problems and their statuses.
+// TestErrorPage compares the table of docs/interfaces/errors.md with the problem codes and their statuses.
 func TestErrorPage(t *testing.T) {
 	b, err := os.ReadFile("../../docs/interfaces/errors.md")
 	if err != nil {

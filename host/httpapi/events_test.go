@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestEvents follows all runs of a namespace over HTTP, with a token for it.
+// TestEvents follows all runs of a namespace over HTTP, with a token of that namespace.
 func TestEvents(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "w", wasmgen.New(0).Text("nap").I64(60_000).Call(abi.FnSleep).Drop().I32(0))

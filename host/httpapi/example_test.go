@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// The API in a program with users of its own, below a path of its own.
+// The API in a program with its own users, below a path prefix.
 func ExampleNew() {
 	h, err := host.Open(context.Background(), host.Config{Dir: "data"})
 	if err != nil {

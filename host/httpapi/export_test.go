@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestExport hands a run out to whoever may operate and read, and writes that into the audit log.
+// TestExport exports a run for callers with the scopes operate and read, and records that in the audit log.
 func TestExport(t *testing.T) {
 	a := newNaps(t)
 	a.is(a.call(local, http.MethodPost, "/v1/workflows/nap/runs", `{"id":"r","input":1}`), http.StatusCreated, "")

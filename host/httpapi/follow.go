@@ -57,7 +57,7 @@ func newFollower(c huma.Context) *follower {
 	return f
 }
 
-// send writes an event, unless the caller is not admitted any more. It reports whether the stream goes on.
+// send writes an event, unless the caller is no longer admitted. It reports whether the stream stays open.
 func (f *follower) send(id, event string, v any) bool {
 	if err := endOf(f.of); err != nil {
 		f.fail(err)

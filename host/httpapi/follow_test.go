@@ -13,7 +13,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// events reads a stream until its end, and returns ids, kinds and data of its events. meanwhile is called when the first one came.
+// events reads a stream to its end, and returns ids, kinds and data of the events. It calls meanwhile after the first
+// event.
 func (a *api) events(target, lastID string, meanwhile func()) (list []string) {
 	a.t.Helper()
 	server := httptest.NewServer(a.API)
@@ -50,7 +51,7 @@ func (a *api) events(target, lastID string, meanwhile func()) (list []string) {
 	return list
 }
 
-// TestFollow follows a run, its journal and its log while it ends, and goes on behind an event.
+// TestFollow follows a run, its journal and its log until the run ends, and resumes after an event.
 func TestFollow(t *testing.T) {
 	for target, want := range map[string][]string{
 		"/v1/runs/r": {`event: run data: {"id":"r"`, `"status":"completed"`, "event: end data: {}"},

@@ -68,7 +68,7 @@ func (f *Front) Events(partitions int) host.Events {
 // Open passes all requests to an API from now on.
 func (f *Front) Open(api *API) { f.api.Store(api) }
 
-// Fail makes /readyz answer that the host could not be opened, for a process that goes on after that.
+// Fail makes /readyz answer that the host could not be opened, for a process that keeps running without it.
 func (f *Front) Fail(err error) { f.set(broken("the store could not be opened", err)) }
 
 // ServeHTTP answers a request.

@@ -27,7 +27,7 @@ func asked(h http.Handler, path string, headers ...string) *httptest.ResponseRec
 	return w
 }
 
-// readinessOf decodes the answer to GET /readyz, and compares the rest of it.
+// readinessOf decodes the answer to GET /readyz, and checks its other fields.
 func readinessOf(t *testing.T, h http.Handler, path string, status int, retry string) (r Readiness) {
 	t.Helper()
 	w := asked(h, path)
@@ -38,7 +38,7 @@ func readinessOf(t *testing.T, h http.Handler, path string, status int, retry st
 	return r
 }
 
-// TestFront asks a server while its host is opened, over the partitions that it recovers, and then.
+// TestFront sends requests to a server while its host opens, while it recovers partitions, and afterwards.
 func TestFront(t *testing.T) {
 	var heard []string
 	f := NewFront("/flows/", func(r Readiness) { heard = append(heard, r.Detail) })
@@ -92,7 +92,7 @@ func TestFront(t *testing.T) {
 	}
 }
 
-// TestFrontFails says that a host could not be opened, and nothing of where its files are.
+// TestFrontFails reports that a host could not be opened, without the paths of its files.
 func TestFrontFails(t *testing.T) {
 	f := NewFront("", nil)
 	f.Fail(fmt.Errorf("open store: %w", &fs.PathError{Op: "open", Path: "/secret/place", Err: syscall.EIO}))

@@ -11,8 +11,8 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// FuzzRequests sends any method, path, query and body: every answer is one that the API documents, never an
-// internal error, and nothing panics. The host does not run, so that nothing is activated.
+// FuzzRequests sends any method, path, query and body. Every answer is one that the API documents, never an internal
+// error, and nothing panics. The host does not run, so no run is activated.
 func FuzzRequests(f *testing.F) {
 	h, err := host.Open(context.Background(), host.Config{Store: memstore.New().Open()})
 	if err != nil {
@@ -38,7 +38,7 @@ func FuzzRequests(f *testing.F) {
 	f.Add("DELETE", "/v1/runs/%2e%2e", "")
 	f.Fuzz(func(t *testing.T, method, target, body string) {
 		if !strings.HasPrefix(target, "/") || strings.Contains(target, "wait=") {
-			return // no path; or an answer that is held on purpose
+			return // an invalid path, or an answer that is delayed on purpose
 		}
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1"+target, strings.NewReader(body))
 		if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestWhoGrants uploads with grants: the scope upload does not do, and secrets and addresses are no namespace's.
+// TestWhoGrants uploads with grants: the scope upload is not enough, and a namespace's token cannot grant secrets and
+// addresses.
 func TestWhoGrants(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("team-a", "w", wasmgen.New(0).I32(0)) // so that there is the namespace

@@ -163,7 +163,7 @@ func (s *API) take(ctx context.Context, in *takeInput) ([]Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.Max < 1 { // the host would take it for the default
+	if in.Max < 1 { // the host would read it as the default
 		return nil, problem(http.StatusBadRequest, "invalid", "max: a worker takes from 1 to %d attempts at once, got %d",
 			host.MaxBatch, in.Max)
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestLongWaitIsHeld holds an answer as long as it may be held, for a wait that does not fit.
+// TestLongWaitIsHeld limits a requested wait to maxWait.
 func TestLongWaitIsHeld(t *testing.T) {
 	before := time.Now()
 	ctx, cancel, err := held(t.Context(), "110000d")

@@ -14,17 +14,18 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// chosen is a token of a hook that a workflow of the tests has chosen.
+// chosen is a hook token that a workflow of the tests chooses.
 const chosen = "chosen-token"
 
-// hooked is a workflow that has a hook of that token.
+// hooked is a workflow with a hook under that token.
 func hooked() *wasmgen.Module {
 	return wasmgen.New(0).Text("hook").Text(chosen).I32(0).I32(0).Call(abi.FnHookStart).Drop().
 		Text("day").I64(86_400_000).Call(abi.FnSleep).Drop().I32(0)
 }
 
-// TestStrangersSpendNoQuota has strangers ask for what needs no token, and deliver to tokens that nobody holds, in a namespace with a
-// quota of one request a second: its tenant gets in, and the strangers hear the same of a namespace that there is not.
+// TestStrangersSpendNoQuota makes requests that need no token, and deliveries to unknown tokens, in a namespace with
+// a quota of one request per second. The tenant's own requests succeed, and answers do not reveal whether a namespace
+// exists.
 func TestStrangersSpendNoQuota(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("a", "w", hooked())
@@ -53,7 +54,7 @@ func TestStrangersSpendNoQuota(t *testing.T) {
 			t.Errorf("a stranger is told %s", said)
 		}
 	}
-	if len(answers) != 2 { // that nobody holds the token, and that there were too many such
+	if len(answers) != 2 { // unknown token, and too many deliveries to unknown tokens
 		t.Errorf("strangers get %d answers: %v", len(answers), answers)
 	}
 	a.is(a.call(token, http.MethodGet, "/v1/runs?namespace=a", ""), http.StatusOK, "")
@@ -73,7 +74,7 @@ func TestStrangersSpendNoQuota(t *testing.T) {
 	}
 }
 
-// TestBodyOfNobodysHook looks the hook up before it asks for a body.
+// TestBodyOfNobodysHook looks up the hook before it reads the body.
 func TestBodyOfNobodysHook(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "w", hooked())

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestRepeated repeats requests with their keys after the run has ended: each gets its first answer.
+// TestRepeated repeats requests with their idempotency keys after the run has ended: each gets its first answer.
 func TestRepeated(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "w", wasmgen.New(0).Text("nap").I64(60_000).Call(abi.FnSleep).Drop().I32(0))

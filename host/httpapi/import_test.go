@@ -11,7 +11,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestImport moves a run to another namespace: each way needs two scopes, and stands in the audit log.
+// TestImport moves a run to another namespace: export and import each need two scopes and are recorded in the audit
+// log.
 func TestImport(t *testing.T) {
 	a := newNaps(t)
 	a.is(a.call(local, http.MethodPost, "/v1/workflows/nap/runs", `{"id":"r","input":1}`), http.StatusCreated, "")
@@ -71,7 +72,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestTakeBack lets a run go on that was moved nowhere.
+// TestTakeBack resumes a run that was exported to be moved, but never imported.
 func TestTakeBack(t *testing.T) {
 	a := newNaps(t)
 	a.is(a.call(local, http.MethodPost, "/v1/workflows/nap/runs", `{"id":"r","input":1}`), http.StatusCreated, "")
@@ -86,8 +87,8 @@ func TestTakeBack(t *testing.T) {
 	}
 }
 
-// TestImportHidesNamespaces adopts, and takes back, what another namespace of the server has. Only who may read there is told which
-// one it is.
+// TestImportHidesNamespaces adopts and takes back a run that another namespace of the server has. Only callers who
+// may read that namespace learn its name.
 func TestImportHidesNamespaces(t *testing.T) {
 	const theirs = "secret-customer"
 	a := newNaps(t)

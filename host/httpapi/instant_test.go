@@ -49,7 +49,7 @@ func serving(t *testing.T, m *wasmgen.Module) (h *hosttest.Host, call func(metho
 	}
 }
 
-// TestEveryInstantIsShown sleeps until instants that RFC 3339 cannot write, and reads the journal.
+// TestEveryInstantIsShown sleeps until instants that RFC 3339 cannot express, and reads the journal.
 func TestEveryInstantIsShown(t *testing.T) {
 	for ms, due := range map[int64]string{-1e15: "0000-01-01T00:00:00.000Z", math.MinInt64: "0000-01-01T00:00:00.000Z", -1: "1969-12-31T23:59:59.999Z",
 		abi.MinUnixMs: "0000-01-01T00:00:00.000Z", abi.MinUnixMs + 1: "0000-01-01T00:00:00.001Z", abi.MaxUnixMs: "9999-12-31T23:59:59.999Z"} {
@@ -73,7 +73,7 @@ func TestEveryInstantIsShown(t *testing.T) {
 	}
 }
 
-// TestCenturies hands over durations that a time.Duration cannot hold.
+// TestCenturies sends durations that exceed a time.Duration.
 func TestCenturies(t *testing.T) {
 	h, call := serving(t, wasmgen.New(0).Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0))
 	for body, want := range map[string]host.Run{

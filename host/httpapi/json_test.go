@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
-// fields are the names in JSON of what the API and the command line show. They may grow; a name that is here does not
-// change and does not go.
+// fields lists the JSON names of fields in the API and in the command line's output. New ones may be added; existing
+// ones are never changed or removed.
 var fields = map[string]struct {
 	v    any
 	want string

@@ -22,7 +22,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// stalled is a client that does not read: its first write waits until it is released.
+// stalled is a client that does not read: its first write blocks until it is released.
 type stalled struct {
 	*httptest.ResponseRecorder
 	began, release chan struct{}
@@ -38,8 +38,8 @@ func (s *stalled) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// heldBy returns how many bytes more are in use while some clients ask for a path and read nothing of the answer. No write has
-// more than writePiece.
+// heldBy returns the growth of the heap while a number of clients request a path and do not read the answer. It
+// checks that no write exceeds writePiece.
 func (a *api) heldBy(t *testing.T, clients int, path string) int {
 	t.Helper()
 	heap := func() int {
@@ -73,7 +73,7 @@ func (a *api) heldBy(t *testing.T, clients int, path string) int {
 	return held
 }
 
-// TestClientsThatDoNotRead asks twenty times for a long journal, and for lists of what is large, and reads none of the
+// TestClientsThatDoNotRead requests a long journal, and lists of large items, twenty times without reading the
 // answers.
 func TestClientsThatDoNotRead(t *testing.T) {
 	const clients, signals, runs = 20, 8, 100
@@ -82,7 +82,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	a.upload("", "w", wasmgen.New(0).Text("nap").I64(1<<40).Call(abi.FnSleep).Drop().I32(0))
 	a.is(a.call(local, http.MethodPost, "/v1/workflows/w/runs", `{"id":"r"}`), http.StatusCreated, "")
 	payload := `"` + strings.Repeat("x", abi.MaxPayloadBytes-2) + `"`
-	for i := range signals { // of two names, each of which takes four of them
+	for i := range signals { // four of each name, which is as many as fit
 		name := string("st"[i%2])
 		a.is(a.call(local, http.MethodPost, "/v1/runs/r/signals/"+name, payload), http.StatusAccepted, "")
 	}
@@ -135,7 +135,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	}
 }
 
-// deaf is a client that reads nothing: its writes wait until the deadline is over.
+// deaf is a client that reads nothing: its writes block until the deadline.
 type deaf struct {
 	*httptest.ResponseRecorder
 	leave      context.CancelFunc // the request
@@ -157,7 +157,8 @@ func (d *deaf) Write([]byte) (int, error) {
 	return 0, os.ErrDeadlineExceeded
 }
 
-// TestBacklog has more bytes of answers wait than may: those who have waited longest are cut off, and who reads gets an answer.
+// TestBacklog has more bytes of answers pending than allowed: the answers that have waited longest are cut off, and
+// clients that read get their answers.
 func TestBacklog(t *testing.T) {
 	const size, fit = 1 << 20, 4
 	b := newBacklog(fit*size + size/2)
@@ -177,7 +178,7 @@ func TestBacklog(t *testing.T) {
 			}
 			done <- i
 		}()
-		if <-began; i >= fit { // there is no room for it, unless the first one goes
+		if <-began; i >= fit { // it fits only if the first one is cut off
 			if first := <-done; first != i-fit {
 				t.Fatalf("%d was cut off for %d", first, i)
 			}
@@ -198,7 +199,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// TestBacklogAfterACut: who was cut off and writes on counts no more.
+// TestBacklogAfterACut: an answer that was cut off no longer counts, even if it continues to write.
 func TestBacklogAfterACut(t *testing.T) {
 	b := newBacklog(3 * writePiece)
 	answer := make([]byte, 2*writePiece)
@@ -229,7 +230,8 @@ type recorder struct {
 func (r *recorder) SetReadDeadline(t time.Time) error  { r.read = append(r.read, t); return nil }
 func (r *recorder) SetWriteDeadline(t time.Time) error { r.write = append(r.write, t); return nil }
 
-// TestDeadlines writes an answer of several pieces: each has its time. A body has one time.
+// TestDeadlines writes an answer in several pieces: each piece has a deadline of its own. A body has a single
+// deadline.
 func TestDeadlines(t *testing.T) {
 	rec := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPut, "/", io.MultiReader(strings.NewReader("a"), strings.NewReader("b")))

@@ -14,7 +14,8 @@ import (
 
 var scrape = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "wfhost_up 1\n") })
 
-// TestMetrics answers scrapes with a token that may read all namespaces, and nobody else; without the option there is nothing.
+// TestMetrics answers scrapes only with a token that may read all namespaces. Without the option, the endpoint does
+// not exist.
 func TestMetrics(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.is(a.call(local, http.MethodGet, "/metrics", ""), http.StatusNotFound, "not_found")
@@ -36,7 +37,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsOnly answers scrapes without a token, as long as they come under a name of the server and from no foreign page.
+// TestMetricsOnly answers scrapes without a token if they use a name of the server and do not come from a foreign
+// page.
 func TestMetricsOnly(t *testing.T) {
 	h := MetricsOnly(scrape, Access{Hosts: []string{"wf.example.com"}, Origins: []string{"https://app.example.com"}})
 	for _, c := range []struct {

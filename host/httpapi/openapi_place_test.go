@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestPlaced keeps numbers as they are written, has references lead to where the schema is, and leaves values alone.
+// TestPlaced keeps numbers as they are written, makes references point to the schema's place, and does not change
+// values.
 func TestPlaced(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"enum":[9007199254740993]}`:                                       `{"enum":[9007199254740993]}`,

@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// indexes returns the indexes of all items of a list, and how many pages it has.
+// indexes returns the indices of all items of a list, and the number of its pages.
 func (a *api) indexes(path string) (all []int, pages int) {
 	a.t.Helper()
 	for next := ""; pages == 0 || next != ""; pages++ {
@@ -38,7 +38,7 @@ func (a *api) indexes(path string) (all []int, pages int) {
 	return all, pages
 }
 
-// TestStreamedPages reads a log that is read in portions, and output of which a page has no more than maxStreamed.
+// TestStreamedPages reads a log in portions, and output in pages of at most maxStreamed.
 func TestStreamedPages(t *testing.T) {
 	const lines, chunks = 3*logPortion + 1, 20
 	m := wasmgen.New(0)
@@ -77,7 +77,7 @@ func TestStreamedPages(t *testing.T) {
 	}
 }
 
-// TestMakers makes as many lists as may be made: another one waits, and what is no list does not.
+// TestMakers prepares the maximum number of concurrent lists: another list waits, but other answers do not.
 func TestMakers(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "w", wasmgen.New(0).I32(0))
@@ -123,8 +123,9 @@ func (w *telling) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// TestBacklogOfConnections has two clients ask for answers that do not fit beside each other, nor into the buffers of a connection: the
-// one that does not read is cut off, and sees that its answer is not whole; the other gets all.
+// TestBacklogOfConnections has two clients request answers that exceed the limit together, and the buffers of a
+// connection. The client that does not read is cut off, and sees that its answer is incomplete; the other one gets
+// everything.
 func TestBacklogOfConnections(t *testing.T) {
 	const size = 32 << 20
 	b, began, ended := newBacklog(size+size/2), make(chan struct{}, 1), make(chan error, 2)

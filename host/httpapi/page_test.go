@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// browse makes a request of the page with a session; form is the body of a POST.
+// browse makes a request for the page with a session; form is the body of a POST.
 func (a *api) browse(session, method, target string, form url.Values, headers ...string) *httptest.ResponseRecorder {
 	a.t.Helper()
 	headers = append([]string{"Content-Type", "application/x-www-form-urlencoded", "Cookie", session}, headers...)
@@ -42,7 +42,7 @@ func newPage(t *testing.T, access Access) *api {
 	return a
 }
 
-// TestPage logs in with the tokens of the API, and finds what was done in its audit log.
+// TestPage logs in with API tokens, and finds each action in the audit log.
 func TestPage(t *testing.T) {
 	a := newPage(t, Access{})
 	a.upload("", "w", wasmgen.New(0).I32(0))
@@ -83,7 +83,7 @@ func TestPage(t *testing.T) {
 	for i, want := range []Record{{Endpoint: "POST /login", Status: 303}, {}, {Endpoint: "POST /runs/{id}/do/{action}", Status: 303},
 		{Endpoint: "POST /runs/{id}/do/{action}", Status: 403, Refused: true}} {
 		if i < 2 {
-			continue // the refused request of the API, and the login, are looked at below
+			continue // the refused API request and the login are checked below
 		}
 		r := a.records[i]
 		if r.Endpoint != want.Endpoint || r.Status != want.Status || r.Refused != want.Refused || r.Scope != host.ScopeOperate ||
@@ -101,7 +101,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageLimits bounds attempts to log in, and requests, as those of the API are.
+// TestPageLimits limits login attempts and requests of the page like those of the API.
 func TestPageLimits(t *testing.T) {
 	a := newPage(t, Access{Rate: 0.001})
 	codes := map[int]int{}
@@ -111,7 +111,7 @@ func TestPageLimits(t *testing.T) {
 	if codes[http.StatusTooManyRequests] < 5 || codes[http.StatusUnauthorized] < denialsAtOnce {
 		t.Error(codes)
 	}
-	session := a.login(a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeRead}})) // which is the one request that it may make
+	session := a.login(a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeRead}})) // uses up its only request
 	if w := a.browse(session, http.MethodGet, "/", nil); w.Code != http.StatusTooManyRequests {
 		t.Error(w.Code)
 	}
@@ -133,7 +133,7 @@ func TestOpenPage(t *testing.T) {
 	}
 }
 
-// TestPageOfAProgram serves the page below a prefix for callers whom a program knows: there is no login.
+// TestPageOfAProgram serves the page below a prefix, for users that a program authenticates: there is no login.
 func TestPageOfAProgram(t *testing.T) {
 	a := &api{t: t, h: hosttest.New(t)}
 	a.API = New(a.h.Host, Access{Authenticate: func(r *http.Request) (host.Token, error) {
@@ -154,7 +154,7 @@ func TestPageOfAProgram(t *testing.T) {
 	}
 }
 
-// TestPageAuditLog shows the audit log of the API in the page, to those who may read it, and has that in the log.
+// TestPageAuditLog shows the audit log on the page to users who may read it, and records that access.
 func TestPageAuditLog(t *testing.T) {
 	a := newPage(t, Access{Records: func(bool) (io.ReadCloser, error) {
 		return io.NopCloser(strings.NewReader(`{"time":"2026-01-05T08:00:00Z","caller":"local","endpoint":"POST /v1/tokens","status":201}`)), nil

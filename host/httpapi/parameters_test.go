@@ -18,7 +18,7 @@ func newNaps(t *testing.T) *api {
 	return a
 }
 
-// TestStartsThatEndRuns starts runs in the place of others with a token that may not end these.
+// TestStartsThatEndRuns makes starts that replace another run, with a token that may not end runs.
 func TestStartsThatEndRuns(t *testing.T) {
 	a := newNaps(t)
 	token := a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeRun}})
@@ -35,7 +35,7 @@ func TestStartsThatEndRuns(t *testing.T) {
 	a.is(a.call(both, http.MethodPost, "/v1/workflows/quick/runs", `{"id":"r","on_conflict":"terminate"}`), http.StatusCreated, "")
 }
 
-// TestTokenOfWhichNamespace makes tokens without saying for which namespace: none of them is for all.
+// TestTokenOfWhichNamespace creates tokens without naming a namespace: none of them applies to all namespaces.
 func TestTokenOfWhichNamespace(t *testing.T) {
 	a := newAPI(t, Access{})
 	for _, c := range []struct{ query, body, want string }{
@@ -56,7 +56,8 @@ func TestTokenOfWhichNamespace(t *testing.T) {
 	}
 }
 
-// TestParameters sends queries that are read in part, or not at all: they would act on what is not meant.
+// TestParameters sends queries with unknown or malformed parameters, which would otherwise act on more than was
+// meant.
 func TestParameters(t *testing.T) {
 	a := newNaps(t)
 	a.is(a.call(local, http.MethodPost, "/v1/workflows/quick/runs", `{"id":"r"}`), http.StatusCreated, "")

@@ -13,7 +13,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestPayloadsMustBeJSON refuses what is no JSON, no UTF-8 or too deep, wherever somebody hands a payload over, with a sentence.
+// TestPayloadsMustBeJSON refuses payloads that are not JSON, not UTF-8 or nested too deeply, in every request, with a
+// sentence.
 func TestPayloadsMustBeJSON(t *testing.T) {
 	h := hosttest.New(t, hosttest.WithHandlers(func(h *host.Host) {
 		if err := h.HandleRemote("charge"); err != nil {
@@ -67,7 +68,7 @@ func TestPayloadsMustBeJSON(t *testing.T) {
 	}
 }
 
-// TestDeepPayloads shows runs whose input is nested as deeply as it may be.
+// TestDeepPayloads shows runs whose inputs have the maximum nesting.
 func TestDeepPayloads(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "quick", wasmgen.New(0).I32(0))
@@ -81,7 +82,8 @@ func TestDeepPayloads(t *testing.T) {
 	}
 }
 
-// TestStartWithoutRead shows a caller who may start runs, and not read them, what it may know, and nothing that is not so.
+// TestStartWithoutRead starts a run as a caller who may not read runs: the answer has only what this caller may know,
+// and no wrong values.
 func TestStartWithoutRead(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "quick", wasmgen.New(0).I32(0))

@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// mounted is the API under /flows of a program that knows its callers by a header.
+// mounted is the API under /flows in a program that identifies its users by a header.
 func mounted(t *testing.T) (a *api, call func(user, method, target, body string) *httptest.ResponseRecorder) {
 	a = &api{t: t, h: hosttest.New(t)}
 	a.API = New(a.h.Host, Access{
@@ -32,7 +32,7 @@ func mounted(t *testing.T) (a *api, call func(user, method, target, body string)
 	}
 }
 
-// TestMounted serves the API under a prefix, for callers whom the program knows.
+// TestMounted serves the API under a prefix, for users that the program authenticates.
 func TestMounted(t *testing.T) {
 	a, call := mounted(t)
 	if w := a.call("", http.MethodPut, "/flows/v1/workflows/w/versions", string(wasmgen.New(0).I32(0).Export("workflow_run").Bytes()), "X-User", "ada"); w.Code != http.StatusCreated {
@@ -54,7 +54,7 @@ func TestMounted(t *testing.T) {
 	if err := json.Unmarshal(call("", http.MethodGet, "/flows/openapi.json", "").Body.Bytes(), &doc); err != nil || len(doc.Servers) != 1 || doc.Servers[0].URL != "/flows" {
 		t.Errorf("the description is for %+v %v", doc, err)
 	}
-	// A page of a foreign origin has the browser's cookies, and makes nothing of them.
+	// A page of a foreign origin sends the browser's cookies, but is refused.
 	w := a.call("", http.MethodPost, "/flows/v1/workflows/w/runs", `{}`, "X-User", "ada", "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example")
 	a.is(w, http.StatusForbidden, "origin")
 	if last := a.records[len(a.records)-1]; last.Status != http.StatusCreated || last.Caller != "caller ada" {

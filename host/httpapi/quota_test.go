@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestQuota sets quotas over HTTP, and meets those of runs and requests.
+// TestQuota sets quotas over HTTP, and reaches the quotas of runs and requests.
 func TestQuota(t *testing.T) {
 	a := newAPI(t, Access{})
 	own := a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}, Namespace: "a"})
@@ -32,7 +32,7 @@ func TestQuota(t *testing.T) {
 		a.is(a.call(all, http.MethodPut, "/v1/namespaces/a", body, "Content-Type", "application/json"), status, "invalid")
 	}
 	a.is(a.call(all, http.MethodPut, "/v1/namespaces/No", "{}", "Content-Type", "application/json"), http.StatusBadRequest, "invalid")
-	// What a tenant may use is not for the tenant to say.
+	// A tenant may not change its own quota.
 	a.is(a.call(own, http.MethodPut, "/v1/namespaces/a?namespace=a", "{}", "Content-Type", "application/json"), http.StatusForbidden, "scope")
 
 	a.upload("a", "w", nap())

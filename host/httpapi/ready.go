@@ -28,7 +28,7 @@ const (
 	Ready = "ready"
 	// Draining: the server is about to end, and answers only what reads.
 	Draining = "draining"
-	// Failed: the store has failed, or could not be opened. Somebody has to look.
+	// Failed: the store has failed, or could not be opened. An operator has to act.
 	Failed = "failed"
 )
 

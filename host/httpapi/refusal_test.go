@@ -16,7 +16,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// listens is a module with a workflow that says which signals it receives, and waits for one.
+// listens is a module with a workflow that lists the signals that it receives, and waits for one.
 func listens(description string) []byte {
 	m := wasmgen.New(0)
 	if description != "" {
@@ -112,7 +112,7 @@ func TestRefusals(t *testing.T) {
 		b, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		var p httpapi.Problem
-		_ = json.Unmarshal(b, &p) // some answers have no body, or another one
+		_ = json.Unmarshal(b, &p) // some answers have no body, or not a problem
 		if err != nil || res.StatusCode != c.status {
 			t.Errorf("%s %s %s: %d %s, want %d", c.method, c.path, c.body, res.StatusCode, b, c.status)
 			continue

@@ -12,7 +12,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestPlanOfARestartOverHTTP asks what restarts would keep and repeat: nothing is started, and the plan is that of the host.
+// TestPlanOfARestartOverHTTP asks what restarts would keep and repeat: nothing is started, and the plan equals the
+// host's.
 func TestPlanOfARestartOverHTTP(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.clocks("../testdata/clocks")
@@ -41,8 +42,8 @@ func TestPlanOfARestartOverHTTP(t *testing.T) {
 	}
 }
 
-// TestMovedTimersOverHTTP migrates a run whose time.Sleep is open to code with a longer one, by a caller who may read and one who may
-// not: the answer says to when the wake moves, and tells the latter nothing of the journal.
+// TestMovedTimersOverHTTP migrates a run with an open time.Sleep to code with a longer one, as a caller who may read
+// and as one who may not. The answer has the new wake time, and shows the latter nothing of the journal.
 func TestMovedTimersOverHTTP(t *testing.T) {
 	for _, reads := range []bool{true, false} {
 		a := newAPI(t, Access{})

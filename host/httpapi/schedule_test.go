@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestScheduleScopes: a token that may not start runs makes no schedule that does, and one that may not end runs makes none end.
+// TestScheduleScopes: a token that may not start or end runs cannot create a schedule that does.
 func TestScheduleScopes(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "nap", nap())
@@ -62,8 +62,8 @@ func TestScheduleScopes(t *testing.T) {
 	}
 }
 
-// TestScheduleRoundTrip puts what a GET has answered: the input stays, whether it is JSON or not, and an update that was made
-// meanwhile is not undone.
+// TestScheduleRoundTrip puts the answer of a GET: the input is unchanged, whether it is JSON or not, and a concurrent
+// update is not lost.
 func TestScheduleRoundTrip(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "nap", nap())

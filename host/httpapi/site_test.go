@@ -15,13 +15,13 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Addresses of a caller who takes another one for each request, and one of another caller.
+// Addresses of a caller who uses another one for each request, and an address of another caller.
 const ownSite, otherAddress = "2001:db8:0:1::/64", "2001:db8:0:2::1"
 
 func addressOfSite(i int) string { return fmt.Sprintf("2001:db8:0:1::%x", i+1) }
 
-// TestOneSite has a caller without a token change his address within a network of IPv6 for each request. All limits take him for
-// one caller, and leave the next network alone. The audit log has each address.
+// TestOneSite has a caller without a token change its address within an IPv6 network for each request. All limits
+// treat these addresses as one caller, and do not affect the next network. The audit log has each address.
 func TestOneSite(t *testing.T) {
 	form := []string{"Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin",
 		"Origin", "http://127.0.0.1:7777"}
@@ -64,8 +64,8 @@ func TestOneSite(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfOneSite has each address of a network be refused once, by the API and by the page: the log has as many records as of
-// one caller.
+// TestRefusalsOfOneSite has requests from each address of a network refused, by the API and by the page: the log has
+// as many records as for one caller.
 func TestRefusalsOfOneSite(t *testing.T) {
 	for target, open := range map[string]bool{"/v1/hooks/nobodys": false, "/runs/none/do/cancel": true} {
 		a := newPage(t, Access{Proxy: true, Open: open})
@@ -79,7 +79,7 @@ func TestRefusalsOfOneSite(t *testing.T) {
 	}
 }
 
-// TestBodiesOfOneSite delivers large bodies from two addresses of one network: they count for one caller.
+// TestBodiesOfOneSite delivers large bodies from two addresses of one network: they count as one caller.
 func TestBodiesOfOneSite(t *testing.T) {
 	a := newAPI(t, Access{Proxy: true})
 	a.upload("", "w", hooked())
@@ -100,7 +100,7 @@ func TestBodiesOfOneSite(t *testing.T) {
 	}
 }
 
-// looking is the end of a body, which calls a function.
+// looking is the end of a body: reading it calls a function.
 type looking func()
 
 func (l looking) Read([]byte) (int, error) {
@@ -108,7 +108,7 @@ func (l looking) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestBodyBeforeItsCaller checks that a body counts for the network of its address until its caller is known.
+// TestBodyBeforeItsCaller: until its caller is known, a body counts for the network of its address.
 func TestBodyBeforeItsCaller(t *testing.T) {
 	var from string
 	a := &api{t: t}

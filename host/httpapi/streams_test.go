@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// stay makes a request that does not end by itself. It returns 0 when the request is counted among streams, and the status when it was
-// refused.
+// stay makes a request that does not end by itself. It returns 0 once the request counts as a stream, and the status
+// if it was refused.
 func (a *api) stay(ctx context.Context, wg *sync.WaitGroup, s *streams, token, target string) (status int, said string) {
 	a.t.Helper()
 	before, w, done := s.count(), httptest.NewRecorder(), make(chan struct{})
@@ -39,8 +39,8 @@ func (a *api) stay(ctx context.Context, wg *sync.WaitGroup, s *streams, token, t
 	return 0, ""
 }
 
-// TestStreamsOfOneNamespace follows, and waits for attempts, with five tokens of one namespace, each as often as it may. A token of
-// another namespace, and one for all, still get what one token may have.
+// TestStreamsOfOneNamespace follows streams and waits for attempts with five tokens of one namespace, up to the limit
+// of each. A token of another namespace, and one for all namespaces, can still use their limits.
 func TestStreamsOfOneNamespace(t *testing.T) {
 	for what, target := range map[string]string{"output": eventsPath + "?namespace=",
 		"handlers": "/v1/handlers/charge/attempts?wait=1m&namespace="} {
@@ -86,8 +86,9 @@ func TestStreamsOfOneNamespace(t *testing.T) {
 	}
 }
 
-// TestStreamsOfTheOnlyNamespace follows, and waits for attempts, with tokens of the default namespace: together they may have all,
-// until there is another namespace, whose tokens get what one may have as soon as there is room.
+// TestStreamsOfTheOnlyNamespace follows streams and waits for attempts with tokens of the default namespace. Together
+// they may use the whole limit, until there is another namespace, whose tokens get their share as soon as there is
+// room.
 func TestStreamsOfTheOnlyNamespace(t *testing.T) {
 	for what, target := range map[string]string{"output": eventsPath, "handlers": "/v1/handlers/charge/attempts?wait=1m"} {
 		a := &api{t: t, h: hosttest.New(t, hosttest.WithHandlers(func(h *host.Host) { _ = h.HandleRemote("charge") }))}

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// Who follows a run that is stuck is told so, and then of its end.
+// A client that follows a stuck run gets that status, and later its end.
 func TestFollowStuck(t *testing.T) {
 	ctx, h := t.Context(), hosttest.New(t)
 	wasm := workflows["sleeping"](wasmgen.New(0)).Export(abi.ExportRun).Bytes()

@@ -14,14 +14,14 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// What one tenant has, and what nobody has; the names have the same length. The marker is in payloads.
+// A name that one tenant uses, and one that does not exist, of the same length. The marker is in payloads.
 const (
 	theirs = "its-own-thing"
 	nobody = "no-such-thing"
 	marker = "MARKER"
 )
 
-// newTenants is a server with the namespaces a, which has everything, and b.
+// newTenants is a server with the namespaces a, which has one of everything, and b.
 func newTenants(t *testing.T) *api {
 	t.Helper()
 	a := newAPI(t, Access{})
@@ -46,7 +46,7 @@ func newTenants(t *testing.T) *api {
 	return a
 }
 
-// bodyFor returns what is sent to an endpoint, with its type.
+// bodyFor returns a body for an endpoint, with its content type.
 func bodyFor(pattern, name string) (body, kind string) {
 	switch pattern {
 	case uploadPattern, checkPattern:
@@ -79,15 +79,15 @@ func bodyFor(pattern, name string) (body, kind string) {
 	return "{}", "application/json"
 }
 
-// random is what differs between two answers of one kind: ids of runs and of tokens, and tokens.
+// random matches what differs between two equal answers: ids of runs and tokens, and tokens.
 var random = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|wfh_[\w-]+|"id":"[^"]*"|tokens/\w+`)
 
-// began is the instant of the event with which a stream begins.
+// began matches the time in the first event of a stream.
 var began = regexp.MustCompile(`(event: begin\n)data: [^\n]*`)
 
-// TestTenantsOverHTTP calls every endpoint with the token of one tenant: in its own namespace for what another one has and for what
-// nobody has, and in that of the other one and in one that does not exist. There is no difference but the names, nothing of the other
-// one is said, and nothing of it changes.
+// TestTenantsOverHTTP calls every endpoint with a tenant's token: in its own namespace with names that another tenant
+// uses and with names that do not exist, and in the other tenant's namespace and in one that does not exist. The
+// answers differ only in the names, reveal nothing of the other tenant, and change nothing.
 func TestTenantsOverHTTP(t *testing.T) {
 	for _, pattern := range slices.Sorted(maps.Keys(scopes)) {
 		a := newTenants(t)
@@ -125,7 +125,7 @@ func TestTenantsOverHTTP(t *testing.T) {
 		without, with := ask(nobody, "?namespace=b"), ask(theirs, "?namespace=b")
 		same("what nobody has, and what another tenant has", strings.ReplaceAll(without, nobody, theirs), with)
 		name := theirs
-		if pattern == deliverPattern { // the token is what lets a stranger in, wherever it is
+		if pattern == deliverPattern { // a delivery needs only the hook's token, in any namespace
 			name = nobody
 		}
 		without, with = ask(name, "?namespace=x"), ask(name, "?namespace=a")
@@ -137,7 +137,7 @@ func TestTenantsOverHTTP(t *testing.T) {
 	}
 }
 
-// TestHookOfAnotherTenant delivers to a token in the namespace of its holder, and in others, where nobody has it.
+// TestHookOfAnotherTenant delivers to a token in the namespace of its holder, and in others, where it is unknown.
 func TestHookOfAnotherTenant(t *testing.T) {
 	a := newTenants(t)
 	for _, c := range []struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// workflows give runs that come to a status by themselves, and stay there.
+// workflows produce runs that reach a status by themselves, and stay there.
 var workflows = map[string]func(m *wasmgen.Module) *wasmgen.Module{
 	"sleeping": func(m *wasmgen.Module) *wasmgen.Module {
 		return m.Text("nap").I64(86_400_000).Call(abi.FnSleep).Drop().I32(0)
@@ -29,7 +29,7 @@ var workflows = map[string]func(m *wasmgen.Module) *wasmgen.Module{
 	"failed":    func(m *wasmgen.Module) *wasmgen.Module { return m.I32(1) },
 }
 
-// makeStuck starts runs, and leaves them in the store as ones that need a person.
+// makeStuck starts runs, and changes their status in the store to stuck.
 func makeStuck(t *testing.T, h *hosttest.Host, ids []string) {
 	t.Helper()
 	ctx := t.Context()
@@ -59,8 +59,8 @@ func makeStuck(t *testing.T, h *hosttest.Host, ids []string) {
 	h.Settle()
 }
 
-// TestIllegalTransitions asks for every action in every status. What does not fit is refused with 409 and a
-// sentence, and changes nothing.
+// TestIllegalTransitions requests every action in every status. An action that does not fit is refused with status
+// 409 and a sentence, and changes nothing.
 func TestIllegalTransitions(t *testing.T) {
 	ctx := context.Background()
 	h := hosttest.New(t)

@@ -88,7 +88,8 @@ func TestUpgradeOverHTTP(t *testing.T) {
 	}
 }
 
-// TestMigrationTellsNoJournal shows a caller who may not read where a run diverges, and not what its journal has there.
+// TestMigrationTellsNoJournal shows a caller who may not read where a run diverges, but not what its journal has
+// there.
 func TestMigrationTellsNoJournal(t *testing.T) {
 	at := uint64(4)
 	r := host.RunCheck{RunID: "r", Outcome: host.CheckDiverges, Entry: &at, Journal: `sleep "secret"`, Workflow: `step "secret"`,
@@ -100,7 +101,7 @@ func TestMigrationTellsNoJournal(t *testing.T) {
 	}
 }
 
-// slowReader is a client for each of whose pieces some time passes.
+// slowReader is a client whose every read takes some time.
 type slowReader struct {
 	*httptest.ResponseRecorder
 	clock *clock.Fake
@@ -112,7 +113,8 @@ func (s slowReader) Write(b []byte) (int, error) {
 	return s.ResponseRecorder.Write(b)
 }
 
-// TestCheckOfSlowReaders checks five runs for clients who take the lines slowly. It waits for them as long as maxLineWait in all.
+// TestCheckOfSlowReaders checks five runs for clients that read slowly. The check waits for them for at most
+// maxLineWait in total.
 func TestCheckOfSlowReaders(t *testing.T) {
 	a := newAPI(t, Access{})
 	c := clock.NewFake(time.Unix(0, 0))

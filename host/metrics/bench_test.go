@@ -23,7 +23,7 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
-// BenchmarkScrape gathers all series that there may be.
+// BenchmarkScrape gathers the maximum number of series.
 func BenchmarkScrape(b *testing.B) {
 	m, err := New(Options{})
 	if err != nil {

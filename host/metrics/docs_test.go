@@ -11,13 +11,13 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// family is a series as a host exposes it.
+// family is a metric as a host exposes it.
 type family struct {
 	kind   string
 	labels []string
 }
 
-// exposed returns what a host exposes to which something of everything has happened.
+// exposed returns what a host exposes after every kind of event has happened.
 func exposed(t *testing.T) map[string]family {
 	t.Helper()
 	w := newWorld(t)
@@ -86,7 +86,7 @@ func TestDocumented(t *testing.T) {
 	used(t, all, "metrics.md", text)
 }
 
-// TestAlerts reads the rules as Prometheus does, and looks for the series of their expressions.
+// TestAlerts parses the rules as Prometheus does, and checks that the series in their expressions exist.
 func TestAlerts(t *testing.T) {
 	all := exposed(t)
 	var doc struct {
@@ -119,7 +119,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestDashboard reads the dashboard as Grafana does, and looks for the series of its panels.
+// TestDashboard parses the dashboard as Grafana does, and checks that the series in its panels exist.
 func TestDashboard(t *testing.T) {
 	all := exposed(t)
 	var doc struct {
@@ -158,14 +158,14 @@ func TestDashboard(t *testing.T) {
 }
 
 var (
-	// selector is a series in an expression, with what is in braces behind it.
+	// selector matches a series in an expression, with the braces after it.
 	selector = regexp.MustCompile(`\b((?:wfhost|process|go)_[a-z_]*[a-z])\b(?:\{([^}]*)\})?`)
 	matcher  = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)\s*"`)
 	grouping = regexp.MustCompile(`\bby \(([^)]*)\)`)
 )
 
-// used checks that the series of an expression are those that a host exposes, that labels in their braces are theirs, and that
-// an expression groups by labels that one of them has. It returns the number of series.
+// used checks that a host exposes the series of an expression, that they have the labels in their braces, and that
+// the expression groups by labels that one of them has. It returns the number of series.
 func used(t *testing.T, all map[string]family, where, expr string) (n int) {
 	t.Helper()
 	labels := []string{"job", "instance", "le"}

@@ -19,7 +19,7 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// TestEverySeriesMoves has all that is measured happen to a host, and looks at each series meanwhile.
+// TestEverySeriesMoves makes every measured event happen to a host, and checks each series in the meantime.
 func TestEverySeriesMoves(t *testing.T) {
 	w := newWorld(t)
 	w.scrape() // nothing is watched yet
@@ -83,14 +83,14 @@ func wfhosts[V any](all map[string]V) (names []string) {
 	return names
 }
 
-// crowd has a run with a large journal compute, while others wait for its place.
+// crowd has a run with a large journal compute while others wait for its place.
 func (w *world) crowd() {
 	w.t.Helper()
 	if _, err := w.StartRaw(ctx, "spin", []byte(`"`+strings.Repeat("x", 100<<10)+`"`), host.WithRunID("spin")); err != nil {
 		w.t.Fatal(err)
 	}
 	w.Clock.Set(w.Clock.Now().Add(time.Second))
-	w.until("the run computes", func() bool { // its start is durable: it does not give its place up for that
+	w.until("the run computes", func() bool { // its start is durable, so it does not give up its place for a commit
 		r, err := w.Get(ctx, "spin")
 		s := w.Stats()
 		return err == nil && r.Entries > 1 && s.Instances == 1 && s.Runs > 0
@@ -130,7 +130,7 @@ func (w *world) crowd() {
 	}
 }
 
-// hold has the start of a child wait in the inbox.
+// hold keeps the start of a child in the inbox.
 func (w *world) hold() {
 	w.t.Helper()
 	held := make(chan struct{})
@@ -146,7 +146,7 @@ func (w *world) hold() {
 	}
 }
 
-// fault leaves a run stuck whose module cannot be read.
+// fault makes a run stuck by an unreadable module.
 func (w *world) fault() {
 	w.t.Helper()
 	w.start("nap", "stuck")
@@ -161,7 +161,7 @@ func (w *world) fault() {
 	w.scrape()
 }
 
-// overdue has a run sleep in a host that wakes nobody.
+// overdue has a schedule come due on a host that does not run, so that its wake is late.
 func (w *world) overdue() {
 	w.t.Helper()
 	data := memstore.New()
@@ -183,7 +183,7 @@ func (w *world) overdue() {
 	w.m.Watch(w.Host.Host)
 }
 
-// TestActivations counts activations by where they began, and measures the replays alone.
+// TestActivations counts activations by how they began, and measures only replays.
 func TestActivations(t *testing.T) {
 	m, err := New(Options{})
 	if err != nil {
@@ -239,7 +239,8 @@ func scrapeText(t *testing.T, m *Metrics) string {
 	return r.Body.String()
 }
 
-// TestLabelsAreBounded has more namespaces, workflows and handlers than may have labels, and one namespace with many workflows.
+// TestLabelsAreBounded has more namespaces, workflows and handlers than may have labels, and one namespace with many
+// workflows.
 func TestLabelsAreBounded(t *testing.T) {
 	m, err := New(Options{})
 	if err != nil {
@@ -290,7 +291,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWorkflowsOfOtherNamespaces has no label of a namespace come in by its workflows.
+// TestWorkflowsOfOtherNamespaces: a namespace without a label of its own does not get one through its workflows.
 func TestWorkflowsOfOtherNamespaces(t *testing.T) {
 	m, err := New(Options{})
 	if err != nil {
@@ -305,7 +306,7 @@ func TestWorkflowsOfOtherNamespaces(t *testing.T) {
 	}
 }
 
-// TestEventsAllocateNothing calls the events that a host has most with names that were seen before.
+// TestEventsAllocateNothing calls the most frequent events, with names that were seen before.
 func TestEventsAllocateNothing(t *testing.T) {
 	m, err := New(Options{})
 	if err != nil {
@@ -325,7 +326,7 @@ func TestEventsAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestRegistry adds the series to a registry that is there, once.
+// TestRegistry registers the series in an existing registry, once.
 func TestRegistry(t *testing.T) {
 	r := prometheus.NewRegistry()
 	m, err := New(Options{Registry: r, Version: "1.2.3"})

@@ -20,14 +20,14 @@ import (
 
 var ctx = context.Background()
 
-// trouble is what goes wrong in a store.
+// trouble configures failures of a store.
 type trouble struct {
 	mu       sync.Mutex
 	disk     store.Disk
 	measures store.Measures
 	get      error         // of modules
 	tallies  error         // of counts
-	version  chan struct{} // for which reads of versions wait; nil: they do not
+	version  chan struct{} // reads of versions wait for it; nil: they do not wait
 }
 
 func (x *trouble) set(f func(*trouble)) {
@@ -42,7 +42,7 @@ func (x *trouble) look() trouble {
 	return trouble{disk: x.disk, measures: x.measures, get: x.get, tallies: x.tallies, version: x.version}
 }
 
-// troubled is a store in memory that has a disk, and does what trouble says.
+// troubled is a store in memory that has a disk, and fails as configured.
 type troubled struct {
 	store.Store
 	*trouble
@@ -95,7 +95,7 @@ type world struct {
 	*trouble
 	t    *testing.T
 	m    *Metrics
-	seen map[string]map[float64]bool // the values of each series, over all labels
+	seen map[string]map[float64]bool // values of each series, over all labels
 }
 
 func newWorld(t *testing.T) *world {
@@ -145,7 +145,7 @@ func (w *world) start(workflow, id string) {
 	}
 }
 
-// until waits until something is so, of which nobody says when.
+// until polls until a condition holds.
 func (w *world) until(what string, so func() bool) {
 	w.t.Helper()
 	late := time.After(time.Minute)

@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestTokens makes a token, uses it, and revokes it.
+// TestTokens creates a token, uses it, and revokes it.
 func TestTokens(t *testing.T) {
 	s := newSite(t)
 	text, _, err := s.h.Tokens().Create(ctx, host.TokenSpec{Name: "boss", Scopes: []host.Scope{host.ScopeAdmin}})
@@ -61,7 +61,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTokensOfOneNamespace shows a caller of one namespace its tokens alone, and has it make no others.
+// TestTokensOfOneNamespace shows a user of one namespace only that namespace's tokens, and lets the user create no
+// others.
 func TestTokensOfOneNamespace(t *testing.T) {
 	s := newSite(t, WithAuditLog(func(bool) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("")), nil }))
 	_, other, err := s.h.Tokens().Create(ctx, host.TokenSpec{Name: "boss", Scopes: []host.Scope{host.ScopeAdmin}})
@@ -111,7 +112,7 @@ func TestTokensOfOneNamespace(t *testing.T) {
 	}
 }
 
-// TestAuditLog shows the newest records, and finds older ones by a text.
+// TestAuditLog shows the newest records, and finds older ones by text.
 func TestAuditLog(t *testing.T) {
 	var log bytes.Buffer
 	for i := range 1000 {

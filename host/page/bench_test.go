@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkViews renders views of a host with as many runs as -runs says. Most have not begun, so that as many can be made.
+// BenchmarkViews renders the views of a host with -runs runs. Most of them have not begun, which makes them cheap to
+// create.
 func BenchmarkViews(b *testing.B) {
 	s := openSite(b)
 	s.start("order", "one", map[string]any{"item": "book"})

@@ -22,7 +22,7 @@ import (
 
 var runsShown = flag.Int("runs", 300, "how many runs TestBrowserViews has where there are many; make page has 100,000")
 
-// watched starts a Chromium whose faults fail the test: exceptions, errors on the console, and what the policy refuses.
+// watched starts a Chromium that fails the test on exceptions, console errors and policy violations.
 func watched(t *testing.T) context.Context {
 	t.Helper()
 	var mu sync.Mutex // guards faults
@@ -45,7 +45,7 @@ func watched(t *testing.T) context.Context {
 	return b
 }
 
-// emulate has the browser be so wide, and prefer a scheme of colours.
+// emulate sets the width and the preferred colour scheme of the browser.
 func emulate(width int64, scheme string) chromedp.Action[chromedp.Void] {
 	media := chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
@@ -55,7 +55,8 @@ func emulate(width int64, scheme string) chromedp.Action[chromedp.Void] {
 	return chromedp.Steps(chromedp.EmulateViewport(width, 800), media)
 }
 
-// look is a script that says what is wrong with a page: for those who see little or nothing, use a keyboard, or have a phone.
+// look is a script that reports accessibility problems of a page, for people with low or no vision, with a keyboard,
+// or on a phone.
 const look = `(() => {
   const wrong = [], say = (what, el) => wrong.push(what + (el ? ": " + el.outerHTML.slice(0, 160) : ""));
   if (document.documentElement.scrollWidth > innerWidth) {
@@ -153,13 +154,13 @@ func (s *site) demo() {
 	must(err)
 	s.h.Advance(40 * time.Second)
 	s.broken.Store(false)
-	for i := range 30 { // so that the last hour has something to show
+	for i := range 30 { // so that there is data for the last hour
 		s.start("invoice", fmt.Sprint("invoice-", 700+i), i%9 != 4)
 		s.h.Advance(time.Duration(20+40*(i%4)) * time.Second)
 	}
 }
 
-// later makes n runs that have not begun, by several callers, so that as many as that can be made.
+// later creates n runs by several callers that have not begun, since these are cheap.
 func (s *site) later(n int) {
 	s.t.Helper()
 	var wg sync.WaitGroup
@@ -181,7 +182,7 @@ func (s *site) later(n int) {
 	wg.Wait()
 }
 
-// demoViews are the views of a host that demo has filled, by the names of their pictures.
+// demoViews are the views of a host filled by demo, by the names of their screenshots.
 var demoViews = map[string]string{"overview": "/", "runs": "/runs", "run-failed": "/runs/order-51", "run-stuck": "/runs/order-42",
 	"run-waiting": "/runs/order-60", "run-sleeping": "/runs/order-50", "run-long": "/runs/import-1", "run-naps": "/runs/report-1007",
 	"run-retrying": "/runs/order-70", "run-parent": "/runs/batch-7", "journal": "/runs/order-51/journal", "log": "/runs/order-51/log",
@@ -191,7 +192,7 @@ var demoViews = map[string]string{"overview": "/", "runs": "/runs", "run-failed"
 	"migrate": "/workflows/order/versions/2/do/check", "start": "/workflows/many/start", "start-form": "/workflows/order/start", "upload": "/upload",
 	"schedules": "/schedules", "schedule": "/schedules/nightly", "limits": "/limits", "access": "/access", "token": "/access/tokens", "nowhere": "/nowhere"}
 
-// TestBrowserViews opens every view of a host with no run, with one, and with many, and has a script look at what is wrong with it.
+// TestBrowserViews opens every view of a host with no run, with one, and with many, and runs the script look on each.
 func TestBrowserViews(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -247,7 +248,7 @@ func named(list []string) map[string]string {
 	return m
 }
 
-// TestBrowserTimeline zooms a timeline by keys, buttons and mouse, and opens entries beside it.
+// TestBrowserTimeline zooms a timeline with keys, buttons and the mouse, and opens entries beside it.
 func TestBrowserTimeline(t *testing.T) {
 	b := watched(t)
 	s := openSite(t)
@@ -309,7 +310,8 @@ func TestBrowserTimeline(t *testing.T) {
 	}
 }
 
-// TestBrowserLongRun opens a run of 10,000 entries, or of 1,000 where -runs is less than that, and logs how long that took until the browser had laid it out.
+// TestBrowserLongRun opens a run of 10,000 entries, or of 1,000 if -runs is less than that, and logs the time until
+// the browser has laid it out.
 func TestBrowserLongRun(t *testing.T) {
 	b := watched(t)
 	s := openSite(t)

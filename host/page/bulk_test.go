@@ -15,7 +15,7 @@ import (
 
 var idOf = regexp.MustCompile(`<input type="hidden" name="id" value="([^"]*)">`)
 
-// confirm sends the form of an action on many runs as its page has it.
+// confirm submits the form of a bulk action as its page has it.
 func (s *site) confirm(target string, values url.Values) string {
 	s.t.Helper()
 	form := url.Values{}
@@ -82,7 +82,7 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// TestBulkIsConfirmed refuses what nobody has confirmed, and what one confirmation cannot be about.
+// TestBulkIsConfirmed refuses unconfirmed actions, and actions that one confirmation cannot cover.
 func TestBulkIsConfirmed(t *testing.T) {
 	s := openSite(t)
 	s.start("forever", "f", nil)
@@ -106,7 +106,7 @@ func TestBulkIsConfirmed(t *testing.T) {
 	has(t, s.confirm("/bulk/cancel", url.Values{"all": {"true"}}), "Cancel: 1 run was changed")
 }
 
-// TestMisspeltFilters refuses a filter that there is not: it would be none, and all runs were selected.
+// TestMisspeltFilters refuses an unknown filter: ignoring it would select all runs.
 func TestMisspeltFilters(t *testing.T) {
 	s := openSite(t)
 	s.start("forever", "f", nil)

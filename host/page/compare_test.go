@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestCompare finds the first difference of two runs: in what they were given, in what came of a step, and in what they call.
+// TestCompare finds the first difference between two runs: in their inputs, in the outcome of a step, or in their
+// calls.
 func TestCompare(t *testing.T) {
 	s := openSite(t)
 	s.start("order", "good", map[string]any{"item": "book", "amount": 3})
@@ -45,7 +46,7 @@ func TestCompare(t *testing.T) {
 	has(t, s.request(http.MethodGet, "/runs/good/compare?with=nobody", "", nil).Body.String(), "not found", "Newest runs of the workflow")
 }
 
-// TestCompareSignals compares what signals have brought, which other entries hold.
+// TestCompareSignals compares the payloads of signals, which are in other entries.
 func TestCompareSignals(t *testing.T) {
 	s := openSite(t)
 	for id, by := range map[string]string{"a": "Ada", "b": "Bob"} {
@@ -59,7 +60,7 @@ func TestCompareSignals(t *testing.T) {
 	has(t, s.get("/runs/a/compare?with=b"), "They part at signal_wait “approve”: result.", `"by": "Ada" "by": "Bob"`, "completed")
 }
 
-// TestAlign pairs calls of lists that have some in common.
+// TestAlign pairs equal calls of two lists.
 func TestAlign(t *testing.T) {
 	list := func(names string) (l []*moment) {
 		for _, n := range strings.Fields(names) {
@@ -110,7 +111,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestCompareLong compares runs of 1,000 entries; the equal ones are one line.
+// TestCompareLong compares runs of 1,000 entries; equal entries are shown as one line.
 func TestCompareLong(t *testing.T) {
 	s := openSite(t)
 	s.start("many", "a", 500)

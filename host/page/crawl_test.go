@@ -13,16 +13,18 @@ import (
 )
 
 var (
-	// goText finds what package fmt makes of what has no text of its own, the zero time, and what html/template refuses.
+	// goText matches package fmt's output for values without a text of their own, the zero time, and what html/template
+	// refuses.
 	goText = regexp.MustCompile(`0x[0-9a-f]{6,}|%!|&amp;\{|&\{|%7B0|map\[|&lt;nil&gt;|<nil>|\{\d+ [\d\[{&]|ZgotmplZ|0001-01-01|\(0x|status\(\d+\)|kind\(\d+\)`)
 	hrefs  = regexp.MustCompile(`(?:href|action|src)="([^"]*)"`)
 	digits = regexp.MustCompile(`[0-9]+`)
 )
 
-// perShape bounds how many addresses that differ only in numbers are looked at.
+// perShape limits the visited addresses that differ only in numbers.
 const perShape = 6
 
-// TestCrawl follows all links and forms of all views of a host with many things: each is there, and shows no Go value.
+// TestCrawl follows all links and forms in all views of a host with much data: each target exists and shows no Go
+// values.
 func TestCrawl(t *testing.T) {
 	s := newSite(t, WithoutLogin())
 	s.demo()

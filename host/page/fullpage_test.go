@@ -12,7 +12,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestShortPages follows "Next page" through runs and schedules that are large: a page has fewer than usual, and a next one.
+// TestShortPages follows "Next page" through large runs and schedules: such pages have fewer items, but still a next
+// page.
 func TestShortPages(t *testing.T) {
 	const n = 30
 	s := openSite(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// drawing is a definition with a loop back, a branch, and a name that is markup elsewhere.
+// drawing is a definition with a loop, a branch, and a name that would be markup elsewhere.
 const drawing = `{"name":"parcel","version":"1","steps":[
 	{"name":"charge","handler":"charge","retry":{"attempts":1},"on_failure":"tell"},
 	{"name":"a long name <b>that</b> has no room in its box","type":"wait","duration":"1h"},
@@ -30,7 +30,7 @@ func (s *site) define(text string) {
 	}
 }
 
-// TestGraph draws the run of a definition, before and behind a wait; the run of a program has no graph.
+// TestGraph draws the run of a definition, before and after a wait; the run of a program has no graph.
 func TestGraph(t *testing.T) {
 	s := openSite(t)
 	s.define(drawing)

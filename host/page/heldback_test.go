@@ -8,9 +8,9 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestHeadlineOfAStepThatNothingPerforms reads the headline of runs whose step cannot be performed now, for each reason that the host
-// has for it: it does not say that the step is being performed, and the facts say what to do. With no reason, or with that of another
-// step, the step is being performed.
+// TestHeadlineOfAStepThatNothingPerforms shows runs whose step cannot be performed now, for each of the host's
+// reasons: the headline does not claim that it is being performed, and the facts say what to do. Without a reason, or
+// with another step's reason, the step counts as being performed.
 func TestHeadlineOfAStepThatNothingPerforms(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct{ reason, headline, do string }{

@@ -36,7 +36,7 @@ func module(t testing.TB) []byte {
 	return shop.wasm
 }
 
-// site is a page of a test, its host, and a browser.
+// site is the page under test, its host, and a browser.
 type site struct {
 	*Page
 	t       testing.TB
@@ -67,7 +67,7 @@ func newSite(t testing.TB, opts ...Option) *site {
 	return s
 }
 
-// openSite returns a page that needs no login, over a host with the shop.
+// openSite returns a page without login, over a host with the shop.
 func openSite(t testing.TB) *site {
 	t.Helper()
 	s := newSite(t, WithoutLogin())
@@ -90,7 +90,7 @@ func (s *site) start(workflow, id string, input any) {
 	s.h.Settle()
 }
 
-// request makes a request as a browser does; headers are pairs of name and value, an empty value removes one.
+// request makes a request as a browser does. Headers are pairs of name and value; an empty value removes a header.
 func (s *site) request(method, target, kind string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	r := httptest.NewRequestWithContext(ctx, method, "http://127.0.0.1:7777"+s.prefix+target, body)
@@ -114,7 +114,7 @@ func (s *site) request(method, target, kind string, body io.Reader, headers ...s
 	return w
 }
 
-// get loads a page that must be there.
+// get loads a page that must exist.
 func (s *site) get(target string) string {
 	s.t.Helper()
 	w := s.request(http.MethodGet, target, "", nil)
@@ -126,11 +126,11 @@ func (s *site) get(target string) string {
 
 var tokenOf = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
 
-// post sends the form of a page, as the page has it, with values in its fields.
+// post submits a form as the page has it, with the given values in its fields.
 func (s *site) post(target string, values url.Values, headers ...string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	form := url.Values{}
-	for _, with := range []string{target, "/upload"} { // what has no form is sent with a token all the same
+	for _, with := range []string{target, "/upload"} { // a page without a form is posted to with a valid form token
 		if m := tokenOf.FindStringSubmatch(s.request(http.MethodGet, with, "", nil).Body.String()); m != nil {
 			form.Set("csrf", m[1])
 			break
@@ -142,7 +142,7 @@ func (s *site) post(target string, values url.Values, headers ...string) *httpte
 	return s.request(http.MethodPost, target, "application/x-www-form-urlencoded", strings.NewReader(form.Encode()), headers...)
 }
 
-// does posts a form that must be accepted, and returns the page that it leads to.
+// does submits a form that must be accepted, and returns the resulting page.
 func (s *site) does(target string, values url.Values) string {
 	s.t.Helper()
 	w := s.post(target, values)
@@ -152,7 +152,7 @@ func (s *site) does(target string, values url.Values) string {
 	return s.get(strings.TrimPrefix(w.Header().Get("Location"), s.prefix))
 }
 
-// has checks that a page says something, without its tags.
+// has checks that a page contains a text, ignoring its tags.
 func has(t testing.TB, page string, texts ...string) {
 	t.Helper()
 	plain := textOf(page)
@@ -222,7 +222,7 @@ func TestEveryView(t *testing.T) {
 	has(t, s.get("/runs?q=item%3Dbook"), "one")
 }
 
-// TestTwoClicks follows a failed run from the overview to why it failed, and has it retried.
+// TestTwoClicks navigates from the overview to the cause of a failed run, and retries the run.
 func TestTwoClicks(t *testing.T) {
 	s := openSite(t)
 	s.broken.Store(true)
@@ -251,7 +251,8 @@ func TestTwoClicks(t *testing.T) {
 	}
 }
 
-// TestTakesUpdates says what a run waits for beside the updates that it takes all the time, and offers no signal in their place.
+// TestTakesUpdates shows what a run waits for besides updates, which it receives all the time, and does not offer a
+// signal instead of them.
 func TestTakesUpdates(t *testing.T) {
 	s := newSite(t, WithoutLogin())
 	if _, err := s.h.UploadAll(ctx, "", hosttest.Build(t, "../testdata/updates"), host.AllowStep("*")); err != nil {
@@ -266,7 +267,7 @@ func TestTakesUpdates(t *testing.T) {
 	has(t, s.get("/runs"), `waits for the signal "done"`)
 }
 
-// TestTimeline looks at what the rows of a timeline say.
+// TestTimeline checks the rows of a timeline.
 func TestTimeline(t *testing.T) {
 	s := openSite(t)
 	s.start("naps", "n", nil)
@@ -287,7 +288,7 @@ func TestTimeline(t *testing.T) {
 	has(t, s.does("/runs/again/do/cancel", nil), "Cancelled after")
 }
 
-// TestRefusedActions has the sentences of what cannot be done, with the form to mend it.
+// TestRefusedActions shows why an action is refused, with the form to correct it.
 func TestRefusedActions(t *testing.T) {
 	s := openSite(t)
 	s.start("order", "o", map[string]any{"item": "book"})
@@ -323,7 +324,7 @@ func TestRefusedActions(t *testing.T) {
 	}
 }
 
-// TestHostile has workflows, callers and addresses write what a browser could take for a part of the page.
+// TestHostile has workflows, callers and addresses inject text that a browser could take for markup.
 func TestHostile(t *testing.T) {
 	s := openSite(t)
 	evil := `"><script>alert(1)</script><img src=x onerror=alert(1)>'` + "</pre></svg></title>{{.}}\u2028"
@@ -359,7 +360,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestHeaders checks the policy of each answer, errors and files included.
+// TestHeaders checks the security headers of each answer, including errors and files.
 func TestHeaders(t *testing.T) {
 	s := openSite(t)
 	for _, target := range []string{"/", "/nowhere", "/static/page.js", "/static/timeline.js", "/static/page.css", "/static/icon.svg", "/static/x", "/runs/nobody"} {
@@ -385,7 +386,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestPrefix mounts the page below a path: each link and file is there, too.
+// TestPrefix mounts the page below a path prefix: each link and file exists there.
 func TestPrefix(t *testing.T) {
 	s := newSite(t, WithoutLogin(), WithPrefix("/admin/wf/"))
 	s.upload()
@@ -410,7 +411,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestStart starts runs by the form of a schema, and by JSON.
+// TestStart starts runs with the form of a schema, and with JSON.
 func TestStart(t *testing.T) {
 	s := openSite(t)
 	page := s.get("/workflows/order/start")
@@ -505,7 +506,7 @@ func TestSchedulesAndLimits(t *testing.T) {
 	has(t, s.get("/runs/second"), "Waits for a slot: place 1 of 1.")
 }
 
-// TestLogin logs in, and is logged out when the token is revoked.
+// TestLogin logs in; revoking the token ends the session.
 func TestLogin(t *testing.T) {
 	s := newSite(t)
 	s.upload()
@@ -549,7 +550,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestSessionEnds ends sessions by logging out and by time, and bounds them.
+// TestSessionEnds ends sessions by logout and by time, and limits their number.
 func TestSessionEnds(t *testing.T) {
 	s := newSite(t)
 	text, _, err := s.h.Tokens().Create(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}})
@@ -581,7 +582,7 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// TestForeignForms refuses what another page sends: by its origin, and by the token that it does not know.
+// TestForeignForms refuses forms of other sites: by their origin, and by the missing form token.
 func TestForeignForms(t *testing.T) {
 	for name, s := range map[string]*site{"with a login": newSite(t), "without": newSite(t, WithoutLogin())} {
 		s.upload()
@@ -619,7 +620,7 @@ func TestForeignForms(t *testing.T) {
 	}
 }
 
-// TestScopes has each scope see and do what it allows, in the namespace of its token.
+// TestScopes lets each scope see and do what it allows, in the namespace of its token.
 func TestScopes(t *testing.T) {
 	s := newSite(t)
 	s.upload()
@@ -669,7 +670,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestAuthentication lets an embedder's program say who is who.
+// TestAuthentication lets an embedding program authenticate users.
 func TestAuthentication(t *testing.T) {
 	s := newSite(t, WithAuthentication(func(r *http.Request) (Caller, error) {
 		if r.Header.Get("X-User") == "" {
@@ -689,7 +690,7 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
-// many is how many steps the longest run of the tests has: two entries each.
+// many is the number of steps of the longest run in the tests; each step has two entries.
 const many = 5000
 
 // TestLongRun renders a run of 10,000 entries in parts.

@@ -12,7 +12,7 @@ import (
 const (
 	// rateMinutes is how many minutes Rates covers.
 	rateMinutes = 60
-	// maxRateSpaces bounds the namespaces in Rates, at about 5 KiB each. Namespaces without events for an hour make
+	// maxRateNamespaces bounds the namespaces in Rates, at about 5 KiB each. Namespaces without events for an hour make
 	// room; if there are none, a new namespace is not counted.
 	maxRateNamespaces = 1000
 )

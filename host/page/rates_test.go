@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// TestRates has runs start, end and fail, and looks at what the overview says of the last hour.
+// TestRates has runs start, end and fail, and checks the overview of the last hour.
 func TestRates(t *testing.T) {
 	s := openSite(t)
 	s.broken.Store(true)
@@ -27,7 +27,7 @@ func TestRates(t *testing.T) {
 	has(t, s.get("/"), "In the last hour", "Started 0", "Ended 0", "Wakes 1 late by 0ms on average, 0ms at most")
 }
 
-// TestRatesAreBounded counts for as many namespaces as there is room for, and forgets those that are quiet.
+// TestRatesAreBounded counts for a limited number of namespaces, and forgets quiet ones.
 func TestRatesAreBounded(t *testing.T) {
 	s := newSite(t, WithoutLogin())
 	r := NewRates(s.h.Clock)

@@ -11,7 +11,8 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestPlanOfARestart lists what a restart would keep and do again before it is confirmed, and the reason where there is no such step.
+// TestPlanOfARestart shows, before the confirmation, what a restart would keep and repeat, or why there is no such
+// step.
 func TestPlanOfARestart(t *testing.T) {
 	s := openSite(t)
 	s.start("order", "o-1", map[string]any{"item": "book"})
@@ -43,7 +44,7 @@ func TestPlanOfARestart(t *testing.T) {
 	}
 }
 
-// TestMovedTimersOnThePage says of a check and of a migration to when the wake of a run moves whose time.Sleep is open.
+// TestMovedTimersOnThePage shows the new wake time of a run with an open time.Sleep, for a check and for a migration.
 func TestMovedTimersOnThePage(t *testing.T) {
 	s := newSite(t, WithoutLogin())
 	if _, err := s.h.UploadAll(ctx, "", hosttest.Build(t, "../testdata/clocks"), host.AllowStep("*")); err != nil {

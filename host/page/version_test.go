@@ -65,7 +65,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestStuckUnderAVersion says of a stuck run which versions do what it has done so far, and retries it under one.
+// TestStuckUnderAVersion shows which versions fit the journal of a stuck run, and retries it under one.
 func TestStuckUnderAVersion(t *testing.T) {
 	s := openSite(t)
 	s.stuckOrder("o-1")

@@ -30,7 +30,7 @@ var (
 	shotsOf = flag.String("views", "", "regular expression of the views of -shots; empty for all")
 )
 
-// browserTime is how long a test may use its browser: long, since other tests may have the processors.
+// browserTime limits the use of the browser by a test. It is long, since other tests may keep the processors busy.
 const browserTime = 10 * time.Minute
 
 // browser starts a Chromium, or skips the test if there is none, and returns a context for it.
@@ -59,13 +59,13 @@ func browser(t *testing.T, opened ...chromedp.ContextOption) context.Context {
 			t.Cleanup(cancel)
 			return b
 		}
-		if n == 3 { // on a busy machine, Chromium now and then ends as soon as it has begun
+		if n == 3 { // on a busy machine, Chromium sometimes exits right after its start
 			t.Fatal(err)
 		}
 	}
 }
 
-// stuckOrder makes a run that is stuck: it has failed, and was retried under code that does something else than its journal has.
+// stuckOrder makes a stuck run: it failed, and was retried under code that does not match its journal.
 func (s *site) stuckOrder(id string) {
 	s.t.Helper()
 	if _, err := s.h.Upload(ctx, "order", hosttest.Build(s.t, "testdata/changed")); err != nil {
@@ -89,7 +89,7 @@ func (s *site) stuckOrder(id string) {
 
 type steps []chromedp.Action[chromedp.Void]
 
-// TestWalk logs in, finds a stuck run from the overview, and brings it to its end, by what the page shows alone.
+// TestWalk logs in, finds a stuck run from the overview, and resolves it, using only what the page shows.
 func TestWalk(t *testing.T) {
 	b := watched(t)
 	s := newSite(t)
@@ -145,7 +145,8 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestShots writes screenshots of the views, in light, in dark, and as wide as a phone: go test -run TestShots -shots FOLDER.
+// TestShots saves screenshots of the views: light, dark, and at the width of a phone: go test -run TestShots -shots
+// FOLDER.
 func TestShots(t *testing.T) {
 	if *shots == "" {
 		t.Skip("-shots names no folder")
@@ -169,7 +170,7 @@ func TestShots(t *testing.T) {
 	}
 }
 
-// shoot writes a picture of what the browser shows, with 256 colours: a page has hardly more, and a picture a third of the bytes.
+// shoot saves a screenshot with 256 colours: a page has hardly more, and the file is a third as large.
 func (s *site) shoot(b context.Context, name string) {
 	s.t.Helper()
 	b1, err := chromedp.Run(b, chromedp.FullScreenshot(100))

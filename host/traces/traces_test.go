@@ -21,7 +21,7 @@ var ctx = context.Background()
 
 const caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// world is a host that is traced, by other traces after each restart, as other processes would.
+// world is a host with traces. Each restart makes new traces, as another process would.
 type world struct {
 	*hosttest.Host
 	t       *testing.T
@@ -74,7 +74,7 @@ func newWorld(t *testing.T, o Options) *world {
 	return w
 }
 
-// restart has another host, with traces that know nothing of those before, go on with what is durable.
+// restart opens another host over the durable data, with new traces.
 func (w *world) restart() {
 	w.Stop()
 	w.flush()
@@ -112,8 +112,8 @@ func named(all tracetest.SpanStubs, run, name string) (list tracetest.SpanStubs)
 	return list
 }
 
-// A run that sleeps over a restart is one trace, that of its caller; its child belongs to it, and its handler is told the span of
-// each attempt. No span is open while the run sleeps.
+// A run that sleeps across a restart is in one trace, its caller's. Its child belongs to the same trace, and its
+// handler gets the span of each attempt. No span is open while the run sleeps.
 func TestTrace(t *testing.T) {
 	w := newWorld(t, Options{})
 	r, err := w.Start(ctx, "order", nil, host.WithRunID("o"), host.WithTraceParent(caller))
@@ -177,8 +177,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// A run that nobody called has a trace of its own, that of its record; one that fails says why; and one whose caller does not record
-// the trace is not told of.
+// A run without a traced caller has its own trace, computed from its record. A failed run has its error. A run whose
+// caller does not sample the trace is not exported.
 func TestWithoutCaller(t *testing.T) {
 	w := newWorld(t, Options{})
 	r, err := w.Start(ctx, "bad", nil, host.WithRunID("b"), host.WithTraceParent("rubbish"))
@@ -202,7 +202,7 @@ func TestWithoutCaller(t *testing.T) {
 	}
 }
 
-// Of a part of all traces, each is told of as a whole or not at all.
+// With a ratio, each trace is exported completely or not at all.
 func TestRatio(t *testing.T) {
 	for _, bad := range []Options{{}, {Exporter: tracetest.NewNoopExporter(), Ratio: -1}, {Exporter: tracetest.NewNoopExporter(), Ratio: 1.1}} {
 		if _, err := New(bad); err == nil {

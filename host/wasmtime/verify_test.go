@@ -13,8 +13,8 @@ import (
 
 var workflows = flag.Int("engines.n", 8, "how many random workflows are replayed on all engines")
 
-// TestVerifyEngines replays random Go workflows on the three engines: whatever they do, their memory at the end and their results are
-// the same, and what a workflow waits for is found in its journal.
+// TestVerifyEngines replays random Go workflows on the three engines: final memory and results are equal, and each
+// wait is found in the journal.
 func TestVerifyEngines(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	h, err := host.Open(ctx, host.Config{Dir: dir, SkipSleeps: true})

@@ -18,7 +18,7 @@ const (
 	End      = 0x0b
 )
 
-// ErrModule says that something is no well-formed module with a section of data.
+// ErrModule means that the bytes are not a well-formed module with a data section.
 var ErrModule = errors.New("it is not a well-formed module with data")
 
 // Custom says what becomes of custom sections.
@@ -30,8 +30,8 @@ const (
 	Drop Custom = false
 )
 
-// Append returns a module with one more segment of data. place is given the data section, which it must not change, and says
-// to which address of memory the segment goes.
+// Append returns a module with one more segment of data. place gets the data section, which it must not change, and returns
+// the address of the segment in memory.
 func Append(wasm []byte, c Custom, segment []byte, place func(data []byte) (at uint32, err error)) ([]byte, error) {
 	if len(wasm) < headBytes || string(wasm[:4]) != "\x00asm" {
 		return nil, ErrModule

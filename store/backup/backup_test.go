@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// world is a store on disk, and a place for its backups.
+// world is a store on disk with a place for backups.
 type world struct {
 	*testing.T
 	s     *pebblestore.Store
@@ -44,7 +44,7 @@ func (w *world) do(err error) {
 	}
 }
 
-// commit commits runs with a journal of some bytes each.
+// commit commits runs with journals of some bytes each.
 func (w *world) commit(n int) {
 	w.Helper()
 	for range n {
@@ -59,7 +59,7 @@ func (w *world) commit(n int) {
 	}
 }
 
-// send writes a checkpoint as Write does, at another time each.
+// send writes a checkpoint as Write does, each time with a later time of creation.
 func (w *world) send(ctx context.Context, have []File, to io.Writer) error {
 	dir, remove, err := w.s.Checkpoint()
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *world) backup() *Made {
 	return made
 }
 
-// holds opens restored data, and looks for the runs.
+// holds opens restored data and checks its runs.
 func (w *world) holds(data string, runs int) *pebblestore.Store {
 	w.Helper()
 	s, err := pebblestore.Open(filepath.Join(data, "store"), pebblestore.Options{})
@@ -96,7 +96,8 @@ func (w *world) holds(data string, runs int) *pebblestore.Store {
 	return s
 }
 
-// A backup holds what was there when it began; the second one shares its tables with the first, and each is whole by itself.
+// A backup has what was in the store when it began. The second one shares tables with the first, and each is complete
+// by itself.
 func TestBackupAndRestore(t *testing.T) {
 	w := newWorld(t)
 	w.commit(20)
@@ -144,7 +145,7 @@ func TestBackupAndRestore(t *testing.T) {
 	w.holds(to, 25)
 }
 
-// A stream that was cut anywhere is no backup, and leaves nothing that looks like one.
+// A stream that was cut, at any position, gives no backup and leaves nothing that looks like one.
 func TestCutBackup(t *testing.T) {
 	w := newWorld(t)
 	w.commit(3)
@@ -182,13 +183,13 @@ func TestCutBackup(t *testing.T) {
 	w.holds(to, 3)
 }
 
-// A stream of which a byte was changed on its way is no backup, and neither is one that lacks a file.
+// A stream with a changed byte gives no backup, and neither does a stream that lacks a file.
 func TestDamagedStream(t *testing.T) {
 	w := newWorld(t)
 	w.commit(3)
 	var whole bytes.Buffer
 	w.do(w.send(t.Context(), nil, &whole))
-	for _, part := range []string{"pebble_version", strings.Repeat("\x02", 100)} { // of the options, and of a journal in the log
+	for _, part := range []string{"pebble_version", strings.Repeat("\x02", 100)} { // in the options, and in a journal in the log
 		at := bytes.Index(whole.Bytes(), []byte(part))
 		if at < 0 {
 			t.Fatalf("the stream does not hold %q", part)
@@ -213,7 +214,7 @@ func TestDamagedStream(t *testing.T) {
 	}
 }
 
-// Each byte of a backup is checked when it is restored, and by Check.
+// Restore and Check verify each byte of a backup.
 func TestDamagedBackup(t *testing.T) {
 	w := newWorld(t)
 	w.commit(3)
@@ -247,7 +248,7 @@ func TestDamagedBackup(t *testing.T) {
 	}
 }
 
-// A table of the backup before that has another size is sent again.
+// If a table of the previous backup has another size, it is sent again.
 func TestDamagedBackupIsNotReused(t *testing.T) {
 	w := newWorld(t)
 	w.commit(3)
@@ -300,7 +301,7 @@ func TestRestoreRefuses(t *testing.T) {
 	w.do(lock.Close())
 }
 
-// A copy can be read, refuses each change, and acts when it is released.
+// A copy can be read and refuses each change. It acts after it is released.
 func TestCopy(t *testing.T) {
 	w := newWorld(t)
 	w.commit(2)
@@ -323,7 +324,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// A clock that stands or was set back does not make an older backup the newest one.
+// A clock that stands still or was set back does not make an older backup the newest one.
 func TestBackupsInTheOrderOfTheirNames(t *testing.T) {
 	w := newWorld(t)
 	w.commit(1)

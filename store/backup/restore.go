@@ -80,7 +80,8 @@ func RestoreStream(ctx context.Context, r io.Reader, data string, asCopy bool) (
 	return m, err
 }
 
-// restore calls fill to fill a folder with a backup. Its last step makes that the store of a data directory.
+// restore creates the store of a data directory: fill fills a folder with a backup, and a rename then puts the store
+// in its place.
 func restore(data string, asCopy bool, fill func(into string) error) (err error) {
 	list, err := os.ReadDir(data)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

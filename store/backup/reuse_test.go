@@ -16,7 +16,7 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// tables has the store write tables, and returns their names in a backup of it.
+// tables makes the store write tables, and returns their names in a backup.
 func (w *world) tables() (first *Made, names []string) {
 	w.Helper()
 	w.commit(3)
@@ -36,7 +36,7 @@ func (w *world) tables() (first *Made, names []string) {
 	return first, names
 }
 
-// The newest backup is the one that Create made last, and no folder that somebody has renamed or copied.
+// The newest backup is the last one that Create made, not a folder that someone renamed or copied.
 func TestRenamedBackupIsNotTheNewest(t *testing.T) {
 	w := newWorld(t)
 	w.commit(1)
@@ -60,7 +60,7 @@ func TestRenamedBackupIsNotTheNewest(t *testing.T) {
 	}
 }
 
-// flip changes a byte of a file, and nothing of its size.
+// flip changes a byte of a file without changing its size.
 func (w *world) flip(path string) {
 	w.Helper()
 	b, err := os.ReadFile(path)
@@ -69,7 +69,8 @@ func (w *world) flip(path string) {
 	w.do(os.WriteFile(path, b, 0o600))
 }
 
-// Damage of a table of a backup, of the same size, is found when its turn comes; the table is sent again.
+// Damage to a table of a backup that does not change its size is found when it is the table's turn to be read; the
+// table is sent again.
 func TestDamagedTableIsFoundInTurn(t *testing.T) {
 	w := newWorld(t)
 	first, names := w.tables()
@@ -90,7 +91,7 @@ func TestDamagedTableIsFoundInTurn(t *testing.T) {
 	t.Errorf("%d backups took the damaged tables over", checkedInTurn+1)
 }
 
-// All tables are read once in checkedInTurn backups, and an eighth of the bytes each time.
+// Each table is read once in checkedInTurn backups, and each backup reads an eighth of the bytes.
 func TestTurnOfChecks(t *testing.T) {
 	dir := t.TempDir()
 	m := &Manifest{Version: 1, Time: noon, Format: 1}
@@ -143,7 +144,7 @@ func TestFullBackup(t *testing.T) {
 	}
 }
 
-// A newest backup whose manifest cannot be read, or is of a newer release, does not stop the next ones.
+// A newest backup with a manifest that cannot be read, or is of a newer release, does not prevent the next backups.
 func TestUnreadableManifest(t *testing.T) {
 	for _, text := range []string{"{", `{"version":2,"files":[{"name":"a"}]}`} {
 		w := newWorld(t)
@@ -162,7 +163,7 @@ func TestUnreadableManifest(t *testing.T) {
 	}
 }
 
-// A table that is a link is refused by its name: it was left out once, and the backup was not one.
+// A table that is a link is refused by name. Earlier, it was left out, and the backup was incomplete.
 func TestLinkInStore(t *testing.T) {
 	w := newWorld(t)
 	_, names := w.tables()
@@ -191,7 +192,7 @@ type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
-// What says that a restore was cut speaks of nothing else.
+// The error of an interrupted restore mentions nothing else.
 func TestUnfinishedSentence(t *testing.T) {
 	cut := t.TempDir()
 	if err := os.Mkdir(filepath.Join(cut, RestoreName), 0o700); err != nil {
@@ -204,7 +205,7 @@ func TestUnfinishedSentence(t *testing.T) {
 	}
 }
 
-// A stream that its sender has cut ends with the sender's reason.
+// If the sender cuts a stream, the error has the sender's reason.
 func TestReasonOfCut(t *testing.T) {
 	w := newWorld(t)
 	cut := fmt.Errorf("the server has cut it: %w", io.ErrUnexpectedEOF)
@@ -217,7 +218,7 @@ func TestReasonOfCut(t *testing.T) {
 	}
 }
 
-// A store, the data of a host and a backup are no places for backups.
+// A store, the data of a host and a backup cannot be places for backups.
 func TestNoPlace(t *testing.T) {
 	w := newWorld(t)
 	first := w.backup()
@@ -233,7 +234,8 @@ func TestNoPlace(t *testing.T) {
 	}
 }
 
-// An address, or nothing, is no place: no folder is made of it, as a backup of which nobody knows where it is is none.
+// An address or an empty text is not a place: no folder is created for it, since a backup that cannot be found again
+// is useless.
 func TestPlaceIsNoFolder(t *testing.T) {
 	w := newWorld(t)
 	t.Chdir(t.TempDir())
@@ -248,7 +250,8 @@ func TestPlaceIsNoFolder(t *testing.T) {
 	}
 }
 
-// What is verified is linked beside the backup, whatever file system the temporary files are on; nothing is left of it.
+// For verification, a backup is linked beside itself, whatever file system the temporary files are on, and the link
+// is removed.
 func TestLinksBesideBackup(t *testing.T) {
 	w := newWorld(t)
 	first := w.backup()
@@ -270,8 +273,8 @@ func TestLinksBesideBackup(t *testing.T) {
 	}
 }
 
-// TestForeignPartial makes backups in a place where a folder of somebody else's has the name of one that was cut: nothing of it is
-// removed. Of an own one nothing is left.
+// TestForeignPartial makes backups in a place where a foreign folder has the name of an interrupted backup: nothing
+// in it is removed. An interrupted backup is removed.
 func TestForeignPartial(t *testing.T) {
 	w := newWorld(t)
 	partial := filepath.Join(w.place, partialName)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Each parent of a directory that was made is synced, the upper ones first, and no other.
+// Make syncs the parents of the directories that it creates, upper ones first, and no others.
 func TestMakeSyncsParents(t *testing.T) {
 	base := t.TempDir()
 	var synced []string

@@ -9,11 +9,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// maxCommitAllocs bounds what a commit of one entry takes from the heap: keys, the record that is kept, the goroutine
+// maxCommitAllocs bounds the heap allocations of a commit with one entry: keys, the cached record, and the goroutine
 // of the commit. Pebble's own batches come from a pool.
 const maxCommitAllocs = 27
 
-// TestCommitAllocates counts what the commit of a wake takes from the heap.
+// TestCommitAllocates counts the heap allocations of a wake's commit.
 func TestCommitAllocates(t *testing.T) {
 	s, err := Open("db", Options{FS: vfs.NewMem()})
 	if err != nil {

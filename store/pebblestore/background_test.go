@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// noTables is a disk that takes no tables while it is full, and counts how often it was asked.
+// noTables is a disk that refuses tables while it is full, and counts the attempts.
 type noTables struct {
 	full  atomic.Bool
 	tries atomic.Int64
@@ -30,8 +30,8 @@ func (n *noTables) over(fs vfs.FS) vfs.FS {
 	}))
 }
 
-// TestOpenWithoutRoom opens a store on a disk on which the tables of its log cannot be written: that is refused, and not tried for
-// ever; the same process can open it when there is room, with everything in it.
+// TestOpenWithoutRoom opens a store whose disk has no space for the tables of its log. Opening fails instead of
+// retrying forever. The same process can open it when there is space, with all data.
 func TestOpenWithoutRoom(t *testing.T) {
 	dir, disk := t.TempDir(), &noTables{}
 	run := store.RunKey{ID: "r"}
@@ -74,7 +74,8 @@ func TestOpenWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestTableFails has a table refused while the store is open: the store fails, tells, tries no more, and can be read and closed.
+// TestTableFails has the disk refuse a table while the store is open: the store fails, reports that, stops retrying,
+// and can still be read and closed.
 func TestTableFails(t *testing.T) {
 	disk, told := &noTables{}, make(chan error, 1)
 	s, err := Open("db", Options{FS: disk.over(vfs.NewMem()), OnFailure: func(err error) { told <- err }})

@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// heldTables is a file system on which no table is made until goes is closed.
+// heldTables is a file system on which tables cannot be created until goes is closed.
 type heldTables struct {
 	vfs.FS
 	goes chan struct{}
@@ -28,7 +28,8 @@ func (h heldTables) Create(name string, c vfs.DiskWriteCategory) (vfs.File, erro
 	return h.FS.Create(name, c)
 }
 
-// TestBehind fills memtables while no table is made of them: the store is behind, and commits go on for a while.
+// TestBehind fills memtables while no table can be written: the store is behind, and commits still succeed for a
+// while.
 func TestBehind(t *testing.T) {
 	held := heldTables{vfs.NewMem(), make(chan struct{})}
 	s, err := Open("db", Options{FS: held, NoSync: true})
@@ -53,12 +54,12 @@ func TestBehind(t *testing.T) {
 	if !s.Behind() {
 		t.Error("not behind while a table is made")
 	}
-	write(memTableBytes) // as much as all that write may do before they know
+	write(memTableBytes) // as much as all writers may write before they know
 	close(held.goes)
 	for s.Behind() {
 		runtime.Gosched()
 	}
-	s.sorted.Store(true) // as it would be with so many layers, which take a while to make
+	s.sorted.Store(true) // simulate many layers, which would take a while to make
 	s.unsorted.Store(manyUnsorted)
 	if !s.Behind() {
 		t.Error("not behind with many tables to sort")
@@ -71,7 +72,8 @@ func TestBehind(t *testing.T) {
 	})
 }
 
-// manifests is a disk of which each fsync of a MANIFEST waits until goes is closed while held is set, and fails then.
+// manifests is a disk on which, while held is set, each fsync of a MANIFEST blocks until goes is closed, and then
+// fails.
 type manifests struct {
 	held    atomic.Bool
 	reached chan struct{} // has one for each fsync that waits
@@ -93,7 +95,7 @@ func (m *manifests) fs() vfs.FS {
 	}))
 }
 
-// within fails the test if f does not return within a time that is far longer than f takes.
+// within fails the test if f does not return within a generous time.
 func within(t *testing.T, what string, f func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -110,8 +112,8 @@ func within(t *testing.T, what string, f func()) {
 	}
 }
 
-// TestBehindDoesNotWait has the fsync of a MANIFEST take long and then fail, in which state Pebble keeps its lock for ever. Behind
-// answers meanwhile, guests wait for nothing afterwards, and the store can be closed.
+// TestBehindDoesNotWait has the fsync of a MANIFEST block and then fail, after which Pebble keeps its lock forever.
+// In the meantime Behind still answers; afterwards no caller waits, and the store can be closed.
 func TestBehindDoesNotWait(t *testing.T) {
 	disk := newManifests()
 	s, err := Open("db", Options{FS: disk.fs()})
@@ -140,7 +142,7 @@ func TestBehindDoesNotWait(t *testing.T) {
 			t.Error("a failed store is behind, and nobody will ever catch up")
 		}
 	})
-	if _, err := s.begin(); err != nil { // as one that waits for Pebble, and will for ever
+	if _, err := s.begin(); err != nil { // simulate a caller that waits for Pebble forever
 		t.Fatal(err)
 	}
 	within(t, "Close", func() {

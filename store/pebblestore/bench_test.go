@@ -14,8 +14,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// BenchmarkChunk appends to 64 journals at a time, an entry with a hundred bytes per synced commit, until each has 100,
-// with chunks of several sizes. It reports what reading a whole journal takes afterwards, from a store that was opened anew.
+// BenchmarkChunk appends to 64 journals at a time, one entry of a hundred bytes per synced commit, until each has 100
+// entries, with several chunk sizes. It reports the time to read a whole journal afterwards, from a newly opened
+// store.
 func BenchmarkChunk(b *testing.B) {
 	const callers, length = 64, 100
 	for _, size := range []int{0, 1024, 4096, 16384} {
@@ -71,7 +72,7 @@ func BenchmarkChunk(b *testing.B) {
 	}
 }
 
-// readAll reads all runs, and gives the nanoseconds of one.
+// readAll reads all runs, and returns the nanoseconds per run.
 func readAll(b *testing.B, s *Store, runs int64) float64 {
 	begun := time.Now()
 	for i := range runs {
@@ -82,8 +83,8 @@ func readAll(b *testing.B, s *Store, runs int64) float64 {
 	return float64(time.Since(begun)) / float64(runs)
 }
 
-// BenchmarkGroups has some callers commit at a time, each the runs of its own partitions: an entry with a hundred bytes of
-// each run, so many runs to a commit. It reports how many fsyncs a thousand runs take.
+// BenchmarkGroups has several callers commit concurrently, each the runs of its own partitions: per run an entry of a
+// hundred bytes, with a number of runs per commit. It reports the number of fsyncs per thousand runs.
 func BenchmarkGroups(b *testing.B) {
 	const callers, runs = 4, 256
 	for _, size := range []int{1, 16, 256} {
@@ -132,7 +133,7 @@ func BenchmarkGroups(b *testing.B) {
 	}
 }
 
-// fill returns groups with the next entries of so many runs, one run after the other.
+// fill returns groups with the next entries of n runs.
 func fill(groups []store.Group, turn, size, runs int) []store.Group {
 	for i := range groups {
 		groups[i].Runs = groups[i].Runs[:0]
@@ -154,7 +155,7 @@ func fill(groups []store.Group, turn, size, runs int) []store.Group {
 	return list
 }
 
-var benchRuns sync.Map // of a partition and a number to the run
+var benchRuns sync.Map // run by partition and number
 
 // benchRun returns the n-th run of a partition.
 func benchRun(p store.PartitionID, n int) store.RunKey {

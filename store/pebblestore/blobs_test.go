@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestBlobsAreReadOneByOne reads the first entry of a journal whose chunk refers to many blobs: the others are not read,
-// so that a reader who takes his time does not hold them all.
+// TestBlobsAreReadOneByOne reads the first entry of a journal whose chunk refers to many blobs: the others are not
+// read, so that a slow reader does not hold them all in memory.
 func TestBlobsAreReadOneByOne(t *testing.T) {
 	s, _ := openGate(t)
 	ctx := context.Background()
@@ -39,7 +39,7 @@ func TestBlobsAreReadOneByOne(t *testing.T) {
 		return int(m.TotalAlloc)
 	}
 	least := math.MaxInt
-	for range 20 { // of which some are not beside a compaction
+	for range 20 { // sometimes not during a compaction
 		before := allocated()
 		for e, err := range s.Load(ctx, run, 0, 1) {
 			if err != nil || e.Seq != 1 || !bytes.Equal(e.Data, entries[1].Data) {
@@ -54,8 +54,8 @@ func TestBlobsAreReadOneByOne(t *testing.T) {
 	}
 }
 
-// TestBlobsOfARunThatIsDeleted reads a journal while its run is deleted: its blobs are gone then, and nothing is corrupt. A blob
-// that is missing otherwise is.
+// TestBlobsOfARunThatIsDeleted reads a journal while its run is deleted: its missing blobs do not count as
+// corruption. A blob that is missing for another reason does.
 func TestBlobsOfARunThatIsDeleted(t *testing.T) {
 	for _, deleted := range []bool{true, false} {
 		s, _ := openGate(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestCache holds what was used last, within its bytes, and nothing that nobody will need soon.
+// TestCache holds the most recently used records, up to its bytes, and none that will not be needed soon.
 func TestCache(t *testing.T) {
 	var c cache
 	run := func(i int) store.RunKey { return store.RunKey{ID: fmt.Sprint(i)} }
@@ -48,7 +48,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCacheOfEnded keeps runs that have ended, and ids without a run, and lets none of them push out runs that go on.
+// TestCacheOfEnded caches ended runs, and ids without a run, but these never evict live runs.
 func TestCacheOfEnded(t *testing.T) {
 	var c cache
 	run := func(i int) store.RunKey { return store.RunKey{ID: fmt.Sprint(i)} }
@@ -77,8 +77,8 @@ func TestCacheOfEnded(t *testing.T) {
 	}
 }
 
-// TestCacheAnswers asks for an id that no run has, and for the end of one that has ended: both are answered from memory, as
-// what is durable is, while a commit of the run is in flight, and after it.
+// TestCacheAnswers reads an id without a run, and the end of an ended run: both come from memory as they are durable,
+// also while a commit of the run is in flight, and after it.
 func TestCacheAnswers(t *testing.T) {
 	run := store.RunKey{ID: "r"}
 	s, g := openGate(t)
@@ -119,7 +119,7 @@ func TestCacheAnswers(t *testing.T) {
 		go func() { done <- part.Commit(t.Context(), []store.RunCommit{commit(i, status)}) }()
 		for s.db.Metrics().WAL.BytesIn == before { //nolint:revive // until it is applied
 		}
-		if i > 0 { // the journal of an absent run is read when no commit of it is in flight
+		if i > 0 { // an absent run's journal is only read without a commit in flight
 			check(when+", in flight", i)
 		} else if _, err := s.State(t.Context(), run); !errors.Is(err, store.ErrNotFound) {
 			t.Error(err)

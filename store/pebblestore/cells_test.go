@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestCells reads a cell again and again while it is set, changed and deleted: what is remembered of it is what is stored.
+// TestCells reads a cell repeatedly while it is set, changed and deleted: the cached value equals the stored one.
 func TestCells(t *testing.T) {
 	ctx := context.Background()
 	s, err := Open(t.TempDir(), Options{})
@@ -46,7 +46,7 @@ func TestCells(t *testing.T) {
 		if got, known := s.cells.get(key); !known || string(got) != string(value) {
 			t.Errorf("%q is remembered: %v, want %q", got, known, value)
 		}
-		clear(read()) // what a caller does with a value is his own
+		clear(read()) // a caller may change the value that it got
 		if got := read(); string(got) != string(value) {
 			t.Errorf("a caller has changed the value to %q, want %q", got, value)
 		}
@@ -54,7 +54,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// TestCellsAreBounded remembers more cells than there is room for.
+// TestCellsAreBounded reads more cells than the cache can hold.
 func TestCellsAreBounded(t *testing.T) {
 	var c cells
 	for range 2 {

@@ -25,7 +25,7 @@ type checked struct {
 	run store.RunKey // one of them, which sleeps
 }
 
-// newChecked makes a store with a few runs, of two namespaces, a large payload, a module, a command, log and output.
+// newChecked makes a store with a few runs of two namespaces, a large payload, a module, a command, log and output.
 func newChecked(t *testing.T) *checked {
 	t.Helper()
 	c := &checked{T: t, dir: filepath.Join(t.TempDir(), "store")}
@@ -97,8 +97,9 @@ func (c *checked) check(repair bool) *Report {
 	return r
 }
 
-// TestRepairRemovesOrphans: a repair removes the payloads that no journal names, of releases that did not note whose they are, and
-// nothing while anything else is wrong, since a journal that cannot be read may name them. A check only counts them.
+// TestRepairRemovesOrphans: a repair removes payloads that no journal refers to, from releases that did not record
+// their runs. It removes none while there are other problems, since a journal that cannot be read may refer to them.
+// A check only counts them.
 func TestRepairRemovesOrphans(t *testing.T) {
 	c := newChecked(t)
 	put := func(k, v []byte) {
@@ -116,7 +117,7 @@ func TestRepairRemovesOrphans(t *testing.T) {
 		v := fmt.Appendf(nil, "payload %d", i)
 		d := digestOf(v)
 		put(store.GlobalKey(0, store.TableBlob, d[:]), v)
-		if i == 0 { // a release of format 4 found that it was there before
+		if i == 0 { // as noted by a release of format 4, which found an existing payload
 			put(store.GlobalKey(0, store.TableReferred, d[:]), nil)
 		}
 	}
@@ -148,7 +149,7 @@ func TestRepairRemovesOrphans(t *testing.T) {
 	if n != 0 {
 		t.Errorf("%d keys of payloads that are gone", n)
 	}
-	c.do(c.s.Close()) // or a flush may write while the folder is removed
+	c.do(c.s.Close()) // otherwise a flush may write while the folder is removed
 }
 
 func TestCheckOfASoundStore(t *testing.T) {
@@ -168,7 +169,7 @@ func TestCheckOfASoundStore(t *testing.T) {
 	}
 }
 
-// firstKey returns the first key of a table, and its value.
+// firstKey returns the first key of a table and its value.
 func (c *checked) firstKey(ns store.NamespaceID, p store.PartitionID, table byte) (key, value []byte) {
 	c.Helper()
 	prefix := store.AppendPrefix(nil, ns, p, table)
@@ -182,11 +183,11 @@ func (c *checked) firstKey(ns store.NamespaceID, p store.PartitionID, table byte
 	return key, value
 }
 
-// TestRepair damages each table that is implied by others: it is found, found repaired, and sound afterwards.
+// TestRepair damages each table that can be rebuilt from others: the damage is found, repaired, and then gone.
 func TestRepair(t *testing.T) {
 	for i, table := range []byte("rckqtxwbn") {
 		for j, how := range []string{"lost", "more", "other"} {
-			if testing.Short() && (i+i/3+j)%3 > 0 { // one of each table, and three of each damage
+			if testing.Short() && (i+i/3+j)%3 > 0 { // each table once, and each kind of damage three times
 				continue
 			}
 			c := newChecked(t)
@@ -225,7 +226,7 @@ func TestRepair(t *testing.T) {
 			}
 			repaired := c.check(true)
 			if table == store.TableWake && how == "other" || table == store.TableCount && how == "more" {
-				continue // reported twice, or a key that cannot be read
+				continue // it is reported twice, or a key cannot be parsed
 			}
 			if len(repaired.Problems) != len(found.Problems) || repaired.Left() != 0 {
 				t.Errorf("table %c, %s: repaired %+v", table, how, repaired)
@@ -237,7 +238,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// TestRepairPayloads damages what says which run has a large payload.
+// TestRepairPayloads damages the records of which run has a large payload.
 func TestRepairPayloads(t *testing.T) {
 	d := store.Digest(sha256.Sum256(bytes.Repeat([]byte("x"), abi.BlobBytes+1)))
 	nobody := store.RunKey{ID: "nobody"}
@@ -263,7 +264,7 @@ func TestRepairPayloads(t *testing.T) {
 			t.Errorf("damage %d: left %+v", i, r.Problems)
 		}
 	}
-	// One that was stored before there were such keys.
+	// A payload that was stored before there were such records.
 	c := newChecked(t)
 	prefix := store.GlobalKey(0, store.TableReferred, d[:])
 	c.do(c.s.db.DeleteRange(prefix, store.PrefixEnd(prefix), pebble.Sync))
@@ -278,7 +279,7 @@ func TestRepairPayloads(t *testing.T) {
 	}
 }
 
-// TestRepairMarks damages what says where indexes begin, by which runs would sleep for ever.
+// TestRepairMarks damages the marks where scans of indexes begin: runs would sleep forever.
 func TestRepairMarks(t *testing.T) {
 	c := newChecked(t)
 	p := c.run.Partition()
@@ -297,11 +298,11 @@ func TestRepairMarks(t *testing.T) {
 	}
 }
 
-// TestCheckFinds damages what is implied by nothing: it is found, and repairing leaves it.
+// TestCheckFinds damages data that cannot be rebuilt: the damage is found, and a repair leaves it.
 func TestCheckFinds(t *testing.T) {
 	for i, x := range []struct {
 		kind, says string
-		damage     func(c *checked) ([]byte, []byte) // a key and its value, nil for none
+		damage     func(c *checked) ([]byte, []byte) // returns a key and its value, nil for none
 	}{
 		{"state", "its state", func(c *checked) ([]byte, []byte) {
 			return store.RunTableKey(c.run, store.TableState), []byte("12345678rubbish")
@@ -395,7 +396,7 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-// lastChunk returns the key of the last chunk of the journal of a run.
+// lastChunk returns the key of the last chunk of a run's journal.
 func lastChunk(c *checked) (key []byte) {
 	lower := store.JournalKey(c.run, 0, 0)
 	c.do(c.s.scan(lower, store.JournalKey(c.run, 1, 0), func(k, _ []byte) (bool, error) {
@@ -405,7 +406,7 @@ func lastChunk(c *checked) (key []byte) {
 	return key
 }
 
-// TestCheckOfMigrations compares the module of a state with the one with which the journal goes on.
+// TestCheckOfMigrations compares the module in a run's state with the one in its journal.
 func TestCheckOfMigrations(t *testing.T) {
 	module := store.Digest(sha256.Sum256([]byte("module")))
 	other := store.Digest(sha256.Sum256([]byte("other")))
@@ -473,8 +474,8 @@ func TestCheckOfEnds(t *testing.T) {
 	}
 }
 
-// TestCheckOfMoves compares what states say of runs that were moved with their journals, which say it in the clear also where
-// they are sealed.
+// TestCheckOfMoves compares the states of moved runs with their journals, where a move is readable even if entries
+// are sealed.
 func TestCheckOfMoves(t *testing.T) {
 	moved, adopted := store.Entry{Kind: store.KindMoved, Target: "m"}, store.Entry{Kind: store.KindAdopted, Target: "m"}
 	for i, of := range []struct {

@@ -15,8 +15,8 @@ import (
 // compareDigests orders digests, so that reports are reproducible.
 func compareDigests(a, b store.Digest) int { return bytes.Compare(a[:], b[:]) }
 
-// payloads checks the keys that record which run has which large payload. If one is missing, a payload could be deleted
-// that a run needs; a superfluous one keeps its payload forever.
+// payloads checks the keys that record which run has which large payload. If one is missing, a payload that a run
+// needs could be deleted; a superfluous one keeps its payload forever.
 func (x *partitionCheck) payloads(ns store.NamespaceID) error {
 	b := x.s.db.NewBatch()
 	defer x.s.drop(b)

@@ -18,7 +18,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestClear deletes runs: those of some lines without deleting a range, and those of more by ranges, which do not stay in memory.
+// TestClear deletes runs: small ones key by key, larger ones by deleting ranges, which do not stay in memory.
 func TestClear(t *testing.T) {
 	s, err := Open("db", Options{FS: vfs.NewMem()})
 	if err != nil {
@@ -41,7 +41,7 @@ func TestClear(t *testing.T) {
 	}
 	for _, c := range []struct {
 		lines, runs int
-		ranges      int64 // deleted, and not on their way to a table
+		ranges      int64 // deleted ranges that are not being written to a table
 		flushes     int64
 	}{{mostCleared, 300, 0, 0}, {mostCleared + 1, mostRanges - 1, mostRanges - 1, 0}, {mostCleared + 1, 3, 2, 1}} {
 		before := s.db.Metrics().Flush.Count
@@ -76,8 +76,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestClearWithoutLog deletes ranges on a disk that has no room for another file of the log, which the flush needs: the store fails,
-// and the commit that had it flushed, which is durable, returns.
+// TestClearWithoutLog deletes ranges on a disk without space for the new log file that the flush needs. The store
+// fails, and the commit that caused the flush returns: it is durable.
 func TestClearWithoutLog(t *testing.T) {
 	full := atomic.Bool{}
 	around := func(fs vfs.FS) vfs.FS {

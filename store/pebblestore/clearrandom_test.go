@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestClearRandom creates, appends to, continues, replaces and deletes runs whose ids begin with one another, with flushes and crashes
-// between: what is read is what was committed, and at the end nothing is left of any of them.
+// TestClearRandom creates, appends to, continues, replaces and deletes runs whose ids are prefixes of one another,
+// with flushes and crashes in between. Reads return what was committed, and at the end nothing is left of any run.
 func TestClearRandom(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))

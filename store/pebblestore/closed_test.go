@@ -9,7 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestCommitOfAStoreThatWasClosed has a store fail and be closed before a commit that nobody waits for reaches Pebble.
+// TestCommitOfAStoreThatWasClosed has a store fail and be closed before a commit without a waiting caller reaches
+// Pebble.
 func TestCommitOfAStoreThatWasClosed(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// compacting is a database that wants compactions, and remembers as Pebble does that it was refused one.
+// compacting imitates a database that wants compactions and, as Pebble does, remembers that it was refused one.
 type compacting struct {
 	c      *compactions
 	ended  sync.WaitGroup
@@ -46,7 +46,7 @@ func (d *compacting) Schedule(h pebble.CompactionGrantHandle) bool {
 	return true
 }
 
-// run has a compaction run. mu is held.
+// run starts a compaction. The caller holds mu.
 func (d *compacting) run(h pebble.CompactionGrantHandle) {
 	d.wanted--
 	d.running++
@@ -63,7 +63,7 @@ func (d *compacting) run(h pebble.CompactionGrantHandle) {
 	}()
 }
 
-// want has the database ask for one more, unless it was refused one before: it is asked for that.
+// want requests one more compaction, unless an earlier request was refused: then the scheduler asks for it.
 func (d *compacting) want() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,10 +79,10 @@ func (d *compacting) want() {
 	}
 }
 
-// upTo returns the limits of a store that allows so many compactions at a time.
+// upTo returns the limits of a store that allows n concurrent compactions.
 func upTo(most int) func() (int, int) { return func() (int, int) { return 1, most } }
 
-// TestCompactions has a database want compactions while others end: each is made, and never more at a time than are allowed.
+// TestCompactions requests compactions while others end: each one is run, and never more at a time than allowed.
 func TestCompactions(t *testing.T) {
 	for _, allowed := range []int64{1, 3} {
 		c := &compactions{atATime: upTo(3)}
@@ -109,7 +109,7 @@ func TestCompactions(t *testing.T) {
 	}
 }
 
-// TestCompactionsBesideALongOne allows a second compaction while the first one runs: it begins beside it, and not at its end.
+// TestCompactionsBesideALongOne allows a second compaction while the first one runs: it starts at once.
 func TestCompactionsBesideALongOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &compactions{atATime: upTo(3)}
@@ -141,7 +141,8 @@ func TestCompactionsBesideALongOne(t *testing.T) {
 	})
 }
 
-// TestCompactionsWhileReclaiming lowers the limit while the database remembers a higher one: no second compaction begins.
+// TestCompactionsWhileReclaiming lowers the limit while the database remembers a higher one: no second compaction
+// starts.
 func TestCompactionsWhileReclaiming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &compactions{atATime: upTo(1)}

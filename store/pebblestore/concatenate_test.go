@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Parts are concatenated in their order, from whichever end they come.
+// Parts are concatenated in order, whichever end they are added to.
 func TestConcatenate(t *testing.T) {
 	v, err := concatenate.Merge(nil, []byte("middle"))
 	if err != nil {
@@ -31,7 +31,7 @@ func TestConcatenate(t *testing.T) {
 	}
 }
 
-// A chunk of many parts is written for some times what it has, not for each part once more.
+// Building a chunk of many parts writes a small multiple of its size, not everything again for each part.
 func TestConcatenateAllocates(t *testing.T) {
 	part := make([]byte, 100)
 	allocs := testing.AllocsPerRun(10, func() {

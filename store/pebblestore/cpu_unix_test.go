@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpu returns the time that the processors have spent on this process.
+// cpu returns the CPU time of this process.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

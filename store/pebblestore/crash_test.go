@@ -28,25 +28,25 @@ var (
 	crashSeed   = flag.Uint64("crash.seed", 1, "of the first workload")
 )
 
-// What one workload is: with 500 changes, logs and tables are made, replaced and compacted several times.
+// The size of one workload: with 500 changes, logs and tables are created, replaced and compacted several times.
 const (
 	crashChanges = 500
 	crashRuns    = 12
 	flushEvery   = 40 // changes
 )
 
-// unsynced is how much, in percent, of what was not synced an image has.
+// unsynced lists how many percent of the unsynced data an image has.
 var unsynced = []int{0, 10, 50, 100}
 
-// image is what was found on a disk whose power was cut.
+// image is what was found on the disk after a power cut.
 type image struct {
 	what        string // for people
-	least, most int    // how many changes had been acknowledged, and how many had begun
+	least, most int    // number of changes that had been acknowledged, and that had begun
 	said        string // what the store holds, by its digest
 	damaged     string
 }
 
-// crashes makes one workload on a disk, and images of it.
+// crashes runs a workload on a disk and takes images of the disk.
 type crashes struct {
 	t       *testing.T
 	seed    uint64
@@ -56,7 +56,7 @@ type crashes struct {
 	parts   map[store.PartitionID][2]store.Partition
 	random  *rand.Rand
 	wanted  int // images
-	every   int // an image is taken at every so many operations of the file system
+	every   int // take an image at every n-th operation of the file system
 	changes []string
 
 	begun, acknowledged atomic.Int64
@@ -66,9 +66,9 @@ type crashes struct {
 	images []image
 }
 
-// TestCrashImages cuts the power at operations of the file system of a random workload, with more or less of what was not synced
-// on the disk, and in the middle of the recovery of such images. Each of them opens, has every change that was acknowledged and of
-// the others whole ones only, and its indexes are what its runs imply.
+// TestCrashImages cuts the power at file system operations of a random workload, with some of the unsynced data on
+// the disk, and again during the recovery of such images. Each image can be opened, has every acknowledged change and
+// no partial change, and its indexes match its runs.
 func TestCrashImages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow; and an image that is cut while it is opened is looked at by whatever goroutine of Pebble comes by")
@@ -77,7 +77,7 @@ func TestCrashImages(t *testing.T) {
 	for seed := *crashSeed; looked < *crashImages; seed++ {
 		c := &crashes{t: t, seed: seed, wanted: *crashImages - looked, every: 1}
 		if *crashImages < 10_000 {
-			c.every = 7 // so that a few images are of the whole workload
+			c.every = 7 // so that a few images cover the whole workload
 		}
 		c.run()
 		looked += len(c.images)
@@ -136,7 +136,8 @@ func (c *crashes) operation(op errorfs.Op) error {
 	return nil
 }
 
-// look opens an image and notes what it holds. If it is to be cut again, the power is cut once more while it is being opened.
+// look opens an image and records what it holds. If it is to be cut again, the power is cut once more while it is
+// being opened.
 func (c *crashes) look(x image, fs *vfs.MemFS, again bool) {
 	var under vfs.FS = fs
 	if again {
@@ -169,7 +170,7 @@ func (c *crashes) look(x image, fs *vfs.MemFS, again bool) {
 	c.images = append(c.images, x)
 }
 
-// judge compares the images with what the model held.
+// judge compares the images with the model.
 func (c *crashes) judge() {
 	for _, x := range c.images {
 		most := min(x.most, len(c.changes)-1)
@@ -188,7 +189,7 @@ func (c *crashes) key(i int) store.RunKey {
 	return store.RunKey{Namespace: store.NamespaceID(i % 2), ID: fmt.Sprint("r", i%crashRuns)}
 }
 
-// change makes a change, in the model first: an image may have it as soon as it has begun.
+// change makes a change, first in the model: an image may have it as soon as it has begun.
 func (c *crashes) change(i int) {
 	ctx := c.t.Context()
 	both := func(do func(s store.Store) error) {
@@ -275,7 +276,7 @@ func (c *crashes) commitBoth(x store.RunCommit) {
 	}
 }
 
-// say returns the digest of what a store holds of what people ask for.
+// say returns a digest of everything that a store returns to readers.
 func (c *crashes) say(s store.Store) string {
 	ctx := context.WithoutCancel(c.t.Context())
 	var b []byte

@@ -19,7 +19,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// written makes a store with values of some sizes, each durable before the next, in a log and, if flushed, in tables.
+// written makes a store with values of the given sizes, each durable before the next: in a log and, if flushed, in
+// tables.
 func written(t *testing.T, flush bool, sizes ...int) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "store")
@@ -44,7 +45,7 @@ func written(t *testing.T, flush bool, sizes ...int) (dir string) {
 	return dir
 }
 
-// lastFile returns the file of a name that sorts last.
+// lastFile returns the file matching a pattern that sorts last.
 func lastFile(t *testing.T, dir, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -67,7 +68,8 @@ func flip(t *testing.T, path string, at int, bit byte) {
 	}
 }
 
-// refused opens a store, to be written and to be read, and wants a sentence about a file, and that nothing is changed.
+// refused opens a store for writing and for reading. Both must fail with a sentence that names a file, and change
+// nothing.
 func refused(t *testing.T, dir, names string) {
 	t.Helper()
 	before := fileHashes(t, dir)
@@ -85,8 +87,8 @@ func refused(t *testing.T, dir, names string) {
 	}
 }
 
-// TestDamagedLog changes a bit of what was durable in the log: Pebble takes what comes behind it for what a power cut has left,
-// and the store would open without it.
+// TestDamagedLog flips a bit of the durable part of the log. Pebble would take the rest for the remains of a power
+// cut and open the store without it.
 func TestDamagedLog(t *testing.T) {
 	small := bytes.Repeat([]byte("\x01"), 40)
 	sizes := []int{}
@@ -113,7 +115,7 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// TestDamagedLogRandom changes a bit anywhere before the last commit of random logs: each is refused.
+// TestDamagedLogRandom flips a bit anywhere before the last commit of random logs: opening each is refused.
 func TestDamagedLogRandom(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for range 40 {
@@ -153,7 +155,7 @@ func TestEndOfLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, n := range []int{1, 12, 50, size} { // of the last bytes, among them the mark of an orderly end
+		for _, n := range []int{1, 12, 50, size} { // number of missing bytes at the end, which includes the mark of an orderly end
 			if err := os.WriteFile(log, append(b[:len(b)-n:len(b)-n], make([]byte, n)...), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -168,8 +170,8 @@ func TestEndOfLog(t *testing.T) {
 	}
 }
 
-// TestDamagedManifest changes a bit of the list of tables before its last record: tables of which Pebble reads no more would be
-// removed.
+// TestDamagedManifest flips a bit of the list of tables before its last record. Pebble would not read the rest of the
+// list, and would remove those tables.
 func TestDamagedManifest(t *testing.T) {
 	for _, at := range []int{4, 20, 60, 100} {
 		dir := written(t, true, 300, 300, 300)
@@ -178,8 +180,8 @@ func TestDamagedManifest(t *testing.T) {
 	}
 }
 
-// TestLostMarker removes the empty file that names the list of tables: Pebble would begin an empty database, and remove the
-// tables.
+// TestLostMarker removes the empty file that names the list of tables: Pebble would start with an empty database and
+// remove the tables.
 func TestLostMarker(t *testing.T) {
 	for _, flush := range []bool{false, true} {
 		dir := written(t, flush, 300, 300)
@@ -190,8 +192,8 @@ func TestLostMarker(t *testing.T) {
 	}
 }
 
-// TestEmptiedManifest damages the last record of the list of tables, as a power cut may, where that was the first table: what it
-// had is in no log any more, and the store would begin anew.
+// TestEmptiedManifest damages the last record of the list of tables, as a power cut may, after the first table was
+// added. The table's data is in no log any more, and the store would start empty.
 func TestEmptiedManifest(t *testing.T) {
 	dir := written(t, false, 300)
 	s, err := Open(dir, Options{}) // makes a table of the log
@@ -210,7 +212,7 @@ func TestEmptiedManifest(t *testing.T) {
 	refused(t, dir, "MANIFEST-")
 }
 
-// TestDamagedTable damages files of which Pebble itself says that they are: its words become one line, and what to do.
+// TestDamagedTable damages files whose damage Pebble itself detects: its error becomes one line that says what to do.
 func TestDamagedTable(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"000*.sst":                os.Remove,
@@ -247,7 +249,7 @@ func TestDamagedTable(t *testing.T) {
 	}
 }
 
-// TestLookAtDamage looks at stores that would not open, and at one that is open and so may end in the midst of a commit.
+// TestLookAtDamage inspects stores that would not open, and an open one, which may be in the middle of a commit.
 func TestLookAtDamage(t *testing.T) {
 	for pattern, damage := range map[string]func(path string) error{
 		"*.log":             func(path string) error { flip(t, path, 100, 1); return nil },
@@ -275,7 +277,7 @@ func TestLookAtDamage(t *testing.T) {
 	}
 }
 
-// between is a file system on which something happens after each time that a log is read.
+// between is a file system that calls a function after each read of a log.
 type between struct {
 	vfs.FS
 	happens func()
@@ -300,8 +302,9 @@ func (f betweenFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestOpenWhileWritten opens a store that is open, and writes more of its log between the reads of it: that looks like a damaged
-// log, and whoever is told to restore a backup loses what is well.
+// TestOpenWhileWritten opens a store that another process has open, and writes more to its log between the reads:
+// that looks like a damaged log, but must not be reported as damage, since a restore of a backup would then lose good
+// data.
 func TestOpenWhileWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	s, err := Open(dir, Options{})
@@ -313,7 +316,7 @@ func TestOpenWhileWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 3 { // so that the log is a file that was used before
+	for range 3 { // so that the log reuses an older file
 		set(200 << 10)
 		if err := s.db.Flush(); err != nil {
 			t.Fatal(err)
@@ -328,7 +331,7 @@ func TestOpenWhileWritten(t *testing.T) {
 	}
 }
 
-// TestFilesOfOthers begins a store in a folder with files that look a little like those of one.
+// TestFilesOfOthers opens a store in a folder with foreign files that resemble a store's.
 func TestFilesOfOthers(t *testing.T) {
 	for _, name := range []string{"wfhost.log", "2026-11-27.log", "large.blob", "x.sst"} {
 		dir := t.TempDir()
@@ -346,8 +349,8 @@ func TestFilesOfOthers(t *testing.T) {
 	}
 }
 
-// TestForgedChunks has a power cut lose a page of a commit whose payload looks like the log: anybody who may begin a run could
-// have the store refused.
+// TestForgedChunks has a power cut lose a page of a commit whose payload looks like the log. Otherwise anyone who may
+// start a run could make the store unusable.
 func TestForgedChunks(t *testing.T) {
 	for _, synced := range []uint64{1 << 62, 6000, 12_000, 20_000} {
 		dir := filepath.Join(t.TempDir(), "store")

@@ -7,7 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// asked is a file system that counts how often it is asked for its room.
+// asked is a file system that counts queries for its free space.
 type asked struct {
 	vfs.FS
 	free  atomic.Uint64
@@ -19,7 +19,8 @@ func (a *asked) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: a.free.Load(), TotalBytes: 1 << 40}, nil
 }
 
-// TestDiskLook asks again and again how much room there is: what was plenty is known for a moment, and what was less is not.
+// TestDiskLook queries the free space repeatedly: the answer is cached for a moment if there is plenty, and not
+// cached otherwise.
 func TestDiskLook(t *testing.T) {
 	fs := &asked{FS: vfs.NewMem()}
 	s := &Store{fs: fs}
@@ -39,7 +40,7 @@ func TestDiskLook(t *testing.T) {
 	}
 	fs.free.Store(plenty)
 	fs.times.Store(0)
-	begun := look() // perhaps more than one look, if the machine stands still
+	begun := look() // more than one query if the machine pauses
 	for range 1000 {
 		look()
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// fileHashes returns the hash of each file of a directory, as text.
+// fileHashes formats the hashes of the files in a directory.
 func fileHashes(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -35,8 +35,8 @@ func fileHashes(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// TestNewerStoreIsLeftAlone opens stores of a newer release, with what that has noted beside it and without: each is refused with
-// a sentence, and no byte of its files changes.
+// TestNewerStoreIsLeftAlone opens stores of a newer release, with and without its format file: each is refused with a
+// sentence, and no byte of its files changes.
 func TestNewerStoreIsLeftAlone(t *testing.T) {
 	for _, noted := range []string{fmt.Sprintln(store.FormatVersion + 1), "", "rubbish"} {
 		dir := filepath.Join(t.TempDir(), "store")
@@ -97,7 +97,7 @@ func TestNewerDatabaseIsLeftAlone(t *testing.T) {
 	}
 }
 
-// An older database stays as it is, until it is raised by name.
+// An older database stays as it is until it is upgraded explicitly.
 func TestDatabaseIsRaisedByUpgradeAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -141,7 +141,7 @@ func TestDatabaseIsRaisedByUpgradeAlone(t *testing.T) {
 	}
 }
 
-// A store that is opened to be read changes nothing, and refuses what would.
+// A store that is open for reading changes nothing, and refuses changes.
 func TestReadOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	s, err := Open(dir, Options{})
@@ -177,8 +177,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestCheckpointsOfABusyStore makes checkpoints while runs commit as fast as they can: each opens, is sound, and has what was
-// acknowledged before it began.
+// TestCheckpointsOfABusyStore makes checkpoints while runs commit at full speed: each can be opened, is valid, and
+// has what was acknowledged before it began.
 func TestCheckpointsOfABusyStore(t *testing.T) {
 	s, err := Open(filepath.Join(t.TempDir(), "store"), Options{})
 	if err != nil {

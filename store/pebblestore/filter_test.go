@@ -11,8 +11,8 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
-// The filter is that of Pebble, byte by byte and by its name: tables of older releases are read with it, and its tables by
-// them. It keeps what is not there from being looked for.
+// The filter is Pebble's, byte by byte and by name: it works with tables of older releases, and older releases work
+// with its tables. It avoids searches for missing keys.
 func TestFilter(t *testing.T) {
 	own, pebbles := newFilter(), bloom.FilterPolicy(filterBits)
 	if own.Name() != pebbles.Name() {
@@ -43,7 +43,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// A table does not yield for ever: it computes a part of the time, however long others take.
+// Writing a table does not yield forever: it computes part of the time, even if other work never ends.
 func TestFilterYields(t *testing.T) {
 	w := &filterWriter{since: logfs.Elapsed(), yielded: time.Hour}
 	before := w.yielded

@@ -18,8 +18,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestCorruptRunStopsNobody damages records of runs: a commit that needs them names the run, the runs beside
-// it can be committed, and the store has not failed.
+// TestCorruptRunStopsNobody damages records of runs: a commit that needs them fails with the name of the run, other
+// runs can be committed, and the store has not failed.
 func TestCorruptRunStopsNobody(t *testing.T) {
 	s, err := Open("db", Options{FS: vfs.NewMem(), OnFailure: func(err error) { t.Error("the store has failed:", err) }})
 	if err != nil {
@@ -75,7 +75,7 @@ func TestCorruptRunStopsNobody(t *testing.T) {
 	}
 }
 
-// seen is what readers see of a run.
+// seen is what readers get of a run.
 type seen struct{ first, second, lines, chunks int }
 
 func read(t *testing.T, s *Store, run store.RunKey) (n seen) {
@@ -97,8 +97,8 @@ func read(t *testing.T, s *Store, run store.RunKey) (n seen) {
 	return n
 }
 
-// TestReadsOnlyDurable reads runs while the fsync of a commit of them waits: what is read is what was there
-// before, or the reader waits as well.
+// TestReadsOnlyDurable reads runs while the fsync of a commit of them is blocked: readers get the previous data, or
+// wait as well.
 func TestReadsOnlyDurable(t *testing.T) {
 	run := store.RunKey{ID: "r"}
 	entries := func(from, n int) (list []store.Entry) {
@@ -186,8 +186,8 @@ func TestReadsOnlyDurable(t *testing.T) {
 	}
 }
 
-// TestPayloadSharesModuleBlob reads a module that an earlier release has stored as a blob: deleting it leaves
-// the blob, which may be a payload as well, and storing it again gives it a key of its own.
+// TestPayloadSharesModuleBlob reads a module that an earlier release has stored as a blob. Deleting the module leaves
+// the blob, which may also be a payload. Storing the module again gives it a key of its own.
 func TestPayloadSharesModuleBlob(t *testing.T) {
 	s, err := Open("db", Options{FS: vfs.NewMem()})
 	if err != nil {
@@ -234,7 +234,7 @@ func TestPayloadSharesModuleBlob(t *testing.T) {
 	}
 }
 
-// TestFormatIsRaised opens a store of version 1 with a run that sleeps, which becomes one of this version.
+// TestFormatIsRaised opens a store of format 1 with a sleeping run and upgrades it to the current format.
 func TestFormatIsRaised(t *testing.T) {
 	fs := vfs.NewMem()
 	s, err := Open("db", Options{FS: fs})
@@ -278,7 +278,7 @@ func TestFormatIsRaised(t *testing.T) {
 	}
 }
 
-// TestFailingClose closes a store whose disk fails from then on: the caller is told.
+// TestFailingClose closes a store whose disk starts to fail at that moment: the caller gets the error.
 func TestFailingClose(t *testing.T) {
 	var failing atomic.Bool
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {

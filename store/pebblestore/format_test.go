@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// A run of a store of an earlier format that cannot be read keeps nobody from the others: it is in no list, and the log names it.
+// A run of an earlier format that cannot be read does not affect other runs: it is in no list, and the log names it.
 func TestIndexesLeaveCorruptRunsOut(t *testing.T) {
 	const runs = 20
 	fs := vfs.NewMem()

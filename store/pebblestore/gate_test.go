@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// gate makes fsyncs of the log wait while it is closed.
+// gate blocks fsyncs of the log while it is closed.
 type gate struct {
 	mu     sync.Mutex
 	opened *sync.Cond
@@ -43,7 +43,7 @@ func (g *gate) set(closed bool) {
 	g.opened.Broadcast()
 }
 
-// openGate opens a store whose fsyncs pass a gate, which is open.
+// openGate opens a store whose fsyncs pass an open gate.
 func openGate(t *testing.T) (*Store, *gate) {
 	t.Helper()
 	g := newGate()
@@ -69,8 +69,8 @@ func acquire(t *testing.T, s *Store, p store.PartitionID) store.Partition {
 	return part
 }
 
-// TestAcquireBlocksNobody has an Acquire wait for the disk: commits of the owner before are refused at once, and that of
-// another partition gets its place in the log.
+// TestAcquireBlocksNobody has an Acquire wait for the disk. Commits by the previous owner are refused at once, and a
+// commit of another partition is appended to the log.
 func TestAcquireBlocksNobody(t *testing.T) {
 	s, g := openGate(t)
 	run, other := store.RunKey{ID: "a"}, store.RunKey{ID: "b"}

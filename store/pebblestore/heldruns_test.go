@@ -20,8 +20,8 @@ func runsOf(p store.PartitionID, prefix string, n int) (list []store.RunKey) {
 	return list
 }
 
-// TestCommitsOfOtherRunsShareAnFsync commits a batch of many runs while another batch, of as many other runs of the same
-// partition, waits for its fsync: it is applied behind it at once.
+// TestCommitsOfOtherRunsShareAnFsync commits a batch of many runs while a batch of other runs of the same partition
+// waits for its fsync: the second batch is applied at once.
 func TestCommitsOfOtherRunsShareAnFsync(t *testing.T) {
 	s, g := openGate(t)
 	const p, size = store.PartitionID(3), 64
@@ -70,12 +70,12 @@ func TestCommitsOfOtherRunsShareAnFsync(t *testing.T) {
 	}
 }
 
-// TestHeldRuns locks random sets of runs, some runs in several sets at a time: no run is locked twice at a time, and nothing is
-// left of a lock.
+// TestHeldRuns locks random sets of runs concurrently, with some runs in several sets: no run is locked twice at a
+// time, and in the end no lock is left.
 func TestHeldRuns(t *testing.T) {
 	var h heldRuns
 	keys := runsOf(0, "r", 8)
-	var holders [8]int // not atomic: the race detector sees a run that is locked twice
+	var holders [8]int // not atomic, so that the race detector sees a run that is locked twice
 	var wg sync.WaitGroup
 	for c := range 6 {
 		wg.Go(func() {
@@ -90,7 +90,7 @@ func TestHeldRuns(t *testing.T) {
 				if i%2 == 0 {
 					slices.Reverse(set)
 				}
-				set = append(set, set...) // a schedule may be named as a run is
+				set = append(set, set...) // a schedule may have the name of a run
 				h.lock(set...)
 				for _, j := range at {
 					holders[j]++

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// steps returns over how many keys, deleted ones included, a look for the first command of an inbox walks.
+// steps returns the number of keys, including deleted ones, that a search for the first command of an inbox visits.
 func steps(t *testing.T, s *Store, p store.PartitionID) int {
 	t.Helper()
 	mark, err := s.firstCommand(p)
@@ -40,8 +40,8 @@ func submit(t *testing.T, s *Store, p store.PartitionID, cmd store.Command) erro
 	return acquire(t, s, store.Partitions-1).Discard(t.Context(), nil, []store.Command{cmd})
 }
 
-// TestInboxTombstones consumes commands: a look at the inbox does not walk over those that are gone, after a
-// restart over at most as many as the mark lags behind.
+// TestInboxTombstones consumes commands: a search does not visit the consumed ones, after a restart at most as many
+// as the mark lags behind.
 func TestInboxTombstones(t *testing.T) {
 	const p, batch = 5, 100
 	fs := vfs.NewMem()
@@ -84,8 +84,8 @@ func TestInboxTombstones(t *testing.T) {
 	}
 }
 
-// TestInboxMark submits and consumes commands at random; after every step the power goes, with more or less of what was
-// not synced on the disk: no command is lost, and none comes back.
+// TestInboxMark submits and consumes commands at random. After every step the power is cut, with some of the unsynced
+// data on the disk: no command is lost, and none comes back.
 func TestInboxMark(t *testing.T) {
 	const p, rounds = 5, 60
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -160,7 +160,7 @@ func checkInbox(t *testing.T, part store.Partition, want map[store.CommandSeq]bo
 	}
 }
 
-// TestDamagedCommand damages a command of an inbox: those around it are still read.
+// TestDamagedCommand damages a command in an inbox: the commands around it can still be read.
 func TestDamagedCommand(t *testing.T) {
 	const p, damaged = 3, 2
 	s, err := Open("db", Options{FS: vfs.NewMem()})

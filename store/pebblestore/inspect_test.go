@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestInspect looks at a store that is not there, that is open, that was closed, and that an earlier and a newer release have written.
-// Its files stay as they are, and what has it open keeps it.
+// TestInspect inspects stores that are missing, open, closed, or written by an earlier or a newer release. Their
+// files do not change, and a process that has the store open is not affected.
 func TestInspect(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	is := func(want Inspection, wrong error) {
@@ -71,7 +71,7 @@ func TestInspect(t *testing.T) {
 	is(Inspection{Exists: true}, store.ErrVersion)
 }
 
-// other returns a process that looks at a store.
+// other starts a process that inspects a store.
 func other(t *testing.T, dir string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInspectElsewhere$", "-test.v")
 	cmd.Env = append(os.Environ(), "PEBBLESTORE_LOOK="+dir)

@@ -15,7 +15,7 @@ func sealedBy(key string, payload string) []byte {
 	return append(append([]byte{byte(len(key))}, key...), payload...)
 }
 
-// newSealed makes a store with one run, all records of which are sealed with a key, and a command.
+// newSealed makes a store with a command and one run, with all records sealed by one key.
 func newSealed(t *testing.T, key string) *checked {
 	t.Helper()
 	c := newChecked(t)
@@ -35,7 +35,7 @@ func newSealed(t *testing.T, key string) *checked {
 	return c
 }
 
-// TestCountKeys counts records by their keys, and forgets a key that no record has.
+// TestCountKeys counts records by key, and forgets a key without records.
 func TestCountKeys(t *testing.T) {
 	c := newSealed(t, "k1")
 	list, err := CountKeys(t.Context(), c.dir)
@@ -66,7 +66,7 @@ func TestCountKeys(t *testing.T) {
 	}
 }
 
-// TestCheckOfSealedRecords finds records that nobody can have the key of.
+// TestCheckOfSealedRecords finds records sealed with an unknown key.
 func TestCheckOfSealedRecords(t *testing.T) {
 	if r := newSealed(t, "k1").check(false); len(r.Problems) > 0 || r.Runs != 40 {
 		t.Errorf("%+v", r.Problems)

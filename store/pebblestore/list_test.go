@@ -19,7 +19,7 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// twins are a store on disk and the model of it in memory, to which the same happens.
+// twins are a store on disk and its model in memory, with the same operations.
 type twins struct {
 	t     *rapid.T
 	fs    *vfs.MemFS
@@ -61,7 +61,7 @@ var (
 	someWorkflows  = []string{"w", "v", "wv"}
 )
 
-// run draws a run, and what is stored of it.
+// run draws a run and its stored parts.
 func (w *twins) run() (key store.RunKey, st store.RunState, there bool) {
 	key = store.RunKey{Namespace: store.NamespaceID(rapid.IntRange(0, 1).Draw(w.t, "namespace")),
 		ID: fmt.Sprint("r", rapid.IntRange(0, 15).Draw(w.t, "run"))}
@@ -113,7 +113,7 @@ func (w *twins) Change(t *rapid.T) {
 	}
 }
 
-// Crash cuts the power, with more or less of what was not synced on the disk.
+// Crash cuts the power, with some of the unsynced data on the disk.
 func (w *twins) Crash(t *rapid.T) {
 	w.t = t
 	seed := rapid.Uint64().Draw(t, "seed")
@@ -124,7 +124,7 @@ func (w *twins) Crash(t *rapid.T) {
 	w.open()
 }
 
-// Old makes the store one of format 2, which is opened.
+// Old downgrades the store to format 2 and opens it.
 func (w *twins) Old(t *rapid.T) {
 	w.t = t
 	w.do(makeOld(w.s))
@@ -132,7 +132,7 @@ func (w *twins) Old(t *rapid.T) {
 	w.open()
 }
 
-// makeOld takes away what format 3 has added.
+// makeOld removes what format 3 has added.
 func makeOld(s *Store) error {
 	b := s.db.NewBatch()
 	err := s.scan(nil, []byte{0xff}, func(k, v []byte) (bool, error) {
@@ -182,7 +182,7 @@ func pages(t *rapid.T, s store.Store, q store.Query, timers *store.TimerQuery) (
 	}
 }
 
-// Check compares a drawn list, and all counts.
+// Check compares the list for a random query, and all counts.
 func (w *twins) Check(t *rapid.T) {
 	w.t = t
 	q := store.Query{Namespace: store.NamespaceID(rapid.IntRange(0, 1).Draw(t, "namespace")),
@@ -215,7 +215,7 @@ func (w *twins) Check(t *rapid.T) {
 	}
 }
 
-// nothingLeft compares the number of keys of each list with what the runs of the model have: none is left of what a run was.
+// nothingLeft compares the number of keys in each list with the model's runs: no key of a former state is left.
 func (w *twins) nothingLeft() {
 	w.t.Helper()
 	got, want := map[byte]int{}, map[byte]int{}
@@ -260,7 +260,7 @@ func said(runs []store.RunState) string {
 	return b.String()
 }
 
-// TestListsAreAsTheModel lets random things happen to runs, and crashes: lists, timers and counts are those of the model.
+// TestListsAreAsTheModel applies random operations and crashes: lists, timers and counts equal the model's.
 func TestListsAreAsTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &twins{t: t, fs: vfs.NewCrashableMem(), model: memstore.New().Open()}
@@ -284,7 +284,8 @@ func TestListsAreAsTheModel(t *testing.T) {
 	})
 }
 
-// TestIndexesAreCut cuts the power at many instants of the making of the indexes: they are whole when the store is open again.
+// TestIndexesAreCut cuts the power at many points while indexes are built: they are complete when the store is open
+// again.
 func TestIndexesAreCut(t *testing.T) {
 	const runs = 300
 	first := vfs.NewCrashableMem()
@@ -374,7 +375,7 @@ func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(string, ...any) {}
 
-// TestListWithACorruptRun damages a run: it is in each list that meets it, with its error, and the others beside it.
+// TestListWithACorruptRun damages a run: each list that reaches it has it with its error, beside the other runs.
 func TestListWithACorruptRun(t *testing.T) {
 	s, err := Open("db", Options{FS: vfs.NewMem()})
 	if err != nil {

@@ -159,7 +159,7 @@ func olderDamage(dir string, err error) error {
 		return err
 	}
 	logs, _ := neededLogs(dir, nil)
-	at, _ := findDamage(dir, logs) // a read error now is no better reason
+	at, _ := findDamage(dir, logs) // if this read fails too, err is still the error to return
 	if at == nil || at.name == logs[len(logs)-1] {
 		return err
 	}

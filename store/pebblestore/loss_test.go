@@ -19,7 +19,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// positionOf returns the position that an error about a damaged log names.
+// positionOf returns the position in an error about a damaged log.
 func positionOf(t *testing.T, err error) string {
 	t.Helper()
 	m := regexp.MustCompile(`--accept-loss-after (\S+) `).FindStringSubmatch(fmt.Sprint(err))
@@ -48,8 +48,8 @@ func commitNamed(t *testing.T, s *Store, name string, sizes ...int) {
 	}
 }
 
-// cutLog has a damaged log cut, and checks that a dry run and a wrong position change nothing, that the damaged files are kept, and
-// that what is there afterwards is what some number of the first commits made, which it returns with the loss.
+// cutLog cuts a damaged log. It checks that a dry run and a wrong position change nothing, that the damaged files are
+// kept, and that the store then has exactly the first commits. It returns their number and the loss.
 func cutLog(t *testing.T, dir string, runs int) (left int, l *Loss) {
 	t.Helper()
 	_, err := Check(t.Context(), dir, CheckOptions{})
@@ -118,8 +118,8 @@ func cutLog(t *testing.T, dir string, runs int) (left int, l *Loss) {
 	return left, l
 }
 
-// TestAcceptLoss changes a random bit of random logs and cuts them there: what was committed before the damage is there, nothing else
-// is, and most of what is lost is named.
+// TestAcceptLoss flips a random bit of random logs and cuts them there: what was committed before the damage is kept,
+// nothing else is, and most of the loss is reported by name.
 func TestAcceptLoss(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 2))
 	lost, named := 0, 0
@@ -145,7 +145,7 @@ func TestAcceptLoss(t *testing.T) {
 		at := rnd.IntN(max(len(b)-2*sizes[len(sizes)-1]-2000, 1))
 		flip(t, log, at, 1<<rnd.IntN(8))
 		if _, err := Check(t.Context(), dir, CheckOptions{}); err == nil || !strings.Contains(err.Error(), "--accept-loss-after") {
-			continue // of the padding, or of what need not have been durable: see TestDamagedLogRandom
+			continue // in padding, or in data that need not be durable: see TestDamagedLogRandom
 		}
 		left, l := cutLog(t, dir, len(sizes))
 		lost, named = lost+len(sizes)-left, named+len(l.Runs)
@@ -155,7 +155,7 @@ func TestAcceptLoss(t *testing.T) {
 	}
 }
 
-// stuckTables is a file system on which, from some moment on, no table is created until it is released.
+// stuckTables is a file system on which, from some moment on, creating a table blocks until it is released.
 type stuckTables struct {
 	vfs.FS
 	stuck   *atomic.Bool
@@ -171,7 +171,8 @@ func (f stuckTables) Create(name string, c vfs.DiskWriteCategory) (vfs.File, err
 
 func (f stuckTables) Unwrap() vfs.FS { return f.FS }
 
-// TestAcceptLossOfSeveralLogs damages the oldest of several logs that were not yet made tables: those after it are given up, too.
+// TestAcceptLossOfSeveralLogs damages the oldest of several logs that were not written to tables yet: the later ones
+// are given up, too.
 func TestAcceptLossOfSeveralLogs(t *testing.T) {
 	live, dir, release := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "store"), make(chan struct{})
 	open := sync.OnceFunc(func() { close(release) })
@@ -182,7 +183,7 @@ func TestAcceptLossOfSeveralLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	stuck.Store(true)
-	sizes := slices.Repeat([]int{60 << 10}, 14) // a memtable has 256 KiB at first, and twice as much each time
+	sizes := slices.Repeat([]int{60 << 10}, 14) // a memtable has 256 KiB at first, and doubles each time
 	commitRuns(t, s, sizes...)
 	if err := os.CopyFS(dir, os.DirFS(live)); err != nil {
 		t.Fatal(err)
@@ -202,7 +203,7 @@ func TestAcceptLossOfSeveralLogs(t *testing.T) {
 	}
 }
 
-// TestAcceptLossIsForLogs refuses to cut anything where a table or the list of tables is damaged, or nothing is.
+// TestAcceptLossIsForLogs refuses to cut anything if a table or the list of tables is damaged, or nothing is.
 func TestAcceptLossIsForLogs(t *testing.T) {
 	dir := written(t, true, 3000, 3000, 3000)
 	if _, err := AcceptLoss(dir, lastFile(t, dir, "*.log")+":0", true); !errors.Is(err, ErrNoLoss) {
@@ -219,8 +220,8 @@ func TestAcceptLossIsForLogs(t *testing.T) {
 	}
 }
 
-// TestAcceptLossOfNeededLogs looks at no log that is in tables already, and that a killed process has not come to remove: a store with
-// a damaged one is opened, and if another one is damaged that is the one which is named and cut.
+// TestAcceptLossOfNeededLogs ignores a log whose data is in tables and that a killed process has not yet removed. A
+// store with damage in such a log can be opened. If another log is damaged, that one is named and cut.
 func TestAcceptLossOfNeededLogs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	begin := func(sizes ...int) (log string) {
@@ -239,7 +240,7 @@ func TestAcceptLossOfNeededLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := func() { // as a killed process leaves it, and a bit of it has flipped since
+	left := func() { // as a killed process leaves it, with one flipped bit
 		if err := os.WriteFile(old, b, 0o600); err != nil {
 			t.Fatal(err)
 		}

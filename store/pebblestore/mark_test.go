@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// marked is a store with one partition, whose wakes are compared with the states of its runs.
+// marked is a store with one partition. Its wakes are compared with the states of its runs.
 type marked struct {
 	t    *testing.T
 	s    *Store
@@ -63,7 +63,7 @@ func (m *marked) sleep(wakes map[int]int64) {
 	}
 }
 
-// check compares the wake index with what the states say.
+// check compares the wake index with the states.
 func (m *marked) check() {
 	m.t.Helper()
 	var want, got []store.WakeKey
@@ -88,9 +88,8 @@ func (m *marked) check() {
 	}
 }
 
-// TestMark stores wakes at random, most of them later and later, and asks for them as a host does. After every step the
-// power goes, with more or less of what was not synced on the disk: no wake is lost, and none is listed that was
-// consumed.
+// TestMark stores wakes at random, mostly in rising order, and reads them as a host does. After every step the power
+// is cut, with some of the unsynced data on the disk: no wake is lost, and no consumed wake is listed.
 func TestMark(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	fs := vfs.NewCrashableMem()
@@ -119,7 +118,7 @@ func TestMark(t *testing.T) {
 			wakes[rng.IntN(len(m.runs))] = at
 		}
 		m.sleep(wakes)
-		for _, run := range m.runs { // most of what has come due is consumed
+		for _, run := range m.runs { // most wakes that have come due are consumed
 			if st, err := m.s.State(t.Context(), run); err == nil && st.WakeUnixMs != store.NoWake && st.WakeUnixMs <= now &&
 				rng.IntN(3) > 0 {
 				m.sleep(map[int]int64{slices.Index(m.runs, run): now + rng.Int64N(60_000)})
@@ -157,8 +156,8 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestMarkConcurrently commits wakes from several goroutines, some of them long over, while the mark is raised and the
-// power goes.
+// TestMarkConcurrently commits wakes from several goroutines, some of them long overdue, while the mark is raised and
+// the power is cut.
 func TestMarkConcurrently(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	m := openMarked(t, fs)

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestMeasure measures a store that grows, one that is closed, and one whose files are being counted by somebody else.
+// TestMeasure measures a store that grows, a closed one, and one whose files another caller is counting.
 func TestMeasure(t *testing.T) {
 	s, err := Open("db", Options{FS: vfs.NewMem()})
 	if err != nil {
@@ -53,7 +53,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestWriteStalls hears of stalls from Pebble, and counts how long they take, the one included that goes on.
+// TestWriteStalls receives stalls from Pebble, and measures their duration, including a stall in progress.
 func TestWriteStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Store{failed: make(chan struct{}), closed: true}

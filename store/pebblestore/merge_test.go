@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestAppendsMerge puts the pieces of a chunk together, wherever they are: in memory, in tables, in tables that were merged.
+// TestAppendsMerge combines the parts of a chunk, wherever they are: in memory, in tables, or in compacted tables.
 func TestAppendsMerge(t *testing.T) {
 	dir := t.TempDir()
 	run := store.RunKey{ID: "r"}
@@ -50,7 +50,7 @@ func TestAppendsMerge(t *testing.T) {
 			}
 			reopen()
 		}
-		s.cache.put(run, nil) // what it holds hides what the database has
+		s.cache.put(run, nil) // the cache hides what the database has
 		_, got, err := s.Run(t.Context(), run)
 		if err != nil || len(got) != n {
 			t.Fatalf("%d entries, want %d: %v", len(got), n, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestModulesHaveBlocksOfTheirOwn looks for wakes in a store that holds little but a module which is larger than what the cache of
-// blocks takes: what is looked for must not stand in one block with the module, which would be read and decompressed each time.
+// TestModulesHaveBlocksOfTheirOwn reads wakes in a store that holds little but a module larger than the block cache:
+// wakes must not share a block with the module, which would be read and decompressed each time.
 func TestModulesHaveBlocksOfTheirOwn(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{})
 	if err != nil {
@@ -39,7 +39,7 @@ func TestModulesHaveBlocksOfTheirOwn(t *testing.T) {
 		}
 	}
 	look()                        // fills the cache
-	least := int64(math.MaxInt64) // without the misses of other readers, such as a compaction
+	least := int64(math.MaxInt64) // the minimum excludes misses of other readers, such as a compaction
 	for range 3 {
 		before := s.db.Metrics().BlockCache.Misses
 		look()

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestManyNamespaces creates the last namespace that there may be, and no other one.
+// TestManyNamespaces creates the last possible namespace; another one is refused.
 func TestManyNamespaces(t *testing.T) {
 	s, err := Open("db", Options{FS: vfs.NewMem()})
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// records returns how many records of versions there are, those of deleted ones included.
+// records returns the number of records of versions, including deleted ones.
 func (u *usesEnv) records() (n int) {
 	u.Helper()
 	u.do(u.s.eachVersion(func(_, _ []byte) error { n++; return nil }))
 	return n
 }
 
-// TestDeletedVersionsLeaveOneRecord uploads and deletes in turn, and deletes many from the first and from the last one on. Of a
-// workflow, one record is left at most, whose number is never given again.
+// TestDeletedVersionsLeaveOneRecord uploads and deletes in turn, and deletes many versions in both directions. At
+// most one record per workflow is left, and its number is never used again.
 func TestDeletedVersionsLeaveOneRecord(t *testing.T) {
 	u := newUses(t)
 	left := func(want int) {
@@ -80,14 +80,14 @@ func TestDeletedVersionsOfAnEarlierRelease(t *testing.T) {
 	put(0, "a", 6000, false)
 	put(0, "aa", 2, true)
 	before := u.records()
-	u.s.readOnly = true // nothing is deleted of one that is only read
+	u.s.readOnly = true // a read-only store deletes nothing
 	u.s.newest.counts = nil
 	u.do(u.s.readVersions())
 	if n := u.records(); n != before || n < 15_000 {
 		t.Fatalf("there are %d records, then %d", before, n)
 	}
 	u.reopen()
-	if n := u.records(); n != 7 { // versions 1, 6000 of a, those that were the last of aa, of a in 4 and 9
+	if n := u.records(); n != 7 { // versions 1 and 6000 of a, and the last versions of aa, and of a in 4 and 9
 		t.Errorf("%d records are left", n)
 	}
 	for ns, want := range map[store.NamespaceID]int64{0: 3, 4: 0, 9: 1} {
@@ -105,7 +105,7 @@ func TestDeletedVersionsOfAnEarlierRelease(t *testing.T) {
 	}
 }
 
-// askers are what is asked of the versions of a workflow whose first version has the module old.
+// askers are queries for the versions of a workflow whose first version has the module old.
 func askers(t testing.TB, u *usesEnv, old store.Digest) map[string]func() {
 	m := u.s.Modules()
 	ask := func(want uint32, f func() (store.Version, error)) func() {
@@ -129,7 +129,8 @@ func askers(t testing.TB, u *usesEnv, old store.Digest) map[string]func() {
 	}
 }
 
-// versionsOf opens a store with two workflows of n versions each, all but the first one imported, so that questions look behind them.
+// versionsOf opens a store with two workflows of n versions each. All but the first version are imported, so that
+// queries must look past them.
 func versionsOf(t *testing.T, n int) (*usesEnv, store.Digest) {
 	u := newUses(t)
 	old, other, third := u.put("old"), u.put("other"), u.put("third")
@@ -137,7 +138,7 @@ func versionsOf(t *testing.T, n int) (*usesEnv, store.Digest) {
 	for i := range n - 1 {
 		d := other
 		if i%2 == 0 {
-			d = third // the same as before is no new version
+			d = third // the same as before does not make a new version
 		}
 		for _, workflow := range []string{"w", "imported"} {
 			v := store.Version{Workflow: workflow, Number: uint32(i) + 2, Module: d, Imported: true}
@@ -148,8 +149,8 @@ func versionsOf(t *testing.T, n int) (*usesEnv, store.Digest) {
 	return u, old
 }
 
-// TestNewestReadsNothingThatGrows counts the allocations of questions, one for each record that is read, with ten versions and
-// with ten thousand.
+// TestNewestReadsNothingThatGrows counts the allocations of queries, one per record that is read, with ten versions
+// and with ten thousand.
 func TestNewestReadsNothingThatGrows(t *testing.T) {
 	allocations := func(n int) map[string]float64 {
 		u, old := versionsOf(t, n)
@@ -167,8 +168,8 @@ func TestNewestReadsNothingThatGrows(t *testing.T) {
 	}
 }
 
-// TestNewestRemembersWhatOthersUpload has versions of other workflows and with other modules added and deleted: what is known
-// stays known, and is what the store has.
+// TestNewestRemembersWhatOthersUpload adds and deletes versions of other workflows and with other modules: cached
+// answers stay cached, and equal the stored data.
 func TestNewestRemembersWhatOthersUpload(t *testing.T) {
 	u, old := versionsOf(t, 10)
 	all := askers(t, u, old)
@@ -192,7 +193,7 @@ func TestNewestRemembersWhatOthersUpload(t *testing.T) {
 	}
 }
 
-// TestNewestWhileVersionsChange has versions change while somebody reads what is to be remembered.
+// TestNewestWhileVersionsChange changes versions while a reader computes an answer to cache.
 func TestNewestWhileVersionsChange(t *testing.T) {
 	one, two := store.Version{Workflow: "w", Number: 1}, store.Version{Workflow: "w", Number: 2}
 	imported := store.Version{Workflow: "w", Number: 3, Imported: true}
@@ -211,7 +212,7 @@ func TestNewestWhileVersionsChange(t *testing.T) {
 			for i := range uint32(maxNewest) {
 				n.added(&store.Version{Workflow: fmt.Sprint("other", i), Number: 1})
 			}
-			delete(n.of, k) // it was among those that gave way, or is now
+			delete(n.of, k) // it was evicted, or is now
 		}, false, 0},
 	} {
 		n := &newest{}
@@ -226,7 +227,7 @@ func TestNewestWhileVersionsChange(t *testing.T) {
 		}
 	}
 	n := &newest{}
-	for i := range 3 * maxNewest { // of what was never there nothing is kept
+	for i := range 3 * maxNewest { // answers about missing versions are not cached
 		k := newestKey{workflow: fmt.Sprint(i), latest: true}
 		a, _, _ := n.get(k)
 		n.put(k, a, store.Version{}, false)
@@ -236,7 +237,7 @@ func TestNewestWhileVersionsChange(t *testing.T) {
 	}
 }
 
-// BenchmarkNewest asks, as each start of a child does, for a version that stands behind others.
+// BenchmarkNewest looks up a version behind other ones, as each start of a child does.
 func BenchmarkNewest(b *testing.B) {
 	for _, n := range []uint32{10, 10_000} {
 		b.Run(fmt.Sprint(n, " versions"), func(b *testing.B) {
@@ -261,8 +262,8 @@ func BenchmarkNewest(b *testing.B) {
 	}
 }
 
-// TestNewestOfTwoReaders: of two that read a question at a time, one has read what another has deleted meanwhile. It is not what
-// is remembered.
+// TestNewestOfTwoReaders: of two concurrent readers, one has read a version that was deleted in the meantime. Its
+// answer is not cached.
 func TestNewestOfTwoReaders(t *testing.T) {
 	gone, left := store.Version{Workflow: "w", Number: 5}, store.Version{Workflow: "w", Number: 4}
 	k := newestKey{workflow: "w", latest: true}

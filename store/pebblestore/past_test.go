@@ -9,9 +9,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestPayloadsOfIterations continues a run as new, with a large payload in each iteration, one in all of them and one that it was
-// started with: those of removed iterations go, also where an earlier release has not said of which iteration they are, and nothing
-// is found wrong.
+// TestPayloadsOfIterations continues a run as new, with a large payload in each iteration, one shared by all, and one
+// in its input. The payloads of removed iterations are deleted, even if an earlier release did not record their
+// iteration, and a check finds no problem.
 func TestPayloadsOfIterations(t *testing.T) {
 	for _, unknown := range []bool{false, true} {
 		s, err := Open("db", Options{FS: vfs.NewMem()})
@@ -38,7 +38,7 @@ func TestPayloadsOfIterations(t *testing.T) {
 		}
 		commit(store.RunCommit{Run: run, Create: true, State: st, Append: begin(0)})
 		for i := 1; i < iterations; i++ {
-			if unknown && i == 4 { // as if all had been written by an earlier release
+			if unknown && i == 4 { // as if an earlier release had written everything so far
 				forgetWhose(t, s, run)
 			}
 			st.Iteration = uint32(i)
@@ -51,7 +51,7 @@ func TestPayloadsOfIterations(t *testing.T) {
 		for i := range iterations {
 			d := sha256.Sum256(large(i))
 			_, err := s.blob(d[:])
-			if want := i >= iterations-keep-1 || i == 0; (err == nil) != want { // that of the first one is in the chunk that stays
+			if want := i >= iterations-keep-1 || i == 0; (err == nil) != want { // the first one is in the chunk that is kept
 				t.Errorf("the payload of iteration %d of %d: %v", i, iterations, err)
 			}
 		}
@@ -86,7 +86,7 @@ func TestPayloadsOfIterations(t *testing.T) {
 	}
 }
 
-// forgetWhose makes the keys of a run's payloads those of an earlier release.
+// forgetWhose changes the keys of a run's payloads to an earlier release's.
 func forgetWhose(t *testing.T, s *Store, run store.RunKey) {
 	t.Helper()
 	b := s.db.NewBatch()

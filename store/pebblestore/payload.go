@@ -110,7 +110,7 @@ func (s *Store) needed(x *payloads, d store.Digest) (needed bool, err error) {
 	return needed, err
 }
 
-// pin keeps a payload forever that is stored although no run is known to have it.
+// pin keeps a stored payload forever that no run is known to have.
 func (s *Store) pin(b *pebble.Batch, d store.Digest) error {
 	known := false
 	prefix := store.GlobalKey(0, store.TableReferred, d[:])

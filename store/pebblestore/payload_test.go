@@ -19,14 +19,14 @@ import (
 // large returns a payload that is stored by its digest.
 func large(n int) []byte { return bytes.Repeat([]byte{byte(n + 1)}, abi.BlobBytes+1) }
 
-// holder is a run of the model: which payload each of its entries has.
+// holder is a run of the model, with the payload of each entry.
 type holder struct {
 	deleted bool
 	has     []int
 }
 
-// TestPayloadsGoWithTheirRuns adds, replaces and deletes runs that share large payloads, several in one commit, and cuts the
-// power after each: every run has its payloads, and what nobody has is gone.
+// TestPayloadsGoWithTheirRuns adds, replaces and deletes runs that share large payloads, several per commit, and cuts
+// the power after each commit: every run has its payloads, and payloads without a run are deleted.
 func TestPayloadsGoWithTheirRuns(t *testing.T) {
 	const runs, kinds, commits = 5, 3, 60
 	fs := vfs.NewCrashableMem()
@@ -99,7 +99,7 @@ func change(rng *rand.Rand, model map[string]*holder, id string, kinds int) stor
 	return c
 }
 
-// checkPayloads compares a store with the model, and returns how many payloads two runs have.
+// checkPayloads compares a store with the model, and returns the number of payloads that two runs share.
 func checkPayloads(t *testing.T, s *Store, model map[string]*holder) (shared int) {
 	t.Helper()
 	owners := map[int]map[string]bool{}
@@ -156,8 +156,8 @@ func keysOf(t *testing.T, s *Store, prefix []byte) (n int) {
 	return n
 }
 
-// TestPayloadsConcurrently has runs of several partitions take and give up the same payload at the same time: it is there for
-// whoever has it, and gone when nobody has.
+// TestPayloadsConcurrently has runs of several partitions add and remove the same payload concurrently: it exists as
+// long as a run has it.
 func TestPayloadsConcurrently(t *testing.T) {
 	s, err := Open("db", Options{FS: vfs.NewMem()})
 	if err != nil {
@@ -189,7 +189,8 @@ func TestPayloadsConcurrently(t *testing.T) {
 	checkPayloads(t, s, nil)
 }
 
-// TestPayloadsOfBefore deletes a run that has the same payload as one of format 3, which did not say so: the payload stays.
+// TestPayloadsOfBefore deletes a run that shares a payload with a run of format 3, which did not record that: the
+// payload stays.
 func TestPayloadsOfBefore(t *testing.T) {
 	s, err := Open("db", Options{FS: vfs.NewMem()})
 	if err != nil {

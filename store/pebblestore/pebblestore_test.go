@@ -21,7 +21,7 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent()) // stores that have failed in tests before leave goroutines
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent()) // stores that failed in earlier tests leave goroutines
 	storetest.Run(t, func(t *testing.T) storetest.Open {
 		dir := t.TempDir()
 		return func(t *testing.T) store.Store {
@@ -49,7 +49,7 @@ func commit(p store.Partition, id string, n int) error {
 		Append: []store.Entry{{Seq: store.Seq(n), Kind: store.KindSleep, Name: strings.Repeat("x", 300)}}}})
 }
 
-// TestNoSync makes nothing durable, and keeps all the same what is read again.
+// TestNoSync makes nothing durable, but reads still return what was written.
 func TestNoSync(t *testing.T) {
 	var syncs atomic.Int64
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -95,8 +95,8 @@ func count(t *testing.T, s store.Store, id string) int {
 	return n
 }
 
-// TestPowerLoss cuts the power after every commit, with more or less of what was not synced on the disk: what
-// was acknowledged is there, and the journal ends with a whole entry.
+// TestPowerLoss cuts the power after every commit, with some of the unsynced data on the disk: acknowledged data is
+// there, and the journal ends with a complete entry.
 func TestPowerLoss(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs)
@@ -123,8 +123,8 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// TestPowerLossOfPreparedLogs does so with logs that were written before they are used: what comes after the last commit in
-// the file is read as its end.
+// TestPowerLossOfPreparedLogs does the same with preallocated logs: what follows the last commit in the file is read
+// as its end.
 func TestPowerLossOfPreparedLogs(t *testing.T) {
 	under := vfs.NewCrashableMem()
 	prepared := 0
@@ -164,8 +164,8 @@ func TestPowerLossOfPreparedLogs(t *testing.T) {
 	}
 }
 
-// TestFailingDisk fails the n-th write or sync for good: the store says so, accepts nothing more, and what was
-// acknowledged is there after a restart.
+// TestFailingDisk has the n-th write or sync, and all later ones, fail: the store reports that, refuses changes, and
+// after a restart has what was acknowledged.
 func TestFailingDisk(t *testing.T) {
 	for n := range 40 {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
@@ -219,8 +219,8 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-// TestFailingDiskBusy does so where several commit, and the log goes from one file to the next: Pebble would end the process
-// with some of these errors.
+// TestFailingDiskBusy does the same with concurrent commits while the log changes files: Pebble would end the process
+// on some of these errors.
 func TestFailingDiskBusy(t *testing.T) {
 	for n := range 60 {
 		mem := vfs.NewCrashableMem()

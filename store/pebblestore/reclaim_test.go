@@ -16,7 +16,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// smallDisk is a file system with so many bytes left, as it says.
+// smallDisk is a file system that reports a given number of free bytes.
 type smallDisk struct {
 	vfs.FS
 	free  *atomic.Uint64
@@ -30,14 +30,14 @@ func (d smallDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: d.free.Load(), TotalBytes: 1 << 40}, nil
 }
 
-// TestReclaim deletes runs with large inputs: the files of the store shrink when Reclaim is called, and not before. Runs that were
-// not deleted stay. It is refused while there is no room for what it writes, and done when there is.
+// TestReclaim deletes runs with large inputs: the store's files shrink when Reclaim is called, and not earlier. Other
+// runs are kept. Reclaim is refused while there is no space for what it writes.
 func TestReclaim(t *testing.T) {
 	const runs, size = 96, 1 << 19
 	free := &atomic.Uint64{}
 	free.Store(1 << 30)
 	var reclaiming atomic.Pointer[Store]
-	var asked, second atomic.Int64 // how often Reclaim looked at the disk, and how often a second compaction was allowed
+	var asked, second atomic.Int64 // number of disk queries by Reclaim, and of second compactions that were allowed
 	s, err := Open("db", Options{FS: smallDisk{vfs.NewMem(), free, func() {
 		if s := reclaiming.Load(); s != nil {
 			asked.Add(1)

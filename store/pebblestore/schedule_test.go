@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestCheckSchedules damages what is stored of a schedule: wakes are made right, records are only named.
+// TestCheckSchedules damages the data of a schedule: wakes are repaired, records are only reported.
 func TestCheckSchedules(t *testing.T) {
 	key := store.RunKey{Namespace: 1, ID: "nightly"}
 	wake := store.WakeIndexKey(key.Partition(), store.WakeKey{UnixMs: 900, Kind: store.WakeSchedule, Key: key})
@@ -58,7 +58,7 @@ func TestCheckSchedules(t *testing.T) {
 	}
 }
 
-// TestKeyOfSchedules counts the keys with which schedules are encrypted: one that is used is not forgotten.
+// TestKeyOfSchedules counts the keys that encrypt schedules: a key in use is not forgotten.
 func TestKeyOfSchedules(t *testing.T) {
 	c := newChecked(t)
 	key := store.RunKey{ID: "nightly"}

@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// settleEnv is a store whose fsyncs wait while its gate is closed.
+// settleEnv is a store whose fsyncs block while its gate is closed.
 type settleEnv struct {
 	*testing.T
 	s *Store
@@ -29,7 +29,7 @@ func newSettle(t *testing.T) *settleEnv {
 	return &settleEnv{t, s, g}
 }
 
-// change begins a change whose fsync waits, and returns when a key is no longer what it was.
+// change starts a change whose fsync blocks, and returns once the value of a key has changed.
 func (e *settleEnv) change(key []byte, f func() error) (changed chan error) {
 	e.Helper()
 	before, err := e.s.get(key)
@@ -72,13 +72,13 @@ func (e *settleEnv) soon(what string, f func() error, want error) {
 	}
 }
 
-// waits fails if something has returned that has to wait for an fsync.
+// waits fails the test if a call that must wait for an fsync has returned.
 func (e *settleEnv) waits(what string, done chan error) {
 	e.Helper()
 	select {
 	case err := <-done:
 		e.Fatalf("%s has returned before it was durable: %v", what, err)
-	case <-time.After(50 * time.Millisecond): // longer than a call takes that does not wait
+	case <-time.After(50 * time.Millisecond): // longer than a call that does not wait takes
 	}
 }
 
@@ -89,7 +89,8 @@ func (e *settleEnv) do(err error) {
 	}
 }
 
-// TestTokensAreReadWhileOneChanges looks tokens up while the fsync of one that is added, and then of one that is deleted, waits.
+// TestTokensAreReadWhileOneChanges looks up tokens while the fsync of a new token, and then of a deletion, is
+// blocked.
 func TestTokensAreReadWhileOneChanges(t *testing.T) {
 	e := newSettle(t)
 	tokens := e.s.Tokens()
@@ -141,8 +142,8 @@ func TestTokensAreReadWhileOneChanges(t *testing.T) {
 	}
 }
 
-// TestTokensOfAFailedStore has the store fail while a token is deleted and another one is added: nobody knows what is on the disk,
-// and both are as they were.
+// TestTokensOfAFailedStore has the store fail while a token is deleted and another one is added: the state on disk is
+// unknown, and readers get both as they were.
 func TestTokensOfAFailedStore(t *testing.T) {
 	old, added := store.Token{Hash: store.Digest{1}}, store.Token{Hash: store.Digest{2}}
 	for name, c := range map[string]struct {
@@ -166,8 +167,8 @@ func TestTokensOfAFailedStore(t *testing.T) {
 	}
 }
 
-// TestNamespacesAreReadWhileOthersChange looks namespaces up while the fsyncs of a retention, a quota, a key and of a new namespace
-// wait. Who wants to create the one that is being created gets it when it is durable.
+// TestNamespacesAreReadWhileOthersChange looks up namespaces while the fsyncs of a retention, a quota, a key and a
+// new namespace are blocked. A caller that wants to create the same namespace gets it when it is durable.
 func TestNamespacesAreReadWhileOthersChange(t *testing.T) {
 	e := newSettle(t)
 	id, err := e.s.Namespace(t.Context(), "there", true)
@@ -213,8 +214,8 @@ func TestNamespacesAreReadWhileOthersChange(t *testing.T) {
 	e.do(read("new", false)())
 }
 
-// TestLimitsAreReadWhileOthersChange looks limits up while those of another workflow are set. Who asks for these waits for what they
-// become, also if it was known before what they were.
+// TestLimitsAreReadWhileOthersChange looks up limits while another workflow's are being set. A reader of the latter
+// waits for the new value, even if the old one was cached.
 func TestLimitsAreReadWhileOthersChange(t *testing.T) {
 	e := newSettle(t)
 	set := func(workflow, data string) error {

@@ -17,8 +17,8 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
-// TestStalls has operations of a disk take their time: those that take two seconds are reported with their name, again whenever it
-// has become twice as long, and when they end; nobody looks while nothing goes on.
+// TestStalls slows down disk operations: an operation that takes two seconds is logged by name, again each time its
+// duration has doubled, and when it ends. The watchdog is idle while there are none.
 func TestStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -86,7 +86,8 @@ func TestStalls(t *testing.T) {
 	})
 }
 
-// TestStallOfAStore has the fsync of a commit stall: it is logged while it does, with the name of the log, and counted.
+// TestStallOfAStore has the fsync of a commit stall: it is logged during the stall, with the name of the log, and
+// counted.
 func TestStallOfAStore(t *testing.T) {
 	g := newGate()
 	log := &lockedBuffer{said: make(chan struct{}, 10)}

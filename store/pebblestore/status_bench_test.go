@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// BenchmarkStatus commits 64 runs at a time, of all partitions: runs that stay what they are, and runs that go to work and back to
-// rest. It reports the CPU time of a run's commit, since the clock shows what else the machine does.
+// BenchmarkStatus commits 64 runs of all partitions at a time: runs that keep their status, and runs that alternate
+// between work and rest. It reports the CPU time per run, because elapsed time includes other work on the machine.
 func BenchmarkStatus(b *testing.B) {
 	for name, statuses := range map[string][2]store.Status{"same": {store.Sleeping, store.Sleeping}, "work": {store.Running, store.Sleeping}} {
 		b.Run(name, func(b *testing.B) {

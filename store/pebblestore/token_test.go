@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBatchOfAFailedStore: a batch whose commit was given up because the store has failed is still in use by the goroutine
-// that commits it, so nobody else may get its memory.
+// TestBatchOfAFailedStore: a batch whose commit was given up because the store failed is still in use by the
+// committing goroutine, so its memory must not be reused.
 func TestBatchOfAFailedStore(t *testing.T) {
 	s, err := Open("db", Options{FS: newGate().fs})
 	if err != nil {

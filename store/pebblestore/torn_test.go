@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
-// tearing is a disk that looks, at writes and fsyncs of logs, at what a power cut would leave of them.
+// tearing is a disk that checks, at writes and fsyncs of logs, what a power cut would leave of them.
 type tearing struct {
 	vfs.FS
 	t *testing.T
@@ -28,7 +28,7 @@ type tearing struct {
 	proven int // flipped bits that were noticed
 }
 
-// tornLog is a log, whose file may have an older one behind what is written.
+// tornLog is a log whose file may contain an older log after the written part.
 type tornLog struct {
 	vfs.File
 	disk    *tearing
@@ -86,8 +86,9 @@ func (l *tornLog) SyncData() error {
 	return err
 }
 
-// look tears the log: some sectors of what is not durable have what was written, and the others what was there before. It is no
-// damaged one, and can be read as far as it is durable. With a bit of that flipped, it mostly is.
+// look tears the log: some sectors of the part that is not durable have the new data, the others the old. Such a log
+// does not count as damaged, and its durable part can be read. With a flipped bit in that part, it mostly counts as
+// damaged.
 func (l *tornLog) look() {
 	d := l.disk
 	d.mu.Lock()
@@ -98,7 +99,7 @@ func (l *tornLog) look() {
 	d.looks++
 	sector := []int{64, 512, 4096}[d.random.IntN(3)]
 	torn := append([]byte{}, l.synced...)
-	if more := len(l.now) - len(torn); more > 0 { // the file has grown, and that may be lost
+	if more := len(l.now) - len(torn); more > 0 { // the growth of the file may be lost
 		torn = append(torn, make([]byte, d.random.IntN(more+1))...)
 	}
 	percent := d.random.IntN(101)
@@ -119,8 +120,8 @@ func (l *tornLog) look() {
 	}
 }
 
-// TestTornLog commits from several goroutines while power cuts are looked at that leave any sectors of what was not durable: none of
-// them looks like damage, and most flipped bits do.
+// TestTornLog commits from several goroutines, and checks what power cuts would leave, with any sectors of the
+// non-durable part: none looks like damage, and most flipped bits do.
 func TestTornLog(t *testing.T) {
 	const writers, commits = 4, 150
 	disk := &tearing{FS: vfs.NewMem(), t: t, random: rand.New(rand.NewPCG(1, 1))}

@@ -7,7 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// What is written counts, in the log at once and in tables when it is flushed.
+// Written bytes are counted: in the log at once, in tables when they are flushed.
 func TestUsage(t *testing.T) {
 	elapsed := time.Duration(0)
 	s, err := Open("db", Options{FS: vfs.NewMem(), Elapsed: func() time.Duration { elapsed++; return elapsed }})

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// usesEnv is a store that is opened again and again.
+// usesEnv is a store that is opened repeatedly.
 type usesEnv struct {
 	*testing.T
 	fs *vfs.MemFS
@@ -56,7 +56,7 @@ func (u *usesEnv) add(ns store.NamespaceID, workflow string, d store.Digest) {
 	u.do(err)
 }
 
-// there fails unless a module is there, or is not.
+// there checks whether a module exists.
 func (u *usesEnv) there(d store.Digest, want bool) {
 	u.Helper()
 	if _, err := u.s.Modules().Get(u.Context(), d); err == nil != want || !want && !errors.Is(err, store.ErrNotFound) {
@@ -73,7 +73,7 @@ func (u *usesEnv) unused(want ...store.Digest) {
 	}
 }
 
-// forget removes all that an earlier build does not keep.
+// forget removes everything that an earlier build does not maintain.
 func (u *usesEnv) forget() {
 	u.Helper()
 	for _, table := range []byte{store.TableUses, store.TableUnused} {
@@ -86,7 +86,7 @@ func (u *usesEnv) forget() {
 	u.do(u.s.db.Delete(usesKey, pebble.Sync))
 }
 
-// earlier does what a build does that does not keep the counts: it takes a partition, stores a module, and adds versions.
+// earlier does what a build without the counts does: it acquires a partition, stores a module, and adds versions.
 func (u *usesEnv) earlier(wasm string, versions ...store.Version) (d store.Digest) {
 	u.Helper()
 	v, err := u.s.get(epochKey(3))
@@ -106,8 +106,8 @@ func (u *usesEnv) earlier(wasm string, versions ...store.Version) (d store.Diges
 	return d
 }
 
-// TestUsesOfAnEarlierBuild opens a store without counts: they are made once. It has modules that several versions have, in
-// several namespaces, one that is shared with a deleted version, and one that was left by an upload.
+// TestUsesOfAnEarlierBuild opens a store without counts: they are built once. It has modules that several versions
+// use, in several namespaces, one shared with a deleted version, and one left by an interrupted upload.
 func TestUsesOfAnEarlierBuild(t *testing.T) {
 	u := newUses(t)
 	shared, alone, cut := u.put("shared"), u.put("alone"), u.put("cut")
@@ -130,8 +130,8 @@ func TestUsesOfAnEarlierBuild(t *testing.T) {
 	u.unused(cut)
 }
 
-// TestUsesAfterAnEarlierBuild has a build that does not keep the counts change versions of a store that has counts: no module is
-// deleted that one of its versions has, and what it left is found.
+// TestUsesAfterAnEarlierBuild has a build without counts change versions of a store that has counts: no used module
+// is deleted, and its unused modules are found.
 func TestUsesAfterAnEarlierBuild(t *testing.T) {
 	u := newUses(t)
 	for n := range store.PartitionID(5) {
@@ -154,14 +154,15 @@ func TestUsesAfterAnEarlierBuild(t *testing.T) {
 	u.do(err)
 	u.there(cut, false)
 
-	_, err = u.s.Acquire(t.Context(), 3, "a", 0) // from here on, nobody else has had it
+	_, err = u.s.Acquire(t.Context(), 3, "a", 0) // from here on, no other build has opened it
 	u.do(err)
 	if ok, err := u.s.usesCounted(); err != nil || !ok {
 		t.Errorf("the versions are counted again without need: %v", err)
 	}
 }
 
-// TestUsesOfDamagedVersions opens a store with a version that cannot be read: no module is deleted, until it can.
+// TestUsesOfDamagedVersions opens a store with a version that cannot be read: no module is deleted until it can be
+// read.
 func TestUsesOfDamagedVersions(t *testing.T) {
 	u := newUses(t)
 	d := u.put("shared")
@@ -179,7 +180,7 @@ func TestUsesOfDamagedVersions(t *testing.T) {
 	}
 	u.there(d, true)
 	u.there(cut, true)
-	again := u.put("again") // what is added meanwhile is counted with the rest
+	again := u.put("again") // what is added in the meantime is counted with the rest
 	u.add(0, "again", again)
 	u.do(u.s.db.Delete(key, pebble.Sync))
 	u.reopen()
@@ -190,8 +191,8 @@ func TestUsesOfDamagedVersions(t *testing.T) {
 	u.there(again, false)
 }
 
-// TestDeleteVersionReadsLittle counts the blocks that are read to delete versions, beside a few others and beside many, of other
-// modules and of the same: it is the same.
+// TestDeleteVersionReadsLittle counts the blocks that deleting versions reads, with few and with many other versions,
+// of other modules and of the same one: the counts are equal.
 func TestDeleteVersionReadsLittle(t *testing.T) {
 	reads := func(others int) (n int64) {
 		u := newUses(t)

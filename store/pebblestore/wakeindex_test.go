@@ -11,11 +11,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// The ways to take consumed wakes out of the index that BenchmarkWakeIndex compares.
+// The ways to remove consumed wakes from the index that BenchmarkWakeIndex compares.
 const (
 	pointDelete  = "delete" // in the commit that sets the next wake
 	singleDelete = "single" // likewise
-	rangeDelete  = "range"  // once per partition and half a turn of the host's wheel
+	rangeDelete  = "range"  // once per partition and half a revolution of the host's timer wheel
 )
 
 // indexed is a database in which runs sleep and wake.
@@ -70,7 +70,7 @@ func (x *indexed) commit(i int, now, next int64, way string) {
 	_ = b.Close() // memory only
 }
 
-// list gives how many keys there are from an instant on, at most limit per partition, and how long it took.
+// list returns the number of keys from an instant on, at most limit per partition, and the time that counting takes.
 func (x *indexed) list(from, to int64, limit int) (keys int, took time.Duration) {
 	begun := time.Now()
 	for p := range store.PartitionID(store.Partitions) {
@@ -98,8 +98,8 @@ func (x *indexed) reopen(dir string) {
 	}
 }
 
-// BenchmarkWakeIndex has 100,000 runs wake a million times, one per millisecond, and looks at what is left of consumed
-// wakes: on the log, in tables, and for the next start, which looks for the first wake of each partition.
+// BenchmarkWakeIndex has 100,000 runs wake a million times, one per millisecond, and measures what is left of
+// consumed wakes: in the log, in tables, and for the next start, which searches for the first wake of each partition.
 func BenchmarkWakeIndex(b *testing.B) {
 	const runs, wakes, end = 100_000, 1_000_000, 1 << 50
 	for _, way := range []string{pointDelete, singleDelete, rangeDelete} {
@@ -132,8 +132,8 @@ func BenchmarkWakeIndex(b *testing.B) {
 	}
 }
 
-// BenchmarkConsumedStorm has a million wakes that have long been on disk consumed at once, and looks for the first one that
-// is left, before a restart and after it: from the beginning, and from a mark.
+// BenchmarkConsumedStorm consumes a million wakes at once that have long been on disk, and searches for the first
+// remaining one, before a restart and after it: from the beginning, and from a mark.
 func BenchmarkConsumedStorm(b *testing.B) {
 	const runs, due, end = 1_000_000, 1e12, 1 << 50
 	for range b.N {

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// work is what a list took: entries that were looked at, seeks of iterators, and their steps.
+// work is the work of a list: entries visited, and seeks and steps of iterators.
 type work struct{ looks, seeks, steps int }
 
 func (s *Store) takeWork() work {
@@ -25,7 +25,8 @@ func (s *Store) takeWork() work {
 	return w
 }
 
-// populated makes n runs, of which one in a thousand is of workflow rare, another one failed, and a third one has an attribute.
+// populated makes n runs. One in a thousand is of the workflow "rare", another one is failed, and a third one has an
+// attribute.
 func populated(t *testing.T, n int) *Store {
 	s, err := Open("db", Options{FS: vfs.NewMem(), NoSync: true})
 	if err != nil {
@@ -73,7 +74,7 @@ func populated(t *testing.T, n int) *Store {
 	return s
 }
 
-// TestWorkOfAPage counts what pages take with a few and with many runs: it depends on the page, and has bounds.
+// TestWorkOfAPage measures the work of pages with few and with many runs: it depends on the page, and is bounded.
 func TestWorkOfAPage(t *testing.T) {
 	type list struct {
 		what string
@@ -84,7 +85,7 @@ func TestWorkOfAPage(t *testing.T) {
 	ms := func(at int64) *int64 { return &at }
 	const n = 20_000
 	many := populated(t, n)
-	all := 2 * store.Partitions // of a seek and a step of each partition, and as many for what Pebble does by itself
+	all := 2 * store.Partitions // a seek and a step per partition, and as many by Pebble itself
 	for _, l := range []list{
 		{"all", store.Query{Limit: 10}, 10, work{12, all, 200}},
 		{"deep", store.Query{Limit: 10, After: &store.Position{UnixMs: n / 2, ID: "x"}}, 10, work{12, all, 200}},
@@ -113,8 +114,8 @@ func TestWorkOfAPage(t *testing.T) {
 	}
 }
 
-// TestPageIsCut looks for what hardly any run has behind an attribute that all have: pages are cut short, and all of them
-// together find it.
+// TestPageIsCut searches for a rare property among runs that all have an attribute: pages are cut short, and together
+// they find it.
 func TestPageIsCut(t *testing.T) {
 	const n = 5 * store.MaxLooks
 	s := populated(t, n)
@@ -140,8 +141,8 @@ func TestPageIsCut(t *testing.T) {
 	}
 }
 
-// TestKeysOfACommit counts the keys that a change of the status adds to a commit: none where it stays, one where a run goes to
-// work or back to rest.
+// TestKeysOfACommit counts the keys that a change of status adds to a commit: none if it is unchanged, one if a run
+// goes to work or back to rest.
 func TestKeysOfACommit(t *testing.T) {
 	s := populated(t, 1)
 	run := store.RunKey{ID: "r0000000"}
@@ -196,15 +197,15 @@ func TestKeysOfACommit(t *testing.T) {
 	}
 }
 
-// TestTimersAmongOthers looks for the one timer of a namespace behind thousands of another one's: pages are cut short, and
-// go on from where they were cut.
+// TestTimersAmongOthers searches for the one timer of a namespace behind thousands of another namespace: pages are
+// cut short, and the next page continues there.
 func TestTimersAmongOthers(t *testing.T) {
 	s := populated(t, 1)
 	const others = 2 * store.MaxLooks
 	groups := map[store.PartitionID]*store.Group{}
 	for i := range others + 2 {
 		run, wake := store.RunKey{Namespace: 1, ID: fmt.Sprint("other", i)}, int64(10+i)
-		if i >= others { // one of namespace 0, one of 2, at an instant at which there is no other
+		if i >= others { // one of namespace 0 and one of namespace 2, at an instant without other timers
 			run, wake = store.RunKey{Namespace: store.NamespaceID(i-others) * 2, ID: "mine"}, 1<<20
 		}
 		p := run.Partition()

@@ -12,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// stepper commits as hosts do whose runs make steps: some live ones at a time, each of which has a call and its result in each
-// commit, and ends after some steps. Another one begins in its place.
+// stepper commits as hosts do whose runs make steps: a number of live runs, each with a call and its result in each
+// commit. A run ends after some steps, and another one takes its place.
 type stepper struct {
 	parts [store.Partitions]store.Partition
 	live  []*stepping
@@ -70,7 +70,7 @@ func (w *stepper) commit(s *Store) error {
 			{Seq: n + 1, Kind: store.KindStepResult, UnixMs: now + 1, Handle: int64(n/2 + 1), Attempt: 1,
 				Data: fmt.Appendf(nil, `{"receipt":"r-%x","at":%d}`, w.turn*104729, now)}}
 		st.Length, st.UpdatedUnixMs = n+2, now
-		if n == 0 { // it is due as long as it runs
+		if n == 0 { // it has a wake as long as it runs
 			st.WakeUnixMs = now
 		}
 		if st.Length == 2*stepsOfRun {
@@ -94,13 +94,13 @@ func (w *stepper) commit(s *Store) error {
 	return s.Commit(context.Background(), list)
 }
 
-// TestWritesOfAStep bounds what a step costs on disk: what its commit writes to the log, which is its state and its part of the
-// journal, and how often that is written again until it lies where it stays.
+// TestWritesOfAStep bounds the bytes that a step writes to disk: its state and its part of the journal in the log,
+// and how often compactions rewrite them.
 func TestWritesOfAStep(t *testing.T) {
 	const (
 		commits    = 4000
-		maxLog     = 450 // bytes of a step, of which its entries have 240
-		maxAmplify = 2.0 // 1.2 when this was written; compactions come when they come
+		maxLog     = 450 // bytes per step, 240 of them in its entries
+		maxAmplify = 2.0 // 1.2 when this was written; it varies with the timing of compactions
 	)
 	s, err := Open("db", Options{FS: vfs.NewMem()})
 	if err != nil {
@@ -123,7 +123,7 @@ func TestWritesOfAStep(t *testing.T) {
 	}
 }
 
-// BenchmarkWrites commits steps, and reports what becomes of them on disk until nothing is left to do.
+// BenchmarkWrites commits steps, and reports their effect on disk after all compactions.
 func BenchmarkWrites(b *testing.B) {
 	dir, err := os.MkdirTemp("", "writes")
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 var ctx = context.Background()
 
-// line is a line with a key, all bytes of which are one.
+// line is a line with a key whose bytes are all equal.
 func line(id string, b byte) string {
 	return id + " " + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{b}, seal.KeyBytes)) + "\n"
 }
@@ -45,9 +45,9 @@ func sealed(t testing.TB, s store.Store, codec seal.Codec) *seal.Store {
 	return x
 }
 
-// TestStore runs the suite of stores over sealed ones, and over ones of which a new key seals what comes after each restart. Left
-// out are sizes, because a record that is as large as it may be is larger when it is sealed, and keys, which would be its own; and
-// many namespaces, of which nothing is sealed.
+// TestStore runs the test suite of stores on sealed stores, also with a new key after each restart. It skips tests of
+// sizes, because sealing makes a record of the maximum size larger; tests of keys, because sealed stores have keys of
+// their own; and the test of many namespaces, which are not sealed.
 func TestStore(t *testing.T) {
 	without := []string{"sizes", "keys", "many namespaces"}
 	t.Run("memory", func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestXAES(t *testing.T) {
 	}
 }
 
-// TestKeyring encrypts with the newest key, and decrypts what any key has encrypted at its location.
+// TestKeyring encrypts with the newest key, and decrypts with any key, but only at the same location.
 func TestKeyring(t *testing.T) {
 	old, both := keyring(t, line("a", 1)), keyring(t, "# keys\n\n", line("a", 1), line("b", 2))
 	if both.Key() != "b" {
@@ -126,8 +126,8 @@ func TestKeyring(t *testing.T) {
 	}
 }
 
-// TestNonces encrypts many payloads at once: no two have the same nonce, and at most 1,024 the first half of it. They are
-// decrypted in any order.
+// TestNonces encrypts many payloads concurrently: no two have the same nonce, and at most 1,024 share its first half.
+// They can be decrypted in any order.
 func TestNonces(t *testing.T) {
 	const workers, each = 4, 1500
 	r := keyring(t, line("a", 1))
@@ -169,7 +169,7 @@ func TestNonces(t *testing.T) {
 	}
 }
 
-// TestParseKeyring refuses what is no list of keys, and says nothing of what is in it.
+// TestParseKeyring refuses invalid lists of keys without revealing their content.
 func TestParseKeyring(t *testing.T) {
 	secret := strings.TrimPrefix(line("", 1), " ")
 	for text, want := range map[string]string{

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/store/seal"
 )
 
-// world is data that is reached both sealed and as it is.
+// world is data that is accessed both sealed and directly.
 type world struct {
 	t     *testing.T
 	data  *memstore.Data
@@ -35,7 +35,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// post is a partition that nothing but commands is sent from.
+// post is a partition that only sends commands.
 const post store.PartitionID = 0
 
 func (w *world) partition(s store.Store, p store.PartitionID) store.Partition {
@@ -45,7 +45,7 @@ func (w *world) partition(s store.Store, p store.PartitionID) store.Partition {
 	return part
 }
 
-// full is a commit that creates a run with everything that a commit can hold.
+// full is a commit that creates a run, with every part that a commit can have.
 func full(id string) store.RunCommit {
 	run := store.RunKey{ID: id}
 	to := store.RunKey{ID: "to " + id}
@@ -63,7 +63,7 @@ func full(id string) store.RunCommit {
 			Name: "secret signal", Data: []byte("secret payload")}}}
 }
 
-// read reads all of a run and its partition's inbox.
+// read reads all of a run and the inbox of its partition.
 func (w *world) read(s store.Store, run store.RunKey) (all struct {
 	State  store.RunState
 	Run    []store.Entry
@@ -92,7 +92,7 @@ func (w *world) read(s store.Store, run store.RunKey) (all struct {
 	return all
 }
 
-// TestSealed commits everything, reads it again as it was, and finds nothing of it below.
+// TestSealed commits everything, reads it back unchanged, and finds none of it in the store below.
 func TestSealed(t *testing.T) {
 	w := newWorld(t, keyring(t, line("a", 1)))
 	c := full("r")
@@ -131,7 +131,7 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// TestSwapped moves and changes what is stored, which does not decode then.
+// TestSwapped moves and changes stored data, which then cannot be decoded.
 func TestSwapped(t *testing.T) {
 	w := newWorld(t, keyring(t, line("a", 1)))
 	a, b := full("a"), full("b")
@@ -140,7 +140,7 @@ func TestSwapped(t *testing.T) {
 	}
 	x, y := w.read(w.below, a.Run), w.read(w.below, b.Run)
 	at := 0
-	// put writes a run below, from parts of both, and reads it sealed.
+	// put writes a run to the store below, from parts of both, and reads it sealed.
 	put := func(change func(c *store.RunCommit)) (entries, logs, output, state, list error) {
 		at++
 		run := a.Run
@@ -198,7 +198,7 @@ func TestSwapped(t *testing.T) {
 			t.Errorf("%s: the list says %v, the state %v", name, list, s)
 		}
 	}
-	// A command of which the receiver was changed is passed over.
+	// A command with a changed receiver is skipped.
 	cmd := x.Inbox[0]
 	cmd.To, cmd.ID.Seq = b.Outbox[0].To, 77
 	w.ok(w.partition(w.below, post).Discard(ctx, nil, []store.Command{cmd}))
@@ -209,7 +209,7 @@ func TestSwapped(t *testing.T) {
 	}
 }
 
-// TestIterations seals the end of an iteration, too, and binds entries to theirs.
+// TestIterations also seals the end of an iteration, and binds entries to their iteration.
 func TestIterations(t *testing.T) {
 	w := newWorld(t, keyring(t, line("a", 1)))
 	c := full("r")
@@ -245,7 +245,7 @@ func TestIterations(t *testing.T) {
 			t.Errorf("below: %+v", e)
 		}
 	}
-	// The first entry of the second iteration becomes that of the first one, of the same number and kind.
+	// Put the first entry of the second iteration in place of the first iteration's, which has the same number and kind.
 	below, _, err := w.below.Run(ctx, c.Run)
 	w.ok(err)
 	moved := store.RunCommit{Run: c.Run, Create: true, Replace: true, State: below, Append: old[:1]}
@@ -255,7 +255,7 @@ func TestIterations(t *testing.T) {
 	}
 }
 
-// TestInTheClear reads what was written before there was a key, beside what comes after.
+// TestInTheClear reads records from before there was a key, beside sealed ones.
 func TestInTheClear(t *testing.T) {
 	data := memstore.New()
 	below := data.Open()
@@ -278,7 +278,7 @@ func TestInTheClear(t *testing.T) {
 	}
 }
 
-// TestKeys refuses to open a store without each of its keys, and writes nothing then.
+// TestKeys refuses to open a store without each of its keys, and then writes nothing.
 func TestKeys(t *testing.T) {
 	w := newWorld(t, keyring(t, line("a", 1)))
 	c := full("r")
@@ -342,7 +342,8 @@ func (f *flaky) Decode(key string, location, b []byte) ([]byte, error) {
 	return f.Keyring.Decode(key, location, b)
 }
 
-// TestOutage has a codec fail for a while: nothing is written, nothing is taken for damaged, and then all goes on.
+// TestOutage has a codec fail for a while: nothing is written, no record counts as damaged, and afterwards everything
+// works again.
 func TestOutage(t *testing.T) {
 	f := &flaky{Keyring: keyring(t, line("a", 1))}
 	w := newWorld(t, f)
@@ -394,7 +395,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestTooLarge refuses a record that could not be decoded, and nothing of the commit is there then.
+// TestTooLarge refuses a record that could not be decoded, and then nothing of its commit is stored.
 func TestTooLarge(t *testing.T) {
 	w := newWorld(t, keyring(t, line("a", 1)))
 	c := full("r")
@@ -427,7 +428,8 @@ func (plain) Encode(dst, _, payload []byte) ([]byte, error) { return append(dst,
 
 func (plain) Decode(_ string, _, encoded []byte) ([]byte, error) { return encoded, nil }
 
-// TestCodecThatDoesNotAuthenticate finds entries in a wrong location by what they say of themselves.
+// TestCodecThatDoesNotAuthenticate uses a codec without authentication: entries in a wrong location are detected by
+// their own fields.
 func TestCodecThatDoesNotAuthenticate(t *testing.T) {
 	w := newWorld(t, plain{})
 	c := full("r")
@@ -445,7 +447,7 @@ func TestCodecThatDoesNotAuthenticate(t *testing.T) {
 	}
 }
 
-// TestSchedule seals what a schedule has, which stands in no other revision, wake or id.
+// TestSchedule seals the data of a schedule, and binds it to its revision, wake and id.
 func TestSchedule(t *testing.T) {
 	w := newWorld(t, keyring(t, line("a", 1)))
 	key := store.RunKey{Namespace: 2, ID: "nightly"}

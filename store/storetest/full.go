@@ -11,7 +11,7 @@ import (
 
 const fullRecords, fullSize = 64, 64 << 10
 
-// full stores a run with a long log and output, and in namespace 1 runs and schedules that are large.
+// full stores a run with a long log and output, and, in namespace 1, large runs and schedules.
 func (e *env) full() store.RunKey {
 	e.t.Helper()
 	text := strings.Repeat("x", fullSize)
@@ -37,7 +37,8 @@ func (e *env) full() store.RunKey {
 	return st.Run
 }
 
-// testFullPages reads what is large: a page ends when it holds store.MaxPageBytes, and the pages together have everything once.
+// testFullPages reads large items: a page ends when it holds store.MaxPageBytes, and the pages together have each
+// item once.
 func testFullPages(t *testing.T, e *env) {
 	const n, size = fullRecords, fullSize
 	ctx, run := context.Background(), e.full()

@@ -38,7 +38,7 @@ func (e *env) group(p store.PartitionID, runs ...store.RunCommit) store.Group {
 	return store.Group{Partition: e.partition(p), Runs: runs}
 }
 
-// refused checks that an error refuses a run of a group, for a reason if there is one.
+// refused checks that an error refuses a run of a group, for the given reason unless that is nil.
 func (e *env) refused(err error, group, run int, why error) {
 	e.t.Helper()
 	var r *store.RefusedError
@@ -63,7 +63,7 @@ func testGroups(t *testing.T, e *env) {
 	e.ok(e.s.Commit(ctx, nil))
 	old := in(0, 9, 0)
 	e.ok(e.s.Commit(ctx, []store.Group{e.group(9, create(old, 2)), {Partition: e.partition(4)}}))
-	groups := func() []store.Group { // by falling partition: numbers in errors are the caller's
+	groups := func() []store.Group { // in descending order of partitions: the numbers in errors refer to the caller's order
 		return []store.Group{e.group(9, create(in(0, 9, 1), 1), create(in(5, 9, 2), 3), create(old, 1)),
 			e.group(7, create(in(0, 7, 0), 1)), e.group(2, create(in(0, 2, 0), 1), create(in(0, 2, 1), 2))}
 	}
@@ -113,7 +113,7 @@ func testGroups(t *testing.T, e *env) {
 	}
 }
 
-// testCalls refuses groups that are wrong whatever the store holds.
+// testCalls refuses groups that are invalid whatever the store has.
 func testCalls(t *testing.T, e *env) {
 	ctx := context.Background()
 	a, b := create(in(0, 3, 0), 1), create(in(0, 3, 1), 1)
@@ -169,7 +169,7 @@ func testSizes(t *testing.T, e *env) {
 		}, func() int { return len(store.AppendCommand(nil, &big.Outbox[0])) }},
 	} {
 		big = create(in(0, 3, i+1), 0)
-		big.State.Length = 1 // which AppendState is to count, as the store does
+		big.State.Length = 1 // AppendState sets it, as the store does
 		if i > 0 {
 			big.Append = entries(0, 1)
 		}
@@ -204,11 +204,11 @@ func testSizes(t *testing.T, e *env) {
 	e.is(e.partition(post).Discard(ctx, nil, []store.Command{cmd}), store.ErrTooLarge)
 }
 
-// testNamespacedRuns keeps runs of one id in two namespaces apart in every table; one scan of a partition finds
-// the wakes and commands of both.
+// testNamespacedRuns keeps runs with the same id in two namespaces apart in every table; one scan of a partition
+// finds the wakes and commands of both.
 func testNamespacedRuns(t *testing.T, e *env) {
 	ctx := context.Background()
-	var keys [2]store.RunKey // of one partition and different namespaces, which may have the same id
+	var keys [2]store.RunKey // in one partition and different namespaces, with the same id if possible
 	keys[0] = store.RunKey{ID: "r"}
 	p := keys[0].Partition()
 	for ns := store.NamespaceID(1); ; ns++ {
@@ -277,8 +277,8 @@ func testNamespacedRuns(t *testing.T, e *env) {
 	}
 }
 
-// testWakeKinds sets, moves and removes wakes of all kinds that have no record, and of all namespaces: one scan lists them in
-// order.
+// testWakeKinds sets, moves and removes wakes of all kinds without a record, in all namespaces: one scan lists them
+// in order.
 func testWakeKinds(t *testing.T, e *env) {
 	ctx := context.Background()
 	const p = 3

@@ -10,8 +10,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// testInboxConcurrently has several senders submit commands while the owner takes them out: each comes once, in the order
-// of its sender.
+// testInboxConcurrently has several senders submit commands while the owner removes them: each arrives once, in its
+// sender's order.
 func testInboxConcurrently(t *testing.T, e *env) {
 	ctx := context.Background()
 	const p, senders, each = 3, 4, 200

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// testKeys adds keys, and finds them after a restart as they were added first.
+// testKeys adds keys, and finds them unchanged after a restart, also if they were added again.
 func testKeys(t *testing.T, e *env) {
 	ctx := context.Background()
 	before, err := e.s.SealKeys(ctx)

@@ -61,7 +61,7 @@ func testLimits(t *testing.T, e *env) {
 	}
 }
 
-// testQueues changes the cells of queues, together with commands that they take and send.
+// testQueues changes the cells of queues in one commit with the commands that the queues receive and send.
 func testQueues(t *testing.T, e *env) {
 	ctx := context.Background()
 	queue := store.RunKey{Namespace: 3, ID: "print"}
@@ -150,7 +150,7 @@ func testCells(t *testing.T, e *env) {
 	}
 }
 
-// refusedQueues has changes refused of a queue whose cell q is 1.
+// refusedQueues makes changes that must be refused to a queue whose cell q is 1.
 func (e *env) refusedQueues(queue store.RunKey, commit func(store.QueueSet, ...store.WakeSet) error) {
 	e.t.Helper()
 	p := queue.Partition()

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// listed returns the ids of a page, and a query of the next one.
+// listed returns the ids of a page, and the query for the next one.
 func (e *env) listed(q store.Query) (ids []string, next *store.Query) {
 	e.t.Helper()
 	page, err := e.s.List(context.Background(), q)
@@ -25,7 +25,7 @@ func (e *env) listed(q store.Query) (ids []string, next *store.Query) {
 	return ids, &q
 }
 
-// all returns the ids of all pages, separated by blanks.
+// all returns the ids of all pages, separated by spaces.
 func (e *env) all(q store.Query) string {
 	e.t.Helper()
 	var ids []string
@@ -110,7 +110,7 @@ func testList(_ *testing.T, e *env) {
 	}
 }
 
-// testPages changes runs between pages: one that is there throughout is listed once.
+// testPages changes runs between pages: a run that matches throughout is listed once.
 func testPages(t *testing.T, e *env) {
 	for i := range 30 {
 		st := state(fmt.Sprintf("r%02d", i))
@@ -146,7 +146,7 @@ func testPages(t *testing.T, e *env) {
 	}
 }
 
-// lists names the lists that have a run.
+// lists names the lists that contain a run.
 func (e *env) lists() string {
 	e.t.Helper()
 	var is []string
@@ -168,7 +168,7 @@ func (e *env) lists() string {
 	return strings.Join(is, " ")
 }
 
-// testListChanges takes one run through all that can happen to it: only what it is now is listed.
+// testListChanges takes one run through all of its possible states: it is listed only in its current state.
 func testListChanges(_ *testing.T, e *env) {
 	ctx := context.Background()
 	st := state("r")
@@ -227,7 +227,7 @@ func testListChanges(_ *testing.T, e *env) {
 	check("deleted", "")
 }
 
-// testCounts counts runs by workflow, version and status, of two namespaces.
+// testCounts counts runs by workflow, version and status, in two namespaces.
 func testCounts(t *testing.T, e *env) {
 	want := map[store.NamespaceID][]store.Count{}
 	for i := range 60 {
@@ -275,7 +275,7 @@ func testCounts(t *testing.T, e *env) {
 	}
 }
 
-// testTimers lists deadlines of three namespaces, of which many stand at one instant.
+// testTimers lists deadlines in three namespaces, many of them at one instant.
 func testTimers(t *testing.T, e *env) {
 	ctx := context.Background()
 	for ns := range store.NamespaceID(3) {
@@ -284,7 +284,7 @@ func testTimers(t *testing.T, e *env) {
 			st.Run.Namespace, st.Status, st.WakeUnixMs = ns, store.Sleeping, int64(10+i/8*10)
 			switch i {
 			case 3:
-				st.Status = store.Running // is due at once, and is no timer
+				st.Status = store.Running // is due at once, which is not a timer
 			case 5:
 				st.Status = store.Waiting
 			case 7:

@@ -60,7 +60,7 @@ func testModules(t *testing.T, e *env) {
 	testDeleteVersion(e, m, d, other)
 }
 
-// testDeleteVersion deletes versions 4, 3 and 2 of workflow a: the last two are all that has the other module.
+// testDeleteVersion deletes versions 4, 3 and 2 of workflow a: only the last two use the other module.
 func testDeleteVersion(e *env, m store.ModuleStore, d, other store.Digest) {
 	ctx := context.Background()
 	e.is(m.DeleteVersion(ctx, 0, "a", 9), store.ErrNotFound)

@@ -80,7 +80,8 @@ func testNamespaces(t *testing.T, e *env) {
 	}
 }
 
-// testManyNamespaces creates as many namespaces as there may be: another one is refused, and those that are there are found.
+// testManyNamespaces creates the maximum number of namespaces: another one is refused, and the existing ones are
+// found.
 func testManyNamespaces(t *testing.T, e *env) {
 	ctx := context.Background()
 	name := func(i int) string { return fmt.Sprint("n", i) }

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// outcome is what an owner was told of its commits.
+// outcome records the results of an owner's commits.
 type outcome struct {
 	mu      sync.Mutex
 	durable []store.RunKey
@@ -19,7 +19,7 @@ type outcome struct {
 }
 
 // testOwners has two owners in one process take a partition from each other, 200 times, while both commit: a commit
-// that returned nil is there, one that was fenced is not, and the new owner never meets a commit of the one before.
+// that returned nil is there, a fenced one is not, and the new owner never sees a later commit of the previous one.
 func testOwners(t *testing.T, e *env) {
 	ctx := context.Background()
 	const p = 11

@@ -35,7 +35,7 @@ func testQuotas(t *testing.T, e *env) {
 	is(a)
 }
 
-// testUsed begins, ends, grows, deletes and replaces runs of two namespaces, and looks at what they use.
+// testUsed begins, ends, grows, deletes and replaces runs of two namespaces, and checks their usage.
 func testUsed(t *testing.T, e *env) {
 	ctx := context.Background()
 	is := func(ns store.NamespaceID, want store.Usage) {

@@ -11,8 +11,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// testUploadRacesDelete deletes the last version of a module between Put and AddVersions, then at random moments:
-// whatever version there is, its module is there.
+// testUploadRacesDelete deletes the last version of a module between Put and AddVersions, and then at random moments:
+// every version's module exists.
 func testUploadRacesDelete(t *testing.T, e *env) {
 	ctx := context.Background()
 	m := e.s.Modules()
@@ -54,7 +54,7 @@ func testUploadRacesDelete(t *testing.T, e *env) {
 			}
 		})
 	}
-	wg.Go(func() { // somebody collects meanwhile
+	wg.Go(func() { // another caller collects unused modules in the meantime
 		for n := 0; n < 50 && !t.Failed(); n++ {
 			list, err := m.Unused(ctx, 10)
 			if err == nil {
@@ -76,7 +76,7 @@ func testUploadRacesDelete(t *testing.T, e *env) {
 	}
 }
 
-// testSharedModule keeps a module while a version of any namespace has it.
+// testSharedModule keeps a module while a version in any namespace uses it.
 func testSharedModule(t *testing.T, e *env) {
 	ctx := context.Background()
 	m := e.s.Modules()
@@ -101,7 +101,7 @@ func testSharedModule(t *testing.T, e *env) {
 	e.is(err, store.ErrNotFound)
 }
 
-// testPayloadSharesModule has a payload with the bytes of a module: it outlives the module.
+// testPayloadSharesModule stores a payload with the bytes of a module: it outlives the module.
 func testPayloadSharesModule(t *testing.T, e *env) {
 	ctx := context.Background()
 	m := e.s.Modules()

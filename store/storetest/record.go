@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// testIterations continues a run as new: the end of one journal and the beginning of the next are one commit.
+// testIterations continues a run as new: the end of one journal and the beginning of the next one are in one commit.
 func testIterations(t *testing.T, e *env) {
 	ctx := context.Background()
 	e.ok(e.commit(state("r"), true, 0, 5))
@@ -30,7 +30,7 @@ func testIterations(t *testing.T, e *env) {
 	}
 	st.Length = 5
 	e.ok(e.commit(st, false, 2, 3))
-	// A run that continues before it was ever durable.
+	// A run that continues as new before it was ever committed.
 	st = state("fresh")
 	st.Iteration, st.Length = 1, 1
 	e.ok(e.partition(st.Run.Partition()).Commit(ctx, []store.RunCommit{{Run: st.Run, Create: true, State: st,
@@ -70,7 +70,8 @@ func testTombstones(t *testing.T, e *env) {
 	}
 }
 
-// testRun reads state and journal at once: of short and long journals, after a start, of one that continued.
+// testRun reads state and journal together: for short and long journals, after a start, and for a run that has
+// continued as new.
 func testRun(t *testing.T, e *env) {
 	ctx := context.Background()
 	if _, _, err := e.s.Run(ctx, key("r")); !errors.Is(err, store.ErrNotFound) {
@@ -114,7 +115,7 @@ func testRun(t *testing.T, e *env) {
 	}
 }
 
-// testRunGrows reads runs while they grow: state and journal always belong together, and never go back.
+// testRunGrows reads runs while they grow: state and journal always match, and never go backwards.
 func testRunGrows(t *testing.T, e *env) {
 	ctx := context.Background()
 	e.ok(e.commit(state("r"), true, 0, 1))
@@ -229,7 +230,7 @@ func testOutput(t *testing.T, e *env) {
 	if err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
-	later := state("later") // of a run that was restarted after it had continued as new, output begins behind 0
+	later := state("later") // the output of a run that was restarted after it had continued as new begins after 0
 	later.Length, later.Output = 1, 9
 	e.ok(e.partition(later.Run.Partition()).Commit(ctx, []store.RunCommit{{Run: later.Run, Create: true, State: later,
 		Append: entries(0, 1), Output: []store.Chunk{{Index: 7, Topic: "a"}, {Index: 8, Topic: "b"}}}}))
@@ -254,8 +255,8 @@ func testOutput(t *testing.T, e *env) {
 	}
 }
 
-// testKept removes the journals of earlier iterations: what is left is the beginning of the first one, the iterations that are
-// kept, and the large payloads that these have, or others.
+// testKept removes the journals of earlier iterations: the beginning of the first one stays, and so do the kept
+// iterations, and large payloads that these or other runs use.
 func testKept(t *testing.T, e *env) {
 	ctx := context.Background()
 	large := func(b byte) []byte { return bytes.Repeat([]byte{b}, abi.BlobBytes+1) }

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// testEnded ends, deletes, replaces and forgets runs: each table has what is in it, in the order of time, page by page.
+// testEnded ends, deletes, replaces and forgets runs: each table has the right runs, in order of time, page by page.
 func testEnded(t *testing.T, e *env) {
 	ctx := context.Background()
 	run := store.RunKey{ID: "r0"}
@@ -77,7 +77,7 @@ func testEnded(t *testing.T, e *env) {
 	e.ok(e.commit(state(ids[1]), true, 0, 1)) // its id is free
 }
 
-// ended compares a table of ended runs with what it should have.
+// ended compares a table of ended runs with the expected runs.
 func (e *env) ended(p store.PartitionID, deleted bool, until int64, want []store.Position) {
 	e.t.Helper()
 	q := store.EndedQuery{Partition: p, Deleted: deleted, UntilMs: until, Limit: 1}

@@ -94,7 +94,7 @@ func testSchedules(t *testing.T, e *env) {
 	e.schedulePages()
 }
 
-// schedulePages lists schedules of all partitions in pages, and has wrong groups refused.
+// schedulePages lists the schedules of all partitions in pages, and checks that invalid groups are refused.
 func (e *env) schedulePages() {
 	e.t.Helper()
 	ctx := context.Background()

@@ -13,10 +13,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Open opens a store; called again after a Close, it opens the same data.
+// Open opens a store. Called again after a Close, it opens the same data.
 type Open func(t *testing.T) store.Store
 
-// Run runs the suite. data gives an opener of new, empty data. without are names of tests that are left out.
+// Run runs the suite. data returns an opener of new, empty data. without lists the names of tests to skip.
 func Run(t *testing.T, data func(t *testing.T) Open, without ...string) {
 	for name, f := range map[string]func(*testing.T, *env){
 		"append": testAppend, "conflicts": testConflicts, "fencing": testFencing, "atomic": testAtomic,
@@ -88,7 +88,7 @@ func (e *env) partition(p store.PartitionID) store.Partition {
 	return e.part[p]
 }
 
-// post is a partition that nothing but commands is sent from.
+// post is a partition that only sends commands.
 const post store.PartitionID = 63
 
 // submit puts a command into the inbox of its receiver.
@@ -330,7 +330,7 @@ func testInbox(t *testing.T, e *env) {
 	}
 }
 
-// testAnswers discards commands and answers one of them in a commit: it is made whole, or not at all.
+// testAnswers discards commands and answers one of them in a commit, which is made completely or not at all.
 func testAnswers(t *testing.T, e *env) {
 	ctx := context.Background()
 	const p, q store.PartitionID = 3, 4

@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// testUnusedModules deletes what no version has: modules whose upload was cut, and no others.
+// testUnusedModules deletes modules that no version uses, after interrupted uploads, and no others.
 func testUnusedModules(t *testing.T, e *env) {
 	ctx := context.Background()
 	m := e.s.Modules()
@@ -43,7 +43,7 @@ func testUnusedModules(t *testing.T, e *env) {
 	_, err = m.AddVersions(ctx, []store.VersionSpec{{Workflow: "w", Module: cut}})
 	e.is(err, store.ErrNotFound)
 
-	put("used") // by an upload that is cut as well
+	put("used") // by an upload that is interrupted as well
 	if e.collect(used) {
 		t.Error("a module that a version has was deleted")
 	}
@@ -73,7 +73,7 @@ func testUnusedModules(t *testing.T, e *env) {
 	}
 }
 
-// collect deletes what is unused, one at a time, and returns whether a module was among it.
+// collect deletes unused modules, one at a time, and reports whether a given module was among them.
 func (e *env) collect(d store.Digest) (found bool) {
 	e.t.Helper()
 	ctx, m := context.Background(), e.s.Modules()

@@ -10,17 +10,17 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// versionModel is what a store should have of the versions of two namespaces.
+// versionModel is the expected set of versions in two namespaces.
 type versionModel struct {
 	*env
 	random  uint64
-	there   []store.Version   // in the order in which they were added
-	numbers map[string]uint32 // the greatest one that was given, by namespace and workflow
+	there   []store.Version   // in the order of their addition
+	numbers map[string]uint32 // the greatest number used, by namespace and workflow
 	wasm    []string
 }
 
-// testVersions adds and deletes versions at random, and opens the store again in between. No number is given twice, whichever
-// versions were deleted.
+// testVersions adds and deletes versions at random, and reopens the store in between. No number is used twice,
+// whichever versions were deleted.
 func testVersions(t *testing.T, e *env) {
 	x := &versionModel{env: e, numbers: map[string]uint32{}, wasm: []string{"a", "b", "c"}}
 	steps := 300
@@ -52,7 +52,7 @@ func testVersions(t *testing.T, e *env) {
 	x.look()
 }
 
-// choose returns a number below n, which differs from call to call, and not from run to run.
+// choose returns a pseudo-random number below n, the same ones in every run.
 func (x *versionModel) choose(n int) int {
 	x.random = x.random*6364136223846793005 + 1442695040888963407 // Knuth's MMIX
 	return int(x.random>>33) % n
@@ -74,7 +74,7 @@ func (x *versionModel) add() {
 	place, v := x.place(spec.Namespace, spec.Workflow), added[0]
 	same := func(o store.Version) bool { return o.Number == v.Number && x.place(o.Namespace, o.Workflow) == place }
 	if slices.ContainsFunc(x.there, same) {
-		return // the same as before is no new version
+		return // the same module as before makes no new version
 	}
 	x.numbers[place]++
 	if v.Number != x.numbers[place] {
@@ -91,7 +91,7 @@ func (x *versionModel) remove(i int) {
 	x.is(x.s.Modules().DeleteVersion(context.Background(), v.Namespace, v.Workflow, v.Number), store.ErrNotFound)
 }
 
-// look compares all that can be asked with the model.
+// look compares the answers to all queries with the model.
 func (x *versionModel) look() {
 	x.t.Helper()
 	ctx, m := context.Background(), x.s.Modules()
@@ -127,7 +127,7 @@ func (x *versionModel) look() {
 	}
 }
 
-// newest asks for the newest of some versions, twice, since an answer may be remembered.
+// newest asks for the newest version twice, since answers may be cached.
 func (x *versionModel) newest(of []store.Version, what string, is func(store.Version) bool, ask func() (store.Version, error)) {
 	x.t.Helper()
 	want := uint32(0)

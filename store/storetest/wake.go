@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// dice gives numbers that look random, the same ones every time: a linear congruential generator.
+// dice generates the same pseudo-random numbers every time: a linear congruential generator.
 type dice uint64
 
 func (d *dice) below(n int64) int64 {
@@ -18,9 +18,9 @@ func (d *dice) below(n int64) int64 {
 	return int64(uint64(*d)>>33) % n
 }
 
-// testWakes has runs sleep and wake at random while time passes, some of them until an instant that is long over, and asks
-// for wakes as a host does, further and further on. Whatever a store does to find the first wake: all are listed, once,
-// and those that were consumed are not, after a restart as well.
+// testWakes has runs sleep and wake at random while time passes, some of them until an instant long past, and reads
+// wakes as a host does, further and further ahead. However a store finds the first wake: all wakes are listed once,
+// and consumed ones are not, also after a restart.
 func testWakes(_ *testing.T, e *env) {
 	rng := dice(1)
 	var ids []string
@@ -59,7 +59,7 @@ func testWakes(_ *testing.T, e *env) {
 	}
 }
 
-// wakes compares all that is listed, in portions.
+// wakes compares everything that is listed, in portions.
 func (e *env) wakes(want map[string]int64) {
 	e.t.Helper()
 	var keys []store.WakeKey

@@ -31,12 +31,13 @@ var (
 //go:embed testdata/test262.js
 var test262Driver string
 
-// test262Known has the tests that are known to fail: a prefix of their paths on a line, and why behind #.
+// test262Known lists the tests that are known to fail: per line a prefix of their paths, and the reason after #.
 //
 //go:embed testdata/test262.txt
 var test262Known string
 
-// test262Skipped are features of tests that are not run: what Node 22 has not either, or what the README says is missing.
+// test262Skipped lists the features whose tests are skipped: Node 22 lacks them, too, or the README lists them as
+// missing.
 var test262Skipped = []string{
 	"Array.fromAsync", "Atomics", "SharedArrayBuffer", "ShadowRealm", "Temporal", "WeakRef", "FinalizationRegistry", "FinalizationRegistry.prototype.cleanupSome",
 	"regexp-v-flag", "regexp-modifiers", "regexp-duplicate-named-groups", "RegExp.escape", "legacy-regexp", "iterator-helpers", "iterator-sequencing", "joint-iteration", "set-methods",
@@ -48,11 +49,11 @@ var test262Skipped = []string{
 
 var test262Folders = []string{"built-ins", "language"}
 
-// test262Left are folders whose tests are not run: their thousands of lines try each character, which takes minutes a test in an
-// interpreter, and are of a newer Unicode than the engine's 16.
+// test262Left lists folders whose tests are not run: each tries thousands of characters, which takes minutes in an
+// interpreter, and they need a newer Unicode than the engine's 16.
 var test262Left = []string{"built-ins/RegExp/property-escapes/generated", "built-ins/RegExp/CharacterClassEscapes", "built-ins/RegExp/character-class-escape-non-whitespace"}
 
-// front is what a test says of itself.
+// front is the front matter of a test.
 type front struct {
 	flags, includes, features []string
 	negative                  string // the name of the error
@@ -76,7 +77,7 @@ func readFront(text string) front {
 	return f
 }
 
-// frontList reads a list in brackets, or one of lines that begin with a dash.
+// frontList reads a list in brackets, or a list of lines that begin with a dash.
 func frontList(text, key string) []string {
 	_, rest, ok := strings.Cut("\n"+text, "\n"+key+":")
 	if !ok {
@@ -109,7 +110,7 @@ type suite struct {
 
 type inputKey struct{}
 
-// exchange is what an instance is given, and what it has said.
+// exchange is the input of an instance and its output.
 type exchange struct{ input, said string }
 
 func newSuite(t *testing.T, dir string) *suite {
@@ -140,7 +141,8 @@ func newSuite(t *testing.T, dir string) *suite {
 	return s
 }
 
-// test262Call returns a call of the host, of which the driver makes two: it reads its input, and logs what has become of a test.
+// test262Call returns a host function. The driver uses two of them: it reads its input, and logs the outcome of a
+// test.
 func test262Call(name string, answers bool) api.GoModuleFunc {
 	return func(ctx context.Context, m api.Module, stack []uint64) {
 		x, _ := ctx.Value(inputKey{}).(*exchange)
@@ -218,14 +220,15 @@ func (s *suite) include(name string) string {
 	return s.harness[name]
 }
 
-// skips reports whether a test is about what the engine does not have, or what the driver cannot do.
+// skips reports whether a test needs a feature that the engine lacks, or that the driver cannot provide.
 func (f front) skips(text string) bool {
 	return slices.Contains(f.flags, "module") || slices.Contains(f.flags, "CanBlockIsFalse") || slices.Contains(f.includes, "detachArrayBuffer.js") ||
 		strings.Contains(text, "$262.createRealm") || strings.Contains(text, "$262.agent") || strings.Contains(text, "$262.detachArrayBuffer") ||
 		slices.ContainsFunc(f.features, func(name string) bool { return slices.Contains(test262Skipped, name) })
 }
 
-// TestTest262 runs the tests of tc39/test262, which is not a part of this repository, and compares what fails with what is known to.
+// TestTest262 runs the tests of tc39/test262, which is not part of this repository, and compares the failures with
+// the known ones.
 func TestTest262(t *testing.T) {
 	if *test262Dir == "" {
 		t.Skip("SKIPPED: -test262 names no folder of tc39/test262; make test262 DIR=… runs its tests")
@@ -280,7 +283,7 @@ func TestTest262(t *testing.T) {
 	t.Logf("%d tests pass, %d fail, %d were not run", passed, failed, skipped)
 }
 
-// test runs a test in strict and other code, and returns why it fails.
+// test runs a test in strict and in sloppy mode, and returns why it fails.
 func (s *suite) test(path string) (why string, ran bool) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -302,7 +305,7 @@ func (s *suite) test(path string) (why string, ran bool) {
 	return s.run(text, f, true), true
 }
 
-// knownFailures returns the prefixes of testdata/test262.txt, and whether a test of each has failed.
+// knownFailures returns the prefixes in testdata/test262.txt, and whether a test of each has failed.
 func knownFailures() map[string]bool {
 	known := map[string]bool{}
 	for line := range strings.Lines(test262Known) {
@@ -313,7 +316,7 @@ func knownFailures() map[string]bool {
 	return known
 }
 
-// check262 reports a test that fails and is not known to.
+// check262 reports a test that fails but is not known to fail.
 func check262(t *testing.T, known map[string]bool, dir, path, why string) {
 	rel, _ := filepath.Rel(filepath.Join(dir, "test"), path)
 	rel = filepath.ToSlash(rel)

@@ -58,7 +58,7 @@ func TestRecorder(t *testing.T) {
 
 func TestSchedule(t *testing.T) {
 	first := time.UnixMilli(5_000_000)
-	c := newSchedule(first, 4, 2, 2, 5) // every 250 ms; run 0 has three of them, run 1 two
+	c := newSchedule(first, 4, 2, 2, 5) // one wake every 250 ms: run 0 has three of them, run 1 two
 	if a, b := string(c.input(0)), string(c.input(1)); a != "[5000000,5000500,5001000]" || b != "[5000250,5000750]" {
 		t.Fatal(a, b)
 	}
@@ -69,7 +69,7 @@ func TestSchedule(t *testing.T) {
 	c.commit(0, sleeping(2), late(1)) // warm-up
 	c.commit(1, sleeping(1), late(-100))
 	c.commit(1, sleeping(3), late(249)) // early, in the warm-up
-	// Two wakes in one commit: both count, from their own instants.
+	// Two wakes in one commit: each counts from its own instant.
 	c.commit(0, host.Run{Status: host.Completed}, late(1001))
 	c.commit(1, host.Run{Status: host.Completed}, late(760))
 	<-c.served
@@ -199,7 +199,7 @@ func TestNap(t *testing.T) {
 	}
 }
 
-// TestEach: whoever finds nothing left to begin does not end what the others do.
+// TestEach: a worker that finds no more work to start does not cancel the work of the others.
 func TestEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done atomic.Int64
@@ -252,7 +252,7 @@ func TestFiller(t *testing.T) {
 	look(4000, 200, 9, true)
 }
 
-// TestFilled compares what lists of the filled store hold with what was filled in.
+// TestFilled compares lists of the filled store with the data that was put into it.
 func TestFilled(t *testing.T) {
 	f := &filled{List: &List{N: 3000, Limit: 1000, Pages: 1, Churn: 100}, env: &Env{Ctx: t.Context(), Say: func(string) {}}, dir: t.TempDir(),
 		rng: rand.New(rand.NewPCG(1, 2))}

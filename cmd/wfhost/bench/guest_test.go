@@ -15,8 +15,7 @@ import (
 	"github.com/wfhost/wfhost/typescript"
 )
 
-// story starts a workflow of a guest, lets it come to its end, and tells its journal, and what it gave the recorder of
-// a measurement.
+// story runs a workflow of a guest to its end. It returns the journal, and what the recorder of a measurement got.
 func story(t *testing.T, wasm []byte, workflow string, in []byte) string {
 	t.Helper()
 	h := hosttest.New(t, hosttest.WithHandlers(func(h *host.Host) {
@@ -46,7 +45,7 @@ func story(t *testing.T, wasm []byte, workflow string, in []byte) string {
 	return strings.Join(told, ", ")
 }
 
-// TestGuests has every workflow run by all four guests: they must do the same.
+// TestGuests runs every workflow on all four guests, with equal results.
 func TestGuests(t *testing.T) {
 	soon := hosttest.Epoch.Add(time.Hour).UnixMilli()
 	inputs := map[string][]byte{"empty": nil, "steps": input(3), "bodies": input(3), "sleep": input(soon, soon+5, soon+5),

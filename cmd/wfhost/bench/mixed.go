@@ -33,7 +33,7 @@ const (
 	leastEvery = 100 * time.Millisecond
 	// mostSettle is how long memory may grow: the numbers of sleepers and ended runs rise until the first of them go.
 	mostSettle = 10 * time.Minute
-	// flatWithin is the growth after that which still counts as flat.
+	// flatWithin is the largest growth after mostSettle that counts as flat, as a ratio.
 	flatWithin = 1.10
 	// afterwards is when a waiting run gets its signal, or a query, counted from its start.
 	afterwards = time.Second

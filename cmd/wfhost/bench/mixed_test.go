@@ -72,7 +72,7 @@ func TestGrowth(t *testing.T) {
 		}
 		return samples
 	}
-	// The third interval is the first one that begins after two minutes.
+	// The third interval is the first one that begins more than two minutes after the start.
 	if first, most, by := growth(peaks(50, 90, 100, 95, 108, 102), 2*time.Minute); first != 100 || most != 108 || by != 1.08 {
 		t.Error(first, most, by)
 	}
@@ -86,7 +86,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestNextDead: a run is deleted when it has been kept long enough, and not before the one that ended before it.
+// TestNextDead: a run is deleted when its retention is over, and not before the runs that ended earlier.
 func TestNextDead(t *testing.T) {
 	at := time.UnixMilli(1_000_000)
 	m := &mixture{Mixed: &Mixed{Keep: time.Minute}}

@@ -17,7 +17,7 @@ func (s *session) pace(rate, n int, do func(ctx context.Context, i int, meant ti
 	err error) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
-	runtime.LockOSThread() // the system wakes a thread more exactly than Go a timer
+	runtime.LockOSThread() // the system wakes a thread more exactly than Go fires a timer
 	defer runtime.UnlockOSThread()
 	var wg sync.WaitGroup
 	outstanding := make(chan struct{}, maxOutstanding)

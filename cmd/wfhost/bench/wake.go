@@ -99,7 +99,8 @@ type filler struct {
 	sum, looks int
 }
 
-// look takes the number of due runs. It reports whether enough are due on average, at most once per settle.
+// look records the number of due runs and, once per settle interval, adds runs if too few are due. It reports whether
+// enough were due on average during that interval.
 func (f *filler) look(w *crew, due int, now time.Time) (enough bool) {
 	f.sum, f.looks = f.sum+due, f.looks+1
 	mean := float64(f.sum) / float64(f.looks)

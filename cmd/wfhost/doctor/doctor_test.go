@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// is compares the verdict of a check, and that there is advice exactly where somebody has to do something.
+// is compares the verdict of a check, and checks that there is advice for warnings and failures only.
 func is(t *testing.T, c Check, want Status, says string) {
 	t.Helper()
 	if c.Status != want || !strings.Contains(c.Found+"\n"+c.Advice, says) || (c.Advice != "") != (want == Warn || want == Fail) {
@@ -43,7 +43,7 @@ func TestFsyncVerdicts(t *testing.T) {
 	}
 }
 
-// TestFsyncMeasures leaves nothing in the folder, and says what keeps it from measuring.
+// TestFsyncMeasures checks that the measurement leaves nothing in the folder, and reports why it cannot measure.
 func TestFsyncMeasures(t *testing.T) {
 	dir := t.TempDir()
 	took, err := measureFsync(t.Context(), dir, time.Nanosecond)
@@ -129,7 +129,7 @@ func TestDataVerdicts(t *testing.T) {
 	is(t, spaceOf(&host.DataState{}), Skip, "")
 }
 
-// TestRun checks a folder that is there: the report has each check once, and the worst verdict.
+// TestRun checks an existing folder: the report has each check once, and the worst verdict.
 func TestRun(t *testing.T) {
 	r := Run(t.Context(), Config{Data: t.TempDir(), Fsync: time.Nanosecond, Budgets: Budgets{MaxConnections: 1}})
 	want := []string{"data", "folders", "fsync", "disk space", "clock", "open files", "memory", "address space", "go", "clang"}
@@ -153,7 +153,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestDocumented compares the thresholds with those of the manual.
+// TestDocumented compares the thresholds with the manual.
 func TestDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../../docs/operate/doctor.md")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestCgroupLimit reads the limits of both versions of cgroups: the least one on the way up counts.
+// TestCgroupLimit reads the limits of cgroups v1 and v2: the lowest limit among a cgroup and its parents counts.
 func TestCgroupLimit(t *testing.T) {
 	root := t.TempDir()
 	for path, text := range map[string]string{"memory.max": "max\n", "system.slice/memory.max": "4294967296\n",

@@ -1,5 +1,5 @@
-// Command wrong is the workflow of examples/upgrade with the new step and without the marker: runs that are packed do not
-// fit it.
+// Command wrong is the workflow of examples/upgrade with the new step but without the marker: runs that are past that step
+// diverge from it.
 package main
 
 import (
@@ -13,7 +13,7 @@ func init() { workflow.Register("upgrade", Order) }
 
 func main() {}
 
-// Order checks the address before it ships, in old runs, too, which have come past that point.
+// Order checks the address before it ships, even in old runs that are already past that point.
 func Order(ctx context.Context, address string) (string, error) {
 	checked, err := workflow.Do(ctx, "check", func(workflow.Step) (string, error) { return "checked, ", nil })
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/host/conformance"
 )
 
-// callsOf returns the calls of a run, and of the children that it has started, as an environment has recorded them.
+// callsOf returns the calls of a run and of its children, as recorded by an environment.
 func callsOf(e *workflow.Env, id string) (list []conformance.Call) {
 	var children []string
 	for _, c := range e.Calls() {
@@ -34,7 +34,7 @@ func callsOf(e *workflow.Env, id string) (list []conformance.Call) {
 	return list
 }
 
-// tell runs a story in an environment: result, error and calls.
+// tell runs a story in an environment and returns its result, error and calls.
 func tell(t *testing.T, s *conformance.Story) (result []byte, err error, calls []conformance.Call) {
 	t.Helper()
 	env := workflow.NewEnv(workflow.EnvRunID(s.Name))
@@ -70,7 +70,7 @@ func tell(t *testing.T, s *conformance.Story) (result []byte, err error, calls [
 	return result, err, callsOf(env, s.Name)
 }
 
-// happen has an event happen to the run under test.
+// happen applies an event to the run under test.
 func happen(t *testing.T, env *workflow.Env, e *conformance.Event) {
 	t.Helper()
 	var err error
@@ -106,8 +106,8 @@ func compact(t *testing.T, b []byte) []byte {
 	return out.Bytes()
 }
 
-// differs is what the environment says in place of what a host says: it does not know what a version may call, and a comment
-// allows the change that the body makes.
+// differs replaces parts of a host's results with the environment's: it does not know the grants of a version, and a
+// comment allows the change that a body makes.
 var differs = map[string]*strings.Replacer{
 	"refusals": strings.NewReplacer("DENIED", "UNKNOWN_HANDLER",
 		`refusals@1 is not allowed to call \"host/vault\": upload it with that step allowed`,
@@ -115,12 +115,12 @@ var differs = map[string]*strings.Replacer{
 	"bodies": strings.NewReplacer(`"NOT_HERE",0]`, `"NOT_HERE",1]`),
 }
 
-// concurrent are the stories that start several calls at one instant, whose order is up to Go.
+// concurrent lists the stories that start several calls at one instant, in an order that depends on Go.
 var concurrent = []string{"bodies", "parallel", "race-lost", "race-won", "steps", "updates"}
 
-// TestStoriesInEnv tells the stories in the environment of tests, and compares results and calls with those that a host has.
+// TestStoriesInEnv runs the stories in the test environment and compares results and calls with a host's.
 func TestStoriesInEnv(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines have the order that they have in a module
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines are scheduled in the same order as in a module
 	stories, err := conformance.Stories()
 	if err != nil || len(stories) < 25 {
 		t.Fatal(len(stories), err)
@@ -128,7 +128,7 @@ func TestStoriesInEnv(t *testing.T) {
 	for _, s := range stories {
 		t.Run(s.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				changed = 0 // as in a module that is loaded for each run
+				changed = 0 // as in an instance, which is new for each run
 				result, err, calls := tell(t, &s)
 				status := "completed"
 				switch {

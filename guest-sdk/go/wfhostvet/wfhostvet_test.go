@@ -15,12 +15,12 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/wfhostvet"
 )
 
-// TestAnalyzer compares what is found with the comments of the files in testdata.
+// TestAnalyzer compares the findings with the comments in the files of testdata.
 func TestAnalyzer(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), wfhostvet.Analyzer, "a")
 }
 
-// TestShapes compares the functions of testdata's stand-in for the SDK with the SDK's.
+// TestShapes compares the function signatures of testdata's SDK stub with the SDK's.
 func TestShapes(t *testing.T) {
 	real := functions(t, "../workflow")
 	stand := functions(t, "testdata/src/github.com/wfhost/wfhost/guest-sdk/go/workflow")
@@ -60,7 +60,7 @@ func functions(t *testing.T, dir string) map[string]bool {
 	return found
 }
 
-// TestExamplesAreClean has go vet look at all examples by the command.
+// TestExamplesAreClean runs go vet with the command on all examples.
 func TestExamplesAreClean(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles the command and its packages")
@@ -72,7 +72,7 @@ func TestExamplesAreClean(t *testing.T) {
 	vet := func(pattern string, env ...string) string {
 		cmd := exec.Command("go", "vet", "-vettool="+tool, pattern)
 		cmd.Env = append(os.Environ(), env...)
-		out, _ := cmd.CombinedOutput() // its exit code says that it has found something, or failed
+		out, _ := cmd.CombinedOutput() // a failure, or an exit code for findings
 		return strings.TrimSpace(string(out))
 	}
 	if out := vet("../../../examples/..."); out != "" {

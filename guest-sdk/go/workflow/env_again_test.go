@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// TestSecondRunCountsItsOwnCalls has a run leave calls behind whose outcomes come while the next run makes as many calls as a run may
-// have open.
+// TestSecondRunCountsItsOwnCalls leaves calls of a first run open. Their outcomes arrive while the second run opens
+// as many calls as a run may have.
 func TestSecondRunCountsItsOwnCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := NewEnv()
@@ -48,7 +48,7 @@ func TestSecondRunCountsItsOwnCalls(t *testing.T) {
 	})
 }
 
-// TestSecondRunForgetsLostChange runs a workflow that loses no change after one that did.
+// TestSecondRunForgetsLostChange runs a workflow that loses no change after a workflow that lost one.
 func TestSecondRunForgetsLostChange(t *testing.T) {
 	e := NewEnv()
 	loses := func(ctx context.Context, _ int) (int, error) {

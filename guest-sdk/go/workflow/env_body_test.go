@@ -23,8 +23,8 @@ func init() {
 	})
 }
 
-// TestLostChanges runs bodies that change what is outside of them, which a host would forget: the run fails, whatever the workflow
-// does about it.
+// TestLostChanges runs bodies that change variables outside of them, which a host would undo. The run fails, even if
+// the workflow ignores the error.
 func TestLostChanges(t *testing.T) {
 	total, list, channel := 0, []int{0}, make(chan int, 1)
 	state := struct{ deep struct{ n int } }{}
@@ -69,8 +69,8 @@ func init() {
 	workflow.RegisterStep("env-lossless", func(_ workflow.Step, n int) (int, error) { n += 2; return n, nil })
 }
 
-// TestLostChangesOfStepFunctions calls step functions that count in a variable of the package. On a host each call has an instance of
-// its own, in which the count begins anew.
+// TestLostChangesOfStepFunctions calls step functions that increment a package variable. On a host each call has its
+// own instance, where the counter starts at zero.
 func TestLostChangesOfStepFunctions(t *testing.T) {
 	call := func(env *workflow.Env, name string) (int, error) {
 		return workflow.Run(t.Context(), env, func(ctx context.Context, _ int) (int, error) {
@@ -97,7 +97,7 @@ func TestLostChangesOfStepFunctions(t *testing.T) {
 	}
 }
 
-// TestBodiesThatLoseNothing runs bodies that change what is their own, or are allowed to lose it.
+// TestBodiesThatLoseNothing runs bodies that change only their own variables, or are allowed to lose changes.
 func TestBodiesThatLoseNothing(t *testing.T) {
 	tries, total := 0, 3
 	got, err := workflow.Run(t.Context(), workflow.NewEnv(), func(ctx context.Context, _ int) (int, error) {

@@ -52,7 +52,7 @@ func TestEnvCalls(t *testing.T) {
 	})
 }
 
-// TestEnvCancelEnds: none of the code of a run that is cancelled continues, unless it has asked to be told.
+// TestEnvCancelEnds: after a cancel, no code of the run continues unless its policy is cooperative.
 func TestEnvCancelEnds(t *testing.T) {
 	for _, cooperative := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestEnvCancelEnds(t *testing.T) {
 	}
 }
 
-// TestEnvCancelIsToldOnce cancels a run twice, both times in later iterations: they go on under the policy of the first one, and
-// the second cancel is none.
+// TestEnvCancelIsToldOnce cancels a run twice, both times in later iterations. They inherit the policy of the first
+// iteration, and the second cancel has no effect.
 func TestEnvCancelIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := workflow.NewEnv()
@@ -112,7 +112,7 @@ func TestEnvCancelIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestEnvSignalsGoToTheOldestWait as on a host, also if that wait is behind in Go's scheduler.
+// TestEnvSignalsGoToTheOldestWait, as on a host, even if Go's scheduler would run a later wait first.
 func TestEnvSignalsGoToTheOldestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := workflow.NewEnv()
@@ -144,7 +144,7 @@ func TestEnvSignalsGoToTheOldestWait(t *testing.T) {
 	})
 }
 
-// TestEnvChildrenEnd: the options of a child say what becomes of it when its parent ends, or does not wait any more.
+// TestEnvChildrenEnd: a child's options decide what happens to it when its parent ends or no longer waits.
 func TestEnvChildrenEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := workflow.NewEnv()
@@ -191,7 +191,7 @@ func TestEnvChildrenEnd(t *testing.T) {
 	})
 }
 
-// TestEnvAbsentRun sends a signal to a run that is not there.
+// TestEnvAbsentRun sends a signal to a run that does not exist.
 func TestEnvAbsentRun(t *testing.T) {
 	env := workflow.NewEnv(workflow.EnvRunID("order-1"))
 	env.Absent("order-2")
@@ -209,7 +209,7 @@ func TestEnvAbsentRun(t *testing.T) {
 	}
 }
 
-// TestEnvContinueAsNewThatIsRefused ends the run, as on a host: the call does not return.
+// TestEnvContinueAsNewThatIsRefused: a refused ContinueAsNew ends the run, as on a host; the call does not return.
 func TestEnvContinueAsNewThatIsRefused(t *testing.T) {
 	env := workflow.NewEnv()
 	_, err := workflow.Run(t.Context(), env, func(ctx context.Context, _ string) (int, error) {

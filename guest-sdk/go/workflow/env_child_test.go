@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-// delivery starts a child of another module, tells it where to, and waits for what it says.
+// delivery starts a child of another module, sends it the address, and waits for its answer.
 func delivery(ctx context.Context, address string) (string, error) {
 	c, err := workflow.StartChild[string](ctx, "courier", "courier-of-another-team", "parcel")
 	if err != nil {
@@ -37,8 +37,8 @@ func delivery(ctx context.Context, address string) (string, error) {
 	return from + " " + got, nil
 }
 
-// TestHandleChild stands in for a workflow that the test does not have. It gets the signals of its parent and of the test, and sends
-// one back.
+// TestHandleChild registers a stand-in for a workflow that the test does not have. The stand-in gets signals from its
+// parent and the test, and sends one back.
 func TestHandleChild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := workflow.NewEnv()
@@ -80,7 +80,7 @@ func TestHandleChild(t *testing.T) {
 	})
 }
 
-// TestHandleChildFails has a stand-in fail, and a child that nobody stands in for.
+// TestHandleChildFails runs a stand-in that fails, and a child without a stand-in.
 func TestHandleChildFails(t *testing.T) {
 	env := workflow.NewEnv()
 	workflow.HandleChild(env, "courier-of-another-team", func(context.Context, string) (string, error) {
@@ -100,7 +100,7 @@ func TestHandleChildFails(t *testing.T) {
 	}
 }
 
-// TestChildOfEachIteration starts a child of the same name in each iteration: each is a run of its own.
+// TestChildOfEachIteration starts a child with the same name in each iteration: each is a separate run.
 func TestChildOfEachIteration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := workflow.NewEnv()
@@ -124,7 +124,8 @@ func TestChildOfEachIteration(t *testing.T) {
 	})
 }
 
-// TestWaitForAWithdrawnChild waits again for a child after a wait for it has timed out: it was withdrawn, as on a host.
+// TestWaitForAWithdrawnChild waits for a child again after a wait for it timed out: the child is withdrawn, as on a
+// host.
 func TestWaitForAWithdrawnChild(t *testing.T) {
 	for _, end := range []workflow.EndPolicy{workflow.EndCancel, workflow.EndTerminate, workflow.EndAbandon} {
 		synctest.Test(t, func(t *testing.T) {
@@ -152,7 +153,8 @@ func TestWaitForAWithdrawnChild(t *testing.T) {
 	}
 }
 
-// TestTokenOfAnotherRun has a child ask for the token that its parent has chosen, and again after the parent has given it up.
+// TestTokenOfAnotherRun: a child claims its parent's token, once while the parent holds it and again after the parent
+// released it.
 func TestTokenOfAnotherRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := workflow.NewEnv(workflow.EnvRunID("parent"))

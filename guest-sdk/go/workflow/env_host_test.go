@@ -14,7 +14,8 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-// TestContinueAsNewDoesNotReturn continues as new and ignores the error, replaces it, or does it in another goroutine.
+// TestContinueAsNewDoesNotReturn calls ContinueAsNew and ignores the error, replaces it, or calls it in another
+// goroutine.
 func TestContinueAsNewDoesNotReturn(t *testing.T) {
 	for name, continues := range map[string]func(ctx context.Context, n int) (string, error){
 		"ignored": func(ctx context.Context, n int) (string, error) {
@@ -65,7 +66,8 @@ func TestContinueAsNewDoesNotReturn(t *testing.T) {
 	}
 }
 
-// TestCancelWhileItContinues cancels a run whose iteration has been ended, and has not returned yet: the next one is told.
+// TestCancelWhileItContinues cancels a run after ContinueAsNew and before the iteration returns: the next iteration
+// gets the cancel.
 func TestCancelWhileItContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := workflow.NewEnv()
@@ -82,7 +84,7 @@ func TestCancelWhileItContinues(t *testing.T) {
 	})
 }
 
-// Told tells of itself, and continues as new once.
+// told returns information about the run after it has continued as new once.
 func told(ctx context.Context, n int) ([]any, error) {
 	if err := workflow.Sleep(ctx, "sleep", time.Minute); err != nil || n == 0 {
 		return nil, errors.Join(err, workflow.ContinueAsNew(ctx, 1))
@@ -93,11 +95,11 @@ func told(ctx context.Context, n int) ([]any, error) {
 
 func init() { workflow.Register("told", told) }
 
-// TestInfoOfEnv reads the workflow's name, and when the iteration has started.
+// TestInfoOfEnv reads the workflow's name and the start time of the iteration.
 func TestInfoOfEnv(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := workflow.NewEnv()
-		time.Sleep(time.Hour) // the run starts later than the environment is made
+		time.Sleep(time.Hour) // start the run later than the environment
 		got, err := workflow.Run(t.Context(), env, told, 0)
 		if err != nil || len(got) != 3 || got[0] != "told" || got[1] != "1m0s" || got[2] != true {
 			t.Error(got, err)
@@ -105,7 +107,7 @@ func TestInfoOfEnv(t *testing.T) {
 	})
 }
 
-// TestTypesOfFailures has a body panic, take too long, and fail without a message, or with one that is no UTF-8.
+// TestTypesOfFailures: a body panics, times out, or fails without a message or with one that is not UTF-8.
 func TestTypesOfFailures(t *testing.T) {
 	for _, x := range []struct {
 		kind, typ, message string
@@ -135,7 +137,7 @@ type outOfStock struct{ item string }
 
 func (e *outOfStock) Error() string { return e.item + " is out of stock" }
 
-// TestTypesOfHandlersErrors has handlers fail: a host written in Go reports the type with the star of a pointer.
+// TestTypesOfHandlersErrors: handlers fail; a host written in Go reports a pointer type with its star.
 func TestTypesOfHandlersErrors(t *testing.T) {
 	for _, x := range []struct {
 		err  error
@@ -159,7 +161,7 @@ func TestTypesOfHandlersErrors(t *testing.T) {
 	}
 }
 
-// TestSignalsAfterTheEnd sends a run that has ended a signal, and delivers to its hook: it takes neither.
+// TestSignalsAfterTheEnd sends a signal and a hook delivery to an ended run, which refuses both.
 func TestSignalsAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := workflow.NewEnv()
@@ -179,7 +181,8 @@ func TestSignalsAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestTimeOfChild starts children whose time is over: one with the cooperative policy is told, and has a minute.
+// TestTimeOfChild starts children that time out: a child with the cooperative policy gets a cancel and has a minute
+// to end.
 func TestTimeOfChild(t *testing.T) {
 	for cleanup, want := range map[time.Duration]string{30 * time.Second: "cleaned", 2 * time.Minute: "failed"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -206,7 +209,7 @@ func TestTimeOfChild(t *testing.T) {
 	}
 }
 
-// TestAbandonedChildCleansUp ends a test whose child cleans up without end.
+// TestAbandonedChildCleansUp ends a test whose child never finishes its cleanup.
 func TestAbandonedChildCleansUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := workflow.NewEnv()
@@ -224,7 +227,7 @@ func TestAbandonedChildCleansUp(t *testing.T) {
 	})
 }
 
-// TestNextRun runs workflows in an environment that has run one before: nothing is left of that.
+// TestNextRun runs workflows in an environment that has run another workflow before: no state is left.
 func TestNextRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := workflow.NewEnv()

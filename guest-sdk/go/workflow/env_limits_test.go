@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-// TestTwoEnvironments receives by a channel in several environments, one after the other and in an iteration after the
-// first: each has channels of its own.
+// TestTwoEnvironments receives from a signal channel in several environments in turn, and in a second iteration: each
+// has its own channels.
 func TestTwoEnvironments(t *testing.T) {
 	wait := func(ctx context.Context, left int) (string, error) {
 		select {
@@ -48,7 +48,7 @@ func TestTwoEnvironments(t *testing.T) {
 	}
 }
 
-// TestEnvIsAsTheHost makes steps and sleeps in an environment as a host would.
+// TestEnvIsAsTheHost makes steps and sleeps in an environment, with the results that a host gives.
 func TestEnvIsAsTheHost(t *testing.T) {
 	call := func(handler string, opts ...workflow.Option) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -141,7 +141,7 @@ func TestEnvIsAsTheHost(t *testing.T) {
 	}
 }
 
-// TestChannelOutsideOfAWorkflow asks for a channel where there is no workflow: nothing comes.
+// TestChannelOutsideOfAWorkflow requests a signal channel outside of a workflow: it never receives.
 func TestChannelOutsideOfAWorkflow(t *testing.T) {
 	select {
 	case v := <-workflow.Signal[string](t.Context(), "s"):
@@ -150,7 +150,8 @@ func TestChannelOutsideOfAWorkflow(t *testing.T) {
 	}
 }
 
-// TestEnvNextIteration opens a hook and offers a query in the first of two iterations: both end with it, as in the host.
+// TestEnvNextIteration opens a hook and registers a query in the first of two iterations: both end with that
+// iteration, as on a host.
 func TestEnvNextIteration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := workflow.NewEnv()
@@ -200,7 +201,7 @@ func TestEnvNextIteration(t *testing.T) {
 	})
 }
 
-// TestLargeInput runs a workflow with inputs of the largest size and beyond.
+// TestLargeInput runs a workflow with inputs of the maximum size and above.
 func TestLargeInput(t *testing.T) {
 	for n, want := range map[int]error{abi.MaxPayloadBytes: nil, abi.MaxPayloadBytes + 1: workflow.ErrTooLarge} {
 		length := func(_ context.Context, in workflow.Bytes) (int, error) { return len(in), nil }

@@ -25,7 +25,7 @@ func init() {
 	})
 }
 
-// everything uses what goes beyond steps and sleeps.
+// everything uses the primitives other than steps and sleeps.
 func everything(ctx context.Context, left int) (string, error) {
 	if left > 0 {
 		return "", workflow.ContinueAsNew(ctx, left-1)
@@ -105,7 +105,7 @@ func TestEnvPrimitives(t *testing.T) {
 	})
 }
 
-// TestEnvMarkers does with markers what a host does, see TestMarkers of package host.
+// TestEnvMarkers checks that markers behave as on a host; see TestMarkers of package host.
 func TestEnvMarkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := workflow.NewEnv()

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// adder takes updates until it is told to end, and waits for those that go on.
+// adder accepts updates until it is told to end, and waits for those in progress.
 func adder(ctx context.Context, again bool) (int, error) {
-	var mu sync.Mutex // of sum: handlers of several updates go on beside each other
+	var mu sync.Mutex // guards sum: handlers of several updates run concurrently
 	sum := 0
 	OnUpdate(ctx, "add", func(ctx context.Context, n int) (int, error) {
 		if n == 0 {
@@ -46,7 +46,8 @@ func adder(ctx context.Context, again bool) (int, error) {
 	return sum, err
 }
 
-// TestEnvUpdate sends updates to a workflow under test: they are refused, fail, and are answered beside each other.
+// TestEnvUpdate sends updates to a workflow under test: some are refused, some fail, and some are answered
+// concurrently.
 func TestEnvUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, ended := NewEnv(), make(chan int)
@@ -93,7 +94,8 @@ func TestEnvUpdate(t *testing.T) {
 	})
 }
 
-// TestEnvUpdateNames refuses what the host refuses: a signal that would be taken for an update, and an update of a reserved name.
+// TestEnvUpdateNames refuses what a host refuses: a signal with the name of an update, and an update with a reserved
+// name.
 func TestEnvUpdateNames(t *testing.T) {
 	e := NewEnv()
 	if err := e.SendSignal(updatePrefix+"add", 1); err == nil {
@@ -104,7 +106,7 @@ func TestEnvUpdateNames(t *testing.T) {
 	}
 }
 
-// TestOnUpdateTwice panics for a name that is handled twice.
+// TestOnUpdateTwice: handling a name twice panics.
 func TestOnUpdateTwice(t *testing.T) {
 	defer func() {
 		if v := recover(); v != `update "x" is handled twice` {
@@ -154,7 +156,7 @@ func TestEnvUpdatesAtOnce(t *testing.T) {
 	run.Wait()
 }
 
-// TestEnvUpdateWithLongError gives the sender as much of a handler's error as a host gives it.
+// TestEnvUpdateWithLongError cuts a handler's long error as a host does.
 func TestEnvUpdateWithLongError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := NewEnv()
@@ -177,7 +179,8 @@ func TestEnvUpdateWithLongError(t *testing.T) {
 	})
 }
 
-// TestEnvUpdateAndEnd ends iterations, and the run, before they have answered: the sender is told, as by the host.
+// TestEnvUpdateAndEnd ends iterations, and the run, before updates are answered: the sender gets an error, as from a
+// host.
 func TestEnvUpdateAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := NewEnv()
@@ -213,7 +216,8 @@ func TestEnvUpdateAndEnd(t *testing.T) {
 	})
 }
 
-// TestOnUpdateEnds refuses updates of a name when the context of its handler has ended, and takes them by the next one.
+// TestOnUpdateEnds refuses updates after the context of their handler has ended, and accepts them again after the
+// next OnUpdate.
 func TestOnUpdateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, done := NewEnv(), make(chan bool)
@@ -248,8 +252,8 @@ func TestOnUpdateEnds(t *testing.T) {
 	})
 }
 
-// TestEnvUpdateTakenAtTheEnd ends iterations, and the run, at the moment in which an update is taken: each sender gets its own
-// answer, or learns that there is none.
+// TestEnvUpdateTakenAtTheEnd ends iterations, and the run, at the moment when an update is accepted: each sender gets
+// its own answer or an error.
 func TestEnvUpdateTakenAtTheEnd(t *testing.T) {
 	for range 30 {
 		e := NewEnv()

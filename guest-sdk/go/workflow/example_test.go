@@ -17,7 +17,7 @@ func run[In, Out any](env *workflow.Env, fn func(context.Context, In) (Out, erro
 	fmt.Println(out, err)
 }
 
-// A workflow that charges, waits for a decision, and ships.
+// A workflow that charges a card, waits for a decision, and ships.
 func Example() {
 	process := func(ctx context.Context, item string) (string, error) {
 		payment, err := workflow.Do(ctx, "charge", func(s workflow.Step) (string, error) {
@@ -77,7 +77,7 @@ func ExampleCall() {
 
 func ExampleSleep() {
 	run(workflow.NewEnv(), func(ctx context.Context, _ any) (string, error) {
-		// On a host this may be a year: the workflow holds no instance meanwhile.
+		// On a host this may be a year: the workflow holds no instance in the meantime.
 		return "good morning", workflow.Sleep(ctx, "night", time.Millisecond)
 	}, nil)
 	// Output: good morning <nil>
@@ -151,7 +151,7 @@ func ExampleContinueAsNew() {
 		if days == 0 {
 			return "over", nil
 		}
-		// Work for a day, then go on with an empty journal.
+		// Work for a day, then continue with an empty journal.
 		return "", workflow.ContinueAsNew(ctx, days-1)
 	}, 3)
 	// Output: over <nil>
@@ -162,7 +162,7 @@ func ExampleVersion() {
 		if workflow.Version(ctx, "check the address", 1) >= 1 {
 			return "checked", nil
 		}
-		return "as before", nil // a run whose journal is older than the marker
+		return "as before", nil // a run whose journal was written before the code had the marker
 	}
 	run(workflow.NewEnv(), work, nil)
 	older := workflow.NewEnv()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// infos are answers of info, and what is none.
+// infos are valid and invalid answers of the host to info.
 var infos = []string{
 	`{"run_id":"r-1","workflow":"order","version":7,"module":"ab12","started_at":1767600000000,"iteration":2,` +
 		`"run_attempt":1,"position":99,"suggest_continue":true}`,
@@ -23,7 +23,7 @@ var infos = []string{
 	`}`, `{"step":{"name":"n"}`, `{"step":{"step":{"name":"n"}}}`, `{,"run_id":"x"}`, `{"version":4294967296}`,
 }
 
-// TestParseInfo compares the reading of info by hand with package json.
+// TestParseInfo compares the hand-written parser of info with package json.
 func TestParseInfo(t *testing.T) {
 	for _, text := range infos {
 		var want infoJSON

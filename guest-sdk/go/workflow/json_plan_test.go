@@ -68,7 +68,7 @@ func TestPlanOf(t *testing.T) {
 	}
 }
 
-// same checks that a value is written as package json does, and read back.
+// same checks that a value is encoded as by package json, and decoded again.
 func same(t *testing.T, v any) {
 	t.Helper()
 	got, err := jsonCodec{}.Marshal(v)
@@ -81,7 +81,7 @@ func same(t *testing.T, v any) {
 	}
 }
 
-// sameText checks that a text is read as package json does, into a new value and into one that is there.
+// sameText checks that a text is decoded as by package json, into a new value and into an existing one.
 func sameText(t *testing.T, text string, typ reflect.Type) {
 	t.Helper()
 	got, want := reflect.New(typ), reflect.New(typ)

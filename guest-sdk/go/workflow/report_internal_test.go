@@ -8,7 +8,7 @@ import (
 
 type declined struct{ error }
 
-// TestTypeOfSaga: a failure keeps its type when its saga undoes what was done, whether or not that fails.
+// TestTypeOfSaga: a failure keeps its type when its saga compensates, whether or not a compensation fails.
 func TestTypeOfSaga(t *testing.T) {
 	for _, undone := range []error{nil, errors.New("not undone")} {
 		err := error(declined{errors.New("no")})

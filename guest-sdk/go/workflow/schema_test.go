@@ -144,8 +144,8 @@ type (
 
 func (w *worded) UnmarshalText([]byte) error { return nil }
 
-// TestDerivedSchemaTakes has the host take what package json reads, of types that are pointers, contain themselves, or have names
-// with odd letters, and of tags that package json passes over.
+// TestDerivedSchemaTakes: a host accepts what package json decodes, for types that are pointers, recursive or have
+// unusual names, and for tags that package json ignores.
 func TestDerivedSchemaTakes(t *testing.T) {
 	type percent = box[struct {
 		A int `json:"a%b"`
@@ -236,7 +236,7 @@ func TestDerivedSchemaTakes(t *testing.T) {
 	}
 }
 
-// TestTagsThatMeanNothing panics at tags that are not known, are no JSON, or that no value of their field fits to.
+// TestTagsThatMeanNothing: tags that are unknown, are not JSON, or that no value of the field can meet panic.
 func TestTagsThatMeanNothing(t *testing.T) {
 	for _, of := range []any{
 		struct {
@@ -282,7 +282,7 @@ func TestTagsThatMeanNothing(t *testing.T) {
 	}
 }
 
-// TestLongSchemas leaves out what is longer than the host takes, but where tags would be believed to be checked.
+// TestLongSchemas omits schemas that exceed the host's limit, except if that would drop checks that tags ask for.
 func TestLongSchemas(t *testing.T) {
 	wide := func(tag reflect.StructTag) reflect.Type {
 		var fields []reflect.StructField

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// enter has a guest come in, which has to be possible at once.
+// enter lets a guest in, and fails the test if it has to wait.
 func enter(t *testing.T, a *Admission, bytes int64) *Place {
 	t.Helper()
 	p := a.NewPlace(bytes)
@@ -23,7 +23,7 @@ func enter(t *testing.T, a *Admission, bytes int64) *Place {
 	return p
 }
 
-// wait has a guest wait in a goroutine of its own, and returns where the result of Enter comes.
+// wait calls Enter in a goroutine, and returns the channel with its result.
 func wait(ctx context.Context, p *Place, c Class, quit <-chan struct{}) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- p.Enter(ctx, c, quit) }()
@@ -31,7 +31,7 @@ func wait(ctx context.Context, p *Place, c Class, quit <-chan struct{}) <-chan e
 	return done
 }
 
-// over reports whether a wait is over, and fails if it is in error.
+// over reports whether a wait has ended, and fails the test if it ended with an error.
 func over(t *testing.T, done <-chan error) bool {
 	t.Helper()
 	synctest.Wait()
@@ -55,7 +55,7 @@ func isEvicted(p *Place) bool {
 	}
 }
 
-// empty checks that nothing is counted for anybody.
+// empty checks that all counts are zero.
 func empty(t *testing.T, a *Admission) {
 	t.Helper()
 	if a.free != a.total || a.held != 0 || a.leaving != 0 || a.parkedBytes != 0 || a.parked.Len() != 0 || instancesOf(a) != 0 {
@@ -101,8 +101,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestClassesStandInLine has a guest wait for memory: a small one of a later class does not slip in, one of an earlier
-// class does.
+// TestClassesStandInLine has a guest wait for memory: a small guest of a later class does not pass it, a guest of an
+// earlier class does.
 func TestClassesStandInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(9, 100, 100)
@@ -152,8 +152,8 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-// TestLargerThanTheLimit lets a guest in that can never have room, when nobody else is inside, and evicts those that are
-// parked.
+// TestLargerThanTheLimit lets in a guest larger than the limit when no other guest is inside, and evicts parked
+// guests for it.
 func TestLargerThanTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(3, 100, 100)
@@ -179,7 +179,7 @@ func TestLargerThanTheLimit(t *testing.T) {
 	})
 }
 
-// TestAloneEvicts lets a guest in at once, since nobody computes, and takes its memory from those that are parked.
+// TestAloneEvicts lets a guest in at once, since no guest computes, and evicts parked guests to get its memory.
 func TestAloneEvicts(t *testing.T) {
 	a := New(3, 100, 100)
 	var parked []*Place
@@ -194,8 +194,8 @@ func TestAloneEvicts(t *testing.T) {
 	}
 }
 
-// TestEviction evicts who was parked first, when the parked hold too much and when their memory is wanted, and no more
-// than has to be.
+// TestEviction evicts the guests that were parked first, when parked guests hold too much or their memory is needed,
+// and no more than necessary.
 func TestEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(10, 100, 50)
@@ -208,7 +208,7 @@ func TestEviction(t *testing.T) {
 		if !isEvicted(places[0]) || slices.ContainsFunc(places[1:], isEvicted) {
 			t.Fatal("the six hold 60 bytes, the limit is 50: the first one has to go")
 		}
-		in := enter(t, a, 35) // 95, with the one that has not left yet
+		in := enter(t, a, 35) // 95, including the evicted one that has not left yet
 		waits := wait(t.Context(), a.NewPlace(10), Woken, nil)
 		if over(t, waits) || slices.ContainsFunc(places[1:], isEvicted) {
 			t.Fatal("it has room when the one that was evicted has left: nobody else has to go")
@@ -236,7 +236,7 @@ func TestEviction(t *testing.T) {
 	})
 }
 
-// TestMemoryWithoutAPlace evicts nobody for a guest that waits for a place: their memory would not help it.
+// TestMemoryWithoutAPlace evicts no guest on behalf of a guest that waits for a place: memory would not help it.
 func TestMemoryWithoutAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(1, 100, 100)
@@ -276,7 +276,7 @@ func TestTryEnter(t *testing.T) {
 		if p.TryEnter() {
 			t.Error("there is no place")
 		}
-		resuming := wait(t.Context(), a.NewPlace(80), Resuming, nil) // which waits for a place, and then for memory
+		resuming := wait(t.Context(), a.NewPlace(80), Resuming, nil) // it waits for a place, and then for memory
 		q.Park(10)
 		if over(t, resuming) {
 			t.Fatal("101 bytes would be held")
@@ -294,7 +294,7 @@ func TestTryEnter(t *testing.T) {
 	})
 }
 
-// TestTryEnterBeforeOthers lets a parked guest in before a run that wakes and waits for memory.
+// TestTryEnterBeforeOthers lets a parked guest in before a woken run that waits for memory.
 func TestTryEnterBeforeOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(3, 100, 100)
@@ -311,7 +311,7 @@ func TestTryEnterBeforeOthers(t *testing.T) {
 			t.Error("it can go on, and was not evicted")
 		}
 		q.Park(20)
-		if err := p.Enter(t.Context(), Resuming, nil); err != nil { // it was to leave, and can go on before it has
+		if err := p.Enter(t.Context(), Resuming, nil); err != nil { // it was evicted, but may continue as long as it has not left
 			t.Fatal(err)
 		}
 		if over(t, waits) || !isEvicted(q) {
@@ -360,7 +360,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestGivesUp ends a wait by a context and by quit, and lets those in who stood behind.
+// TestGivesUp ends a wait by its context or by quit, and lets in the guests behind it.
 func TestGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("cause")
@@ -397,7 +397,7 @@ func TestGivesUp(t *testing.T) {
 	})
 }
 
-// TestGivesUpAtTheSameTime ends a wait in the instant in which the guest is let in: either way, nothing is lost.
+// TestGivesUpAtTheSameTime ends a wait at the moment when the guest is let in: either way, the counts stay right.
 func TestGivesUpAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("cause")
@@ -409,7 +409,7 @@ func TestGivesUpAtTheSameTime(t *testing.T) {
 			quit := make(chan struct{})
 			p := a.NewPlace(10)
 			done := wait(ctx, p, Woken, quit)
-			in.Leave() // which lets it in: it is not running yet, so that it finds both
+			in.Leave() // lets it in; its goroutine does not run yet, so it sees both
 			if i%2 == 0 {
 				cancel(cause)
 			} else {
@@ -438,7 +438,7 @@ func TestGivesUpAtTheSameTime(t *testing.T) {
 	})
 }
 
-// TestRequests calls one of Begin and Refuse, once, whatever is called how often.
+// TestRequests calls one of Begin and Refuse exactly once, however often any method is called.
 func TestRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(1, 100, 100)
@@ -486,7 +486,7 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// TestWithdrawn lets those in who stood behind a request that is refused.
+// TestWithdrawn lets in the guests behind a refused request.
 func TestWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, refuse := range []func(q *Request){(*Request).Withdraw, func(q *Request) { q.Place.a.RefuseAll() }} {
@@ -506,7 +506,7 @@ func TestWithdrawn(t *testing.T) {
 	})
 }
 
-// TestStress has many guests do everything at a time, for the race detector; in the end nothing is counted.
+// TestStress has many guests do everything concurrently, for the race detector; in the end all counts are zero.
 func TestStress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const places, limit, parkLimit = 4, 100, 60
@@ -571,8 +571,8 @@ func TestStress(t *testing.T) {
 	})
 }
 
-// TestRest has guests wait to be told what to do: as many others come in as there are places, and no more, however many of
-// these rest as well. Who is woken goes on at once.
+// TestRest has guests rest until they get an order: as many others come in as there are places, and no more, however
+// many of these rest as well. A woken guest continues at once.
 func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(2, 1000, 0)
@@ -606,8 +606,8 @@ func TestRest(t *testing.T) {
 	})
 }
 
-// TestRestingGuestsCount has guests come in and rest, one after the other: they hold their instances, so that none of those
-// that come after is the only one.
+// TestRestingGuestsCount has guests come in and rest, one after the other. They still hold their instances, so no
+// later guest counts as the only one.
 func TestRestingGuestsCount(t *testing.T) {
 	a := New(16, 10, 10)
 	var began int

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// waitingBodies begins so many bodies of a group, which wait for a server as soon as they have begun, and returns those
-// that have. The others begin in the background.
+// waitingBodies starts n bodies of a group that wait for a server as soon as they have begun, and returns those that
+// have begun. The others start in the background.
 func waitingBodies(t *testing.T, a *Admission, namespace uint32, workflow string, bytes int64, n int) (begun []*Place) {
 	t.Helper()
 	for range n {
@@ -27,8 +27,8 @@ func waitingBodies(t *testing.T, a *Admission, namespace uint32, workflow string
 	return begun
 }
 
-// Many bodies wait for servers, and hold their share and no more: guests of others wake, and the bodies of others begin,
-// fewer of each that comes later. A body that waits begins when another one has ended.
+// Many bodies wait for servers, and hold no more than their share: guests and bodies of other groups begin, fewer of
+// each later group. A waiting body begins when another one has ended.
 func TestBodiesThatHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(16, 160*mib, 100*mib)
@@ -62,8 +62,8 @@ func TestBodiesThatHold(t *testing.T) {
 	})
 }
 
-// Bodies that have grown beyond their share keep neither the guests of others out, nor the first bodies of others, nor do they
-// have others give their instances up.
+// Bodies that have grown beyond their share do not keep out guests or first bodies of other groups, and do not cause
+// evictions.
 func TestBodiesThatGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(16, 160*mib, 100*mib)
@@ -95,8 +95,8 @@ func TestBodiesThatGrow(t *testing.T) {
 	})
 }
 
-// A body that is larger than what its group may have goes when it is the only one, or the first one of its own; another
-// one of its group goes after it.
+// A body larger than its group's share begins if it is the only one, or the first one of its group; the next one
+// begins after it.
 func TestBodyBeyondItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(16, 160*mib, 0)
@@ -116,8 +116,8 @@ func TestBodyBeyondItsShare(t *testing.T) {
 	})
 }
 
-// A body is executed in the instance that the guest has where there is room for it, and counts until its end; a large
-// guest counts as one before and after it.
+// A body runs in the guest's own instance if there is memory for it, and counts until its end. A large guest counts
+// as one before and after the body.
 func TestBodyInPlace(t *testing.T) {
 	a := New(16, 160*mib, 0)
 	large := asksFor(a, 2*LargeBytes)
@@ -138,8 +138,8 @@ func TestBodyInPlace(t *testing.T) {
 	}
 }
 
-// Where bodies hold their share, one large guest goes on at a time beside them, even the largest, slow ones keep less, and
-// large ones keep no body out.
+// While bodies hold their share, one large guest at a time continues beside them, whatever its size; slow guests keep
+// less memory; and large guests keep no body out.
 func TestBesideBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := forSlow()
@@ -169,8 +169,8 @@ func TestBesideBodies(t *testing.T) {
 	})
 }
 
-// A body that holds less than was expected of it lets others begin, and one for which nobody waits any more counts no
-// longer, also if it has begun and waits for a place.
+// A body that holds less than expected lets others begin. A body that was given up no longer counts, even if it has
+// begun and waits for a place.
 func TestBodyGivesRoomBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(1, 160*mib, 0)
@@ -206,7 +206,8 @@ func TestBodyGivesRoomBack(t *testing.T) {
 	})
 }
 
-// A large body at the head of its namespace waits until others of it have ended, and they do not begin before it for ever.
+// A large body at the head of its namespace waits until other bodies of the namespace have ended, and later ones
+// cannot pass it forever.
 func TestLargeBodyIsNotOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(16, 160*mib, 0)
@@ -233,8 +234,8 @@ func TestLargeBodyIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// TestBodiesByChance has bodies begin, grow, wait and end by chance: what is counted is what they hold, nobody waits for
-// whom there is room, and in the end nothing is left.
+// TestBodiesByChance has bodies begin, grow, wait and end at random: the counts match what they hold, no body waits
+// while there is room for it, and in the end nothing is left.
 func TestBodiesByChance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := New(100, 1000, 0)

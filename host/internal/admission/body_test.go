@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// Bodies of one workflow that compute for long hold an eighth of the memory, and one more; others of it begin when one of those
-// has ended, one for one. Those of another workflow do not wait for them.
+// Bodies of one workflow that compute for long hold at most an eighth of the memory, plus one body. Further bodies of
+// the workflow begin one by one as others end. Bodies of another workflow do not wait for them.
 func TestBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(64, 160*mib, 0)

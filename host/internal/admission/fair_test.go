@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// asks has a guest of a group ask for a place, and notes when it begins.
+// asks has a guest of a group ask for a place, and records when it begins.
 func asks(a *Admission, c Class, group string, begun *[]string) *Place {
 	namespace := uint32(0)
 	if name, workflow, ok := strings.Cut(group, "/"); ok {
@@ -22,7 +22,7 @@ func asks(a *Admission, c Class, group string, begun *[]string) *Place {
 	return p
 }
 
-// Whoever has many waiting keeps nobody else from having one.
+// A group with many waiting guests does not delay a group with one.
 func TestTurns(t *testing.T) {
 	a := New(1, 1000, 0)
 	var begun []string
@@ -45,7 +45,7 @@ func TestTurns(t *testing.T) {
 	if got, want := strings.Join(begun, " "), "x flood a b a flood a flood flood"; got != want {
 		t.Errorf("they began as %s, want %s", got, want)
 	}
-	// One that comes late does not catch up on what it has not wanted.
+	// A group that comes late does not make up for turns that it did not wait for.
 	begun = nil
 	for _, name := range []string{"old", "new", "new", "old", "new"} {
 		waiting = append(waiting, asks(a, Woken, name, &begun))
@@ -66,7 +66,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// The queue is sorted by turns, and by who came first, whichever end somebody was put in from.
+// The queue is sorted by turns, and then by arrival, whichever end a guest was inserted from.
 func TestQueueIsSorted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q queue
@@ -92,7 +92,7 @@ func TestQueueIsSorted(t *testing.T) {
 	})
 }
 
-// A guest that has computed for a slice lets those go first that wait, stays if nobody does, and comes back.
+// A guest that has computed for a slice lets waiting guests go first, stays if there are none, and comes back.
 func TestSlice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(2, 1000, 0)
@@ -121,7 +121,7 @@ func TestSlice(t *testing.T) {
 		if err := <-waits; err != nil || second.at != inside || first.at != returning {
 			t.Fatalf("the second one is at %d, %v, the first one at %d", second.at, err, first.at)
 		}
-		second.Rest() // its next slice is one of a new segment
+		second.Rest() // its next slice is the first one since it waited
 		if err := <-waits1; err != nil || a.long != 1 || second.long {
 			t.Fatalf("%v, %d compute for long", err, a.long)
 		}
@@ -136,7 +136,7 @@ func TestSlice(t *testing.T) {
 	})
 }
 
-// However many runs wake, new ones begin: one after so many others, of each workflow in turn.
+// However many runs wake, new ones begin: one per so many others, of each workflow in turn.
 func TestStartsAreNotStarved(t *testing.T) {
 	a := New(1, 1000, 0)
 	var begun []string
@@ -155,7 +155,7 @@ func TestStartsAreNotStarved(t *testing.T) {
 	}
 }
 
-// However much others have to do, one of those that compute for long goes on; and who is stopped leaves.
+// However much work others have, one long-computing guest continues; and a stopped guest leaves the queue.
 func TestSliceIsNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(1, 1000, 0)
@@ -184,7 +184,7 @@ func TestSliceIsNotStarved(t *testing.T) {
 	})
 }
 
-// Those that have computed for a slice have their memory. They do not wait behind those that wait for it.
+// Guests that have computed for a slice keep their memory. They do not wait behind guests that wait for memory.
 func TestSliceIsNotForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(1, 1, 0)

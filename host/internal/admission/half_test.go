@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// halfDone has guests of a group begin, and be half done.
+// halfDone starts guests of a group that stay half done.
 func halfDone(a *Admission, group string, n int) (all []*Place) {
 	var begun []string
 	for range n {
@@ -18,8 +18,8 @@ func halfDone(a *Admission, group string, n int) (all []*Place) {
 	return all
 }
 
-// A group with as many half-done guests as it may have begins no further run, though there are places; others do, and runs
-// that have waited. When one of the guests comes to a wait, all go on for which there are places.
+// A group with the maximum of half-done guests starts no further run, even if there are places; other groups, and
+// woken runs, do. When one of the guests reaches a wait, the blocked runs begin, up to the number of places.
 func TestHalfDone(t *testing.T) {
 	a := New(leastHalfDone+4, 1000, 1000)
 	half := halfDone(a, "bomb", leastHalfDone)
@@ -33,7 +33,7 @@ func TestHalfDone(t *testing.T) {
 	}
 	begun = nil
 	half[0].Park(1)
-	if len(begun) != 3 { // with half[0], which is parked, there are as many places
+	if len(begun) != 3 { // as many as there are places, with the place of half[0], which is parked
 		t.Fatalf("one has come to a wait, and %v began", begun)
 	}
 	for _, p := range append(half[1:], other, woken) {
@@ -44,7 +44,7 @@ func TestHalfDone(t *testing.T) {
 	}
 }
 
-// Those that were blocked all begin, also if none of those before them ever computes for long.
+// All blocked runs begin, even if no guest before them computes for long.
 func TestHalfDoneShort(t *testing.T) {
 	a := New(leastHalfDone, 1<<40, 1<<40)
 	half := halfDone(a, "bomb", leastHalfDone)
@@ -57,7 +57,7 @@ func TestHalfDoneShort(t *testing.T) {
 		p.Leave()
 	}
 	for range 3 {
-		for _, p := range next { // those that have begun end; the others are outside
+		for _, p := range next { // guests that have begun end; for the others this does nothing
 			p.Leave()
 		}
 	}
@@ -66,8 +66,8 @@ func TestHalfDoneShort(t *testing.T) {
 	}
 }
 
-// One of a namespace that is brought back, and may not begin because of its group, does not keep the others of the
-// namespace away.
+// A guest that gets its namespace's turn, but may not begin because of its group, does not block other guests of the
+// namespace.
 func TestHalfDoneInAFullNamespace(t *testing.T) {
 	l := limits{map[uint32]int{}, map[uint32]int{}}
 	a := New(100, 1<<40, 1<<40).By(l)
@@ -84,7 +84,7 @@ func TestHalfDoneInAFullNamespace(t *testing.T) {
 	}
 }
 
-// Groups of one namespace together have a bound, too; other namespaces begin.
+// The groups of one namespace have a bound together, too; other namespaces begin.
 func TestHalfDoneOfANamespace(t *testing.T) {
 	a := New(1000, 1<<40, 1<<40)
 	for i := range namespaceHalfDone {
@@ -98,7 +98,7 @@ func TestHalfDoneOfANamespace(t *testing.T) {
 	}
 }
 
-// One that was brought back and is withdrawn leaves its turn to the next.
+// A guest that is withdrawn after it got its namespace's turn leaves the turn to the next guest.
 func TestWithdrawnAfterBrought(t *testing.T) {
 	l := limits{map[uint32]int{1: 1}, map[uint32]int{}}
 	a := New(2, 1<<40, 1<<40).By(l)
@@ -111,10 +111,10 @@ func TestWithdrawnAfterBrought(t *testing.T) {
 		waits = append(waits, r)
 	}
 	a.mu.Lock()
-	a.firstLocked(Starting) // as anybody does who asks: both are blocked
+	a.firstLocked(Starting) // as any request does: both are blocked
 	a.mu.Unlock()
 	woken := asks(a, Woken, "mm/m", &begun) // waits for a place
-	x.Leave()                               // which it gets; the first one of n is brought, and waits for a place
+	x.Leave()                               // it gets the place; the first guest of w gets n's turn, and waits for a place
 	waits[0].Withdraw()
 	m.Leave()
 	woken.Leave()
@@ -123,7 +123,7 @@ func TestWithdrawnAfterBrought(t *testing.T) {
 	}
 }
 
-// A guest that may not begin takes nobody's instance away.
+// A guest that may not begin causes no eviction.
 func TestNoRoomForOneAside(t *testing.T) {
 	a := New(100, leastHalfDone+100, 100)
 	halfDone(a, "bomb", leastHalfDone)

@@ -19,11 +19,11 @@ const mb = 1 << 20
 
 func nothing() error { return nil }
 
-// Runs are read while there is room, and others when there is again.
+// Runs are read while there is room, and the others when there is room again.
 func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewJournals(10*mb, nil)
-		var mu sync.Mutex // of order: two may be let in at a time
+		var mu sync.Mutex // guards order: two runs may be let in at a time
 		var order []string
 		load := func(id string, bytes int64) {
 			go func() {
@@ -62,8 +62,8 @@ func TestLoad(t *testing.T) {
 	})
 }
 
-// Of guests whose journals grow over the budget one goes on to its end, and then the next; one that takes long does not keep the
-// others for ever, but the longer, the more they hold.
+// When journals exceed the budget, one guest at a time continues to its end. If that takes long, the others continue
+// a piece now and then, more rarely the more all of them hold.
 func TestGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewJournals(10*mb, nil)
@@ -78,7 +78,7 @@ func TestGrow(t *testing.T) {
 		}
 		began := time.Now()
 		for _, id := range []string{"a", "b", "c", "d"} {
-			<-time.After(grantEvery) // each gives its instance up before the next one
+			<-time.After(grantEvery) // each gives up its instance before the next one asks
 			go func() {
 				s := b.Share(JournalGroup{}, key(id), 0)
 				if s.Grown(pieceBytes-1) || !s.Grown(growBytes) {
@@ -98,7 +98,7 @@ func TestGrow(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		if gone() != 2 { // a had room, and b waits for nobody
+		if gone() != 2 { // a had room, and b is the first run over the budget
 			t.Fatal(goes)
 		}
 		<-time.After(patience<<mostPatience - 4*grantEvery) // they hold three times what they should
@@ -106,13 +106,13 @@ func TestGrow(t *testing.T) {
 			t.Fatal(goes, pieces.Load())
 		}
 		<-time.After(6 * grantEvery)
-		if gone() != 2 || pieces.Load() != 1 { // b is still there, so that c goes on a piece, and comes behind d
+		if gone() != 2 || pieces.Load() != 1 { // b is still there, so c continues a piece, and then waits behind d
 			t.Fatal(goes, pieces.Load())
 		}
 		for _, id := range []string{"a", "b"} {
 			b.Forget(key(id))
 		}
-		if gone() != 3 || goes["d"] == 0 { // which goes on to its end in place of b
+		if gone() != 3 || goes["d"] == 0 { // d continues to its end in place of b
 			t.Fatal(goes)
 		}
 		b.Forget(key("d"))
@@ -122,7 +122,7 @@ func TestGrow(t *testing.T) {
 	})
 }
 
-// grow waits as an activation does, which gives its instance up when it is told to, and goes on in another one.
+// grow waits as an activation does: when it is told to, it gives up its instance, and continues in another one.
 func grow(ctx context.Context, s *JournalShare, bytes int64) error {
 	err := s.Wait(ctx, bytes, nothing)
 	if !errors.Is(err, ErrJournalsFull) {
@@ -136,7 +136,7 @@ func grow(ctx context.Context, s *JournalShare, bytes int64) error {
 	return nil
 }
 
-// Who waits leaves when the caller ends, or the run is wanted by others.
+// A waiter leaves when its context ends, or when the run is needed by another caller.
 func TestRoomLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewJournals(mb, nil)
@@ -181,7 +181,7 @@ func TestNil(t *testing.T) {
 	b.Forget(key("a"))
 }
 
-// Journals of many small entries take what their entries do.
+// Journals of many small entries count the memory of their entries.
 func TestSize(t *testing.T) {
 	if got := JournalSize(1000, 0); got != 1000 {
 		t.Errorf("%d bytes without entries", got)
@@ -191,7 +191,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// A guest whose journal grows waits while the store is behind, in which state it is looked at, and can be sent away.
+// A guest whose journal grows waits while the store is behind. It checks that state, and can be told to leave.
 func TestBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var behind atomic.Bool
@@ -231,7 +231,7 @@ func TestBehind(t *testing.T) {
 	})
 }
 
-// While others keep the store behind for long, the guests that wait go on in turns, slowly.
+// While others keep the store behind, waiting guests continue in turn, slowly.
 func TestBehindForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewJournals(10*mb, func() bool { return true })
@@ -254,8 +254,8 @@ func TestBehindForLong(t *testing.T) {
 	})
 }
 
-// TestBeside reads modest journals though others keep the budget full for good, of each workflow no more than its share;
-// those that wait go on when one of them is no longer in memory.
+// TestBeside reads modest journals even while others fill the budget permanently, with a share per workflow. Waiting
+// guests continue when one of these runs leaves memory.
 func TestBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 48 * mb
@@ -310,7 +310,7 @@ func TestBeside(t *testing.T) {
 	})
 }
 
-// TestBesideOfAll bounds what all workflows have beside the budget.
+// TestBesideOfAll bounds the total beside the budget of all workflows.
 func TestBesideOfAll(t *testing.T) {
 	b := NewJournals(96*mb, nil)
 	b.Share(JournalGroup{}, key("A"), 96*mb)
@@ -324,8 +324,8 @@ func TestBesideOfAll(t *testing.T) {
 	}
 }
 
-// A guest that waits for long gives its instance up, and is called when there is room. Beside many that wait, no further
-// one of its workflow begins, and far over the budget, no run at all that has not begun.
+// A guest that waits for long gives up its instance, and is called when there is room. While many wait, no further
+// run of their workflow begins, and far above the budget no new run at all.
 func TestRoomTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewJournals(10*mb, nil)
@@ -333,7 +333,7 @@ func TestRoomTurns(t *testing.T) {
 		if err := first.Wait(t.Context(), 11*mb, nothing); err != nil {
 			t.Fatal(err)
 		}
-		b.countOf(key("first"), 40*mb) // so that no other one goes on a piece
+		b.countOf(key("first"), 40*mb) // so that no other run continues a piece
 		var begun []string
 		begins := func(id string) func() { return func() { begun = append(begun, id) } }
 		never := func() { t.Error("refused") }
@@ -403,7 +403,7 @@ func (b *Journals) countOf(run store.RunKey, bytes int64) {
 	b.countLocked(run, bytes)
 }
 
-// All who wait are refused when the host drains.
+// All waiters are refused when the host drains.
 func TestRefuseAll(t *testing.T) {
 	b := NewJournals(mb, nil)
 	first, second, third := b.Share(JournalGroup{}, key("first"), 0), b.Share(JournalGroup{}, key("second"), mb), b.Share(JournalGroup{}, key("third"), 0)
@@ -427,7 +427,7 @@ func TestRefuseAll(t *testing.T) {
 	}
 }
 
-// A guest whose run was lost, and that has not left yet, does not become the one that goes on to its end: it never would.
+// A guest whose run was lost, but that has not left yet, does not become the first run: it would never end.
 func TestLostWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewJournals(mb, nil)
@@ -453,7 +453,8 @@ func TestLostWhileItWaits(t *testing.T) {
 	})
 }
 
-// A run that has continued as new with a short journal is not counted with the one before, and is no longer the one that goes on.
+// A run that has continued as new with a short journal is not counted with its previous journal, and is no longer the
+// first run.
 func TestContinuedAsNew(t *testing.T) {
 	b := NewJournals(mb, nil)
 	s := b.Share(JournalGroup{}, key("a"), 0)
@@ -466,7 +467,7 @@ func TestContinuedAsNew(t *testing.T) {
 	}
 }
 
-// A long journal is read at last, though guests wait that come before it.
+// A long journal is read eventually, even if guests with priority keep waiting.
 func TestLoadBehindGrowing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewJournals(10*mb, nil)

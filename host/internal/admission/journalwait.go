@@ -60,10 +60,10 @@ func (s *JournalShare) AskToGrow(begin, refuse func()) *JournalWait {
 	return t
 }
 
-// MayBegin reports whether a guest may get an instance. Within the budget it may. Over the budget, the guest of a new run
-// (starts) may not if maxGrowing guests of its workflow wait for room, or if the excess is above 1/fullShare of the budget. The
-// guest of a run that has begun may not only if both are true: such a run is in memory while it waits, and most wakes add little
-// to a journal.
+// MayBegin reports whether a guest may get an instance. Within the budget it may. Over the budget there are two
+// obstacles: maxGrowing guests of its workflow wait for room, and the excess is above 1/fullShare of the budget. One
+// of them stops the guest of a new run (starts). Only both together stop the guest of a run that has begun: such a
+// run is in memory while it waits, and most wakes add little to a journal.
 func (s *JournalShare) MayBegin(starts bool) bool {
 	b := s.b
 	if b == nil {

@@ -2,7 +2,7 @@ package admission
 
 import "testing"
 
-// A large guest comes in however many others come, also where these hold all the memory and it is the turn of none to go.
+// A large guest gets in however many others come, even if they hold all the memory and none of them has to leave.
 func TestLargeIsNotStarvedOfMemory(t *testing.T) {
 	const small = LargeBytes / 2
 	a := New(64, 8*LargeBytes, 8*LargeBytes)

@@ -71,9 +71,9 @@ func (p *Place) largeFullLocked() bool {
 	return !p.begun && a.large > 0 && a.large+p.bytes > a.leftLocked()/largeShare
 }
 
-// fitsLocked reports whether there is memory for a guest that is outside. There always is for the only guest besides bodies
-// and parked or evicted guests. A guest of the class Large must also fit into the share of large guests, where the only large
-// guest always fits.
+// fitsLocked reports whether there is memory for a guest that is outside. If all other guests are bodies, parked or
+// evicted, there always is. A guest of the class Large must also fit into the share of large guests; the only large
+// guest always does.
 func (p *Place) fitsLocked(c Class) bool {
 	a := p.a
 	if c == Large && p.largeFullLocked() {

@@ -7,15 +7,15 @@ import (
 	"testing/synctest"
 )
 
-// asksFor has a guest that will hold so many bytes ask.
+// asksFor has a guest ask that will hold the given number of bytes.
 func asksFor(a *Admission, bytes int64) *Place {
 	p := a.NewPlace(bytes)
 	a.Ask(&Request{Place: p, Class: Woken, Begin: func() {}, Refuse: func() {}})
 	return p
 }
 
-// One large guest goes on, whatever the others hold. Another one gives its instance up, and comes in when there is room for it;
-// meanwhile those that are not large do.
+// One large guest continues, whatever the others hold. A second one gives up its instance, and gets in when there is
+// room for it; in the meantime small guests continue.
 func TestLarge(t *testing.T) {
 	a := New(4, 8*LargeBytes, 0)
 	a.longLimit = 4
@@ -79,7 +79,7 @@ func TestLargeTakesTurns(t *testing.T) {
 	})
 }
 
-// Large guests that are parked give their memory up for one that waits; and however many others come, it comes in.
+// Parked large guests give up their memory for a waiting one, which gets in however many others come.
 func TestLargeIsNotStarved(t *testing.T) {
 	a := New(1, 8*LargeBytes, 8*LargeBytes)
 	parked := asksFor(a, 4*LargeBytes)
@@ -112,7 +112,7 @@ func instancesOf(a *Admission) int {
 	return n
 }
 
-// Guests that compute have all processors until somebody else comes, and again after a while in which nobody has.
+// Computing guests have all processors until another guest comes, and again after a while without one.
 func TestLongMost(t *testing.T) {
 	a := New(4, 1000, 0)
 	a.longLimit = 2

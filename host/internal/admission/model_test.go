@@ -8,15 +8,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The model of an admission says what the rules are, and takes no care of how long it takes. All of its guests are of one group,
-// and none computes for a slice.
+// model implements the rules of an admission without regard to speed. All of its guests are in one group, and none
+// computes for a slice.
 type model struct {
 	places           int
 	limit, parkLimit int64
 	guests           []*modelGuest
-	queue            []*modelGuest // all that wait, in the order in which they came
-	parked           []*modelGuest // the one that was parked first at the front
-	before           int           // how many have entered since a new one, while one waits
+	queue            []*modelGuest // waiting guests in order of arrival
+	parked           []*modelGuest // in the order in which they were parked
+	before           int           // guests that entered while a new one waits
 }
 
 type modelGuest struct {
@@ -53,7 +53,7 @@ func (m *model) room(g *modelGuest) bool {
 	return n < m.places && (g.at == returning || stays == 0 || m.held()+g.bytes <= m.limit)
 }
 
-// next returns who enters next, if there is room for it; nil if nobody waits.
+// next returns the guest that enters next if there is room for it; nil if none waits.
 func (m *model) next() *modelGuest {
 	for c := range Class(classes) {
 		if first := m.first(c); first != nil {
@@ -81,7 +81,7 @@ func (m *model) evictFirst() {
 	g.at, g.evicted = evicted, true
 }
 
-// evictFor evicts until what is held, without those that are evicted, and what is wanted have room.
+// evictFor evicts guests until there is room for the remaining ones and the wanted memory.
 func (m *model) evictFor(wanted int64) {
 	for len(m.parked) > 0 {
 		if _, bytes := m.count(inside, rested, parked, returning); bytes+wanted <= m.limit {
@@ -105,7 +105,7 @@ func (m *model) enter(g *modelGuest) {
 	}
 }
 
-// returns has a guest that has an instance wait with it.
+// returns has a guest that still has an instance wait with it.
 func (m *model) returns(g *modelGuest) {
 	if g.at != outside {
 		m.out(g)
@@ -123,7 +123,7 @@ func (m *model) withdraw(g *modelGuest) {
 	g.refuses++
 }
 
-// settle lets in those for whom there is room, and evicts for those who wait for memory alone.
+// settle lets in the guests for which there is room, and evicts for guests that wait only for memory.
 func (m *model) settle() {
 	for g := m.next(); g != nil; g = m.next() {
 		if !m.room(g) {
@@ -173,12 +173,12 @@ func (m *model) check(t *rapid.T, a *Admission) {
 	}
 }
 
-// idle reports whether a guest is outside and does not wait.
+// idle reports whether a guest is outside and not waiting.
 func (m *model) idle(g *modelGuest) bool { return g.at == outside && !slices.Contains(m.queue, g) }
 
-// TestModel does what comes to mind, and compares with the model after each step.
+// TestModel performs random operations, and compares with the model after each.
 func TestModel(t *testing.T) {
-	for range 100 { // a hundred checks each, of a few dozen steps
+	for range 100 { // a hundred checks each, of a few dozen operations
 		rapid.Check(t, testModel)
 	}
 }
@@ -329,8 +329,8 @@ func testModel(t *rapid.T) {
 	}
 }
 
-// enterFirst lets a guest in that has just come, if nobody stands before it: those of later classes do not get what it gave
-// up before it has looked.
+// enterFirst lets in a guest that has just asked, if it is next. Guests of later classes do not get what it has just
+// given up.
 func (m *model) enterFirst(g *modelGuest) {
 	if m.next() != g || !m.room(g) {
 		return

@@ -7,13 +7,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// limits are the limits of namespaces, and how many guests of each are inside or rest.
+// limits has the limits of namespaces, and how many guests of each are inside or resting.
 type limits struct{ most, now map[uint32]int }
 
 func (l limits) Full(ns uint32) bool  { return l.most[ns] > 0 && l.now[ns] >= l.most[ns] }
 func (l limits) Add(ns uint32, n int) { l.now[ns] += n }
 
-// TestLimitOfNamespace has many guests of a namespace wait that may have two inside: others come in beside them.
+// TestLimitOfNamespace has many guests of a namespace with a limit of two wait: guests of other namespaces get in.
 func TestLimitOfNamespace(t *testing.T) {
 	l := limits{map[uint32]int{1: 2}, map[uint32]int{}}
 	a := New(5, 1000, 1000).By(l)
@@ -55,8 +55,8 @@ func TestLimitOfNamespace(t *testing.T) {
 	}
 }
 
-// TestLimitsOfNamespaces has guests come and go by chance: no namespace has more inside than it may, and a place stays free only
-// where nobody may take it.
+// TestLimitsOfNamespaces has guests come and go at random: no namespace exceeds its limit, and a place stays free
+// only if no guest may take it.
 func TestLimitsOfNamespaces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := limits{map[uint32]int{1: 1, 2: 3}, map[uint32]int{}}
@@ -126,7 +126,7 @@ func TestLimitsOfNamespaces(t *testing.T) {
 	})
 }
 
-// A guest that has computed for a slice gives way to others of its namespace, also where that may have no more than one inside.
+// A guest that has computed for a slice gives way to others of its namespace, even if the namespace's limit is one.
 func TestSliceWithinANamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(4, 1000, 0).By(limits{map[uint32]int{1: 1}, map[uint32]int{}})

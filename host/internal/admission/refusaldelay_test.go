@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// refusals returns how often callers are refused in a while who ask again and again.
+// refusals counts the refusals of callers that retry at once, during a period.
 func refusals(t *testing.T, b *RefusalDelay[string], callers int, during time.Duration) (n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), during)
@@ -37,7 +37,7 @@ func TestHold(t *testing.T) {
 			if n := refusals(t, &b, c.callers, 10*time.Second); n < c.least || n > c.most {
 				t.Errorf("%d callers were refused %d times in 10 s, want %d to %d", c.callers, n, c.least, c.most)
 			}
-			<-clock.System().NewTimer(longest).C() // who gave up is counted for as long as he should have waited
+			<-clock.System().NewTimer(longest).C() // a caller that gave up counts for as long as it should have waited
 			synctest.Wait()
 			if len(b.waiting) != 0 {
 				t.Errorf("it remembers %v", b.waiting)
@@ -46,7 +46,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// One key does not wait for another one, and nobody waits when ctx is done.
+// Keys are independent, and a caller whose ctx is done does not wait.
 func TestHoldAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b RefusalDelay[string]
@@ -69,7 +69,7 @@ func TestHoldAlone(t *testing.T) {
 	})
 }
 
-// What took long to refuse waits for longer, and takes a tenth of the time of whoever asks again and again.
+// A refusal that took long is delayed longer, so that a caller that retries at once uses only a tenth of its time.
 func TestHoldDear(t *testing.T) {
 	for _, c := range []struct{ took, want time.Duration }{{0, each}, {each / 10, each}, {time.Second / 2, 9 * time.Second / 2},
 		{time.Hour, longestDear}} {
@@ -83,7 +83,7 @@ func TestHoldDear(t *testing.T) {
 	}
 }
 
-// Who does not wait has others of his key wait in his place.
+// If a caller gives up its wait, later callers with its key wait for it.
 func TestHoldGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b RefusalDelay[int]

@@ -13,15 +13,15 @@ import (
 
 const mib = 1 << 20
 
-// forSlow returns an admission in which sixteen guests compute for long at a time, and may keep 40 MiB.
+// forSlow returns an admission for sixteen long-computing guests, which may keep 40 MiB together.
 func forSlow() *Admission {
 	a := New(16, 160*mib, 160*mib)
 	a.longLimit, a.quiet = 16, quietSlices
 	return a
 }
 
-// Guests that compute for long keep a quarter of the memory, so that those that wake enter; whoever becomes slow beyond that
-// gives its instance up, unless it cannot. What has waited for something, or is large, is not slow.
+// Long-computing guests keep at most a quarter of the memory, so that woken guests can enter. A guest that becomes
+// slow beyond that gives up its instance if it can. A guest that has waited, or is large, is not slow.
 func TestSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := forSlow()
@@ -75,8 +75,8 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// A guest that becomes slow beside many of another group stays, as long as its own has less than its part, and there is
-// half of the share more; a group that was there before has to give up what is beyond its part.
+// A guest that becomes slow stays, even beside many slow guests of another group, as long as its group has less than
+// its part and half of the share is left. A group that was there earlier must give up what exceeds its part.
 func TestSlowOfFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := forSlow()
@@ -99,7 +99,7 @@ func TestSlowOfFew(t *testing.T) {
 			}
 			places = append(places, p)
 		}
-		for i, want := range []error{ErrSlow, ErrSlow, nil, nil, nil, nil} { // 60 MiB of 40, and "many" has 40
+		for i, want := range []error{ErrSlow, ErrSlow, nil, nil, nil, nil} { // 60 MiB of 40, of which "many" has 40
 			p := places[i]
 			if err := p.Slice(t.Context(), 0, true); !errors.Is(err, want) {
 				t.Errorf("guest %d at its next slice: %v, want %v", i, err, want)
@@ -116,8 +116,8 @@ func TestSlowOfFew(t *testing.T) {
 	})
 }
 
-// A namespace has its part of the share, however many workflows it has: those of others keep theirs, and the first guest of
-// a namespace stays.
+// A namespace gets its part of the share, however many workflows it has. Workflows of other namespaces keep theirs,
+// and the first guest of a namespace stays.
 func TestSlowOfManyWorkflows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := forSlow()
@@ -139,7 +139,7 @@ func TestSlowOfManyWorkflows(t *testing.T) {
 		slow(9, "many10", 4*mib, ErrSlow).Leave()
 		few = append(few, slow(1, "few", 4*mib, nil), slow(1, "another", 4*mib, nil))
 		slow(1, "few", 8*mib, ErrSlow).Leave()
-		honest := slow(9, "honest", mib, nil) // which has less than its part of what the namespace has
+		honest := slow(9, "honest", mib, nil) // its group has less than its part of the namespace's
 		if err := honest.Slice(t.Context(), 0, true); err != nil {
 			t.Error("one of a group that holds little:", err)
 		}
@@ -173,8 +173,8 @@ func TestSlowOfManyWorkflows(t *testing.T) {
 	})
 }
 
-// Runs that compute for six milliseconds when they wake go on beside workflows whose guests compute for ten seconds: their second
-// turn counts little. They neither wait longer and longer, nor give their instances up.
+// Runs that compute for six milliseconds per wake continue beside workflows whose guests compute for ten seconds: a
+// second turn counts little. Their waits do not grow, and they keep their instances.
 func TestShortGuestsBesideLongOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
@@ -252,7 +252,7 @@ func TestShortGuestsBesideLongOnes(t *testing.T) {
 	})
 }
 
-// Bodies that wait for a moment again and again do not keep all others from waking.
+// Bodies that make short waits repeatedly do not prevent others from waking.
 func TestResumingLetsOthersWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

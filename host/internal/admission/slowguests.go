@@ -45,10 +45,11 @@ type slowNamespace struct {
 	groups int // groups with slow guests
 }
 
-// tooSlowLocked reports whether a guest that is inside and has computed for a slice must give its instance up. A guest that
-// becomes slow must do so if the share is used up and its namespace and group have had their parts; see slowShare. A guest that
-// is slow already must do so if its namespace and group hold more than their parts, which shrink when others arrive, unless it
-// is the only slow guest of its namespace, of its group in the only namespace, or a guest of the only group.
+// tooSlowLocked reports whether a guest that is inside and has computed for a slice must give its instance up. A
+// guest that becomes slow must do so if the share is used up and its namespace and group have had their parts; see
+// slowShare. A guest that is slow already must do so if its namespace and group hold more than their parts, which
+// shrink when others arrive. The last slow guest of a namespace may stay, or of a group while only one namespace has
+// slow guests. So may every guest while only one group has slow guests.
 func (p *Place) tooSlowLocked() bool {
 	a, share := p.a, p.a.slowMost()
 	ns, of := a.slowIn[p.group.namespace], a.slowOf[p.group]

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// TestPermits takes all permits, waits for one, and refuses what is too much.
+// TestPermits takes all permits, waits for one, and refuses more waiters than allowed.
 func TestPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.Background())

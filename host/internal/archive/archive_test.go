@@ -101,7 +101,8 @@ func (s *source) write(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// TestWrite reads what it has written, without what came after the state was read, and without the namespace's number.
+// TestWrite reads an archive that it has written. It lacks what came after the state was read, and the namespace's
+// number.
 func TestWrite(t *testing.T) {
 	s := newSource(t)
 	file := s.write(t)
@@ -123,7 +124,7 @@ func TestWrite(t *testing.T) {
 	if name, err := Workflow(bytes.NewReader(file)); name != "w" || err != nil {
 		t.Error(name, err)
 	}
-	if parts := strings.Count(string(file), "logs/00000"); parts < 3 { // twice in the manifest's view and as members
+	if parts := strings.Count(string(file), "logs/00000"); parts < 3 { // once in the manifest and twice as members
 		t.Errorf("the log stands in %d parts", parts)
 	}
 	var without bytes.Buffer
@@ -163,7 +164,7 @@ func (s *short) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// member is one of an archive that is changed.
+// member is a member of a modified archive.
 type member struct {
 	tar.Header
 	b []byte
@@ -184,7 +185,7 @@ func members(t *testing.T, file []byte) (list []member) {
 	}
 }
 
-// pack writes members, and if right, a manifest that agrees with them as the last one.
+// pack writes members and, if right, a manifest that matches them as the last member.
 func pack(t *testing.T, list []member, right bool) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -224,7 +225,7 @@ func records(prefix []byte, list ...[]byte) (b []byte) {
 	return b
 }
 
-// TestHostile refuses archives that lie, with checksums that are right.
+// TestHostile refuses archives with contradictions and valid checksums.
 func TestHostile(t *testing.T) {
 	s := newSource(t)
 	s.logs, s.state.LogRecords = s.logs[:1], 1
@@ -342,7 +343,7 @@ func resummed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// TestDamage refuses an archive in which any byte was changed that is not padding, and one that was cut.
+// TestDamage refuses archives that were cut, or in which any byte other than padding was changed.
 func TestDamage(t *testing.T) {
 	s := newSource(t)
 	s.logs, s.state.LogRecords = s.logs[:1], 1
@@ -355,7 +356,7 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("byte %d: the run is another one", i)
 		}
 	}
-	for i := 0; i < len(file)-3*512; i += 97 { // behind the manifest are its padding and two blocks of zeros
+	for i := 0; i < len(file)-3*512; i += 97 { // the manifest is followed by its padding and two blocks of zeros
 		if _, err := Read(bytes.NewReader(file[:i])); !errors.Is(err, ErrInvalid) {
 			t.Fatalf("cut after %d of %d: %v", i, len(file), err)
 		}
@@ -377,7 +378,7 @@ func must(r *Run, err error) *Run {
 	return r
 }
 
-// FuzzRead reads anything, and what it accepts is the same run when it is read again.
+// FuzzRead reads any bytes: an accepted archive gives the same run when it is written and read again.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("nothing"))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -387,11 +388,11 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestHoles refuses members with holes, by which a file of a few kilobytes has members of gigabytes.
+// TestHoles refuses sparse members, by which a file of a few kilobytes could have members of gigabytes.
 func TestHoles(t *testing.T) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	list := make([]byte, 512) // of the parts that are there: none of 1 MiB
+	list := make([]byte, 512) // the list of data segments: none, for a member of 1 MiB
 	copy(list, "1\n1048576\n0\n")
 	h := &tar.Header{Name: stateName, Typeflag: tar.TypeReg, Size: int64(len(list)), Format: tar.FormatPAX, PAXRecords: map[string]string{
 		"XXX.sparse.major": "1", "XXX.sparse.minor": "0", "XXX.sparse.name": stateName, "XXX.sparse.realsize": "1048576"}}

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// whole makes the source one that can be stored: its output is that of its journal.
+// whole makes the source storable: its output matches its journal.
 func (s *source) whole(t *testing.T, n uint64) *source {
 	t.Helper()
 	s.logs, s.output = s.logs[:n], s.output[:n]
@@ -68,7 +68,7 @@ func TestReadWhole(t *testing.T) {
 	}
 }
 
-// TestReadWholeRefuses refuses what could not be stored, or would be of two runs.
+// TestReadWholeRefuses refuses archives that could not be stored, or that mix two runs.
 func TestReadWholeRefuses(t *testing.T) {
 	for name, lie := range map[string]func(*source){
 		"lines":           func(s *source) { s.state.LogRecords++ },
@@ -92,7 +92,7 @@ func TestReadWholeRefuses(t *testing.T) {
 	}
 }
 
-// TestOutputOfACopy reads a run that repeats another one: its output may have gaps, but not where its journal has an entry.
+// TestOutputOfACopy reads a restart of another run: its output may have gaps, except where its journal has an entry.
 func TestOutputOfACopy(t *testing.T) {
 	for emits, want := range map[int32]bool{7: true, 5: false} {
 		s := newSource(t).whole(t, 7)
@@ -111,7 +111,7 @@ func replaced(entries []store.Entry, from, to string) []store.Entry {
 	return list
 }
 
-// TestRetriesAreBounded refuses a journal whose retries would have it read again for minutes.
+// TestRetriesAreBounded refuses a journal whose retries would take minutes to read.
 func TestRetriesAreBounded(t *testing.T) {
 	s := newSource(t).whole(t, 1)
 	for seq := 3; seq < 1600; seq++ {

@@ -12,10 +12,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// long is a source whose newest iteration is long, and which is asked for parts of it.
+// long is a source whose newest iteration is long and is read in parts.
 type long struct {
 	*source
-	whole int   // how often the run was read as a whole
+	whole int   // number of reads of the whole run
 	gets  int   // how often the module was read
 	read  int64 // bytes of entries that were read
 }
@@ -43,7 +43,8 @@ func (l *long) Load(_ context.Context, _ store.RunKey, it uint32, from store.Seq
 	}
 }
 
-// newLong returns a source with a journal and a module of several parts; another entry has come since the state was read.
+// newLong returns a source with a journal and a module of several parts. One entry was appended after the state was
+// read.
 func newLong(t *testing.T) *long {
 	t.Helper()
 	s := newSource(t)
@@ -59,8 +60,8 @@ func newLong(t *testing.T) *long {
 	return &long{source: s}
 }
 
-// TestWriteHoldsNoJournal writes a long journal for a reader that takes piece after piece: it is the same file as if the journal was
-// read as a whole, and no more of it is read than has room in a part.
+// TestWriteHoldsNoJournal writes a long journal for a reader that takes piece after piece. The file is the same as if
+// the journal had been read as a whole, but only one part is in memory at a time.
 func TestWriteHoldsNoJournal(t *testing.T) {
 	l := newLong(t)
 	var b bytes.Buffer
@@ -103,7 +104,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// TestReplacedWhileWritten deletes a run, and has another one in its place, in the middle of its journal: the rest is not written.
+// TestReplacedWhileWritten deletes and replaces a run in the middle of writing its journal: the rest is not written.
 func TestReplacedWhileWritten(t *testing.T) {
 	for name, change := range map[string]func(*store.RunState){
 		"deleted":  func(st *store.RunState) { st.Deleted = true },

@@ -16,8 +16,8 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// TestBackupOfAFailingDisk has operations of a real disk fail while a backup is made of it, with a log that is written before it
-// is used: the backup is whole or is none, and the runs are there in what the disk has.
+// TestBackupOfAFailingDisk has operations of a real disk fail during a backup, with a preallocated log. The backup is
+// complete or absent, and the disk has the runs.
 func TestBackupOfAFailingDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -33,7 +33,7 @@ func TestBackupOfAFailingDisk(t *testing.T) {
 	}
 }
 
-// backupAt makes a backup while an operation of the disk fails. It returns how many there were.
+// backupAt makes a backup while one operation of the disk fails. It returns the number of operations.
 func backupAt(t *testing.T, cache string, f *faults) (n int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,7 +65,7 @@ func backupAt(t *testing.T, cache string, f *faults) (n int) {
 		k.Started["after"] = true
 	}
 	clean(t, f, m.close())
-	// A store that has failed keeps its lock until its process ends.
+	// A failed store keeps its lock until its process ends.
 	copied := filepath.Join(dir, "copy")
 	if err := os.CopyFS(copied, os.DirFS(data)); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func backupAt(t *testing.T, cache string, f *faults) (n int) {
 	if err := errors.Join(again.advance(time.Minute), again.close()); err != nil {
 		t.Fatal(fmt.Errorf("%v: %w", f, err))
 	}
-	if err := os.RemoveAll(dir); err != nil { // all of them are more than a disk may have
+	if err := os.RemoveAll(dir); err != nil { // all of them together may exceed the disk
 		t.Fatal(err)
 	}
 	return n

@@ -1,3 +1,3 @@
-// Package baddisk holds tests of whole hosts, with real guests, on disks that fail and disks that are full. They are apart from
-// those of package host because a store that has failed leaves goroutines behind, which those tests look for.
+// Package baddisk tests whole hosts, with real guests, on full and failing disks. These tests are not in package host
+// because a failed store leaves goroutines behind, which package host's tests would report.
 package baddisk

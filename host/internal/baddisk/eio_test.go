@@ -19,14 +19,14 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// Which operations of the disk fail. Each of them does with -every=1. What Pebble holds of a store that has failed is freed with the
-// process, some 20 MB: so `make disk-faults` has several processes, which begin at different operations.
+// Which operations of the disk fail; with -every=1, each does. Pebble frees the memory of a failed store, some 20 MB,
+// only when the process ends, so `make disk-faults` runs several processes, each with its own first operation.
 var (
 	stride = flag.Int("every", 29, "let every n-th operation of the disk fail, in a run of its own")
 	first  = flag.Int("first", 0, "the first operation that fails")
 )
 
-// faults has one operation of a disk fail, or all from that one on.
+// faults makes one operation of a disk fail, or all from that one on.
 type faults struct {
 	at    int  // the number of the operation, from 0
 	after bool // and all that follow
@@ -69,7 +69,7 @@ func (f *faults) heal() (n int) {
 	return f.n
 }
 
-// workload is what a caller does, until something is refused: it starts runs, lets time pass, looks, cancels and deletes.
+// workload starts runs, lets time pass, reads, cancels and deletes, until an operation is refused.
 func (k *known) workload(m *machine, prefix string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -86,7 +86,7 @@ func (k *known) workload(m *machine, prefix string) error {
 			return err
 		}
 	}
-	if err := start("large", "payload", 60_000); err != nil { // half a MiB of JSON, which is a blob
+	if err := start("large", "payload", 60_000); err != nil { // half a MiB of JSON, which is stored as a blob
 		return err
 	}
 	if err := m.advance(4 * time.Second); err != nil {
@@ -107,7 +107,7 @@ func (k *known) workload(m *machine, prefix string) error {
 	return k.learn(m)
 }
 
-// image is a file system with a store that has the module.
+// image returns a file system with a store that has the module.
 func image(t *testing.T, cache string) *vfs.MemFS {
 	fs := vfs.NewCrashableMem()
 	m := newMachine(t, cache)
@@ -128,8 +128,9 @@ func image(t *testing.T, cache string) *vfs.MemFS {
 	return fs.CrashClone(vfs.CrashCloneCfg{})
 }
 
-// TestEveryOperationFails has each operation of the disk fail once, from the opening of a store to its end, and then all from each
-// one on: whatever was acknowledged is there after a restart, every run goes on to its end, and nothing panics or hangs.
+// TestEveryOperationFails has each operation of the disk fail once, from opening the store to closing it, and then
+// all operations from each one on. After a restart everything acknowledged is there, every run continues to its end,
+// and nothing panics or hangs.
 func TestEveryOperationFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -155,8 +156,8 @@ func TestEveryOperationFails(t *testing.T) {
 	}
 }
 
-// faultAt opens the store of an image, works with it while the disk fails, and opens it again on a disk that works, which has
-// lost half of what was not synced. It returns how many operations of the disk there were.
+// faultAt opens the store of an image, runs the workload while the disk fails, and opens the store again on a working
+// disk that has lost half of the unsynced data. It returns the number of disk operations.
 func faultAt(t *testing.T, base *vfs.MemFS, cache string, f *faults) int {
 	t.Helper()
 	fs := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
@@ -193,11 +194,11 @@ func faultAt(t *testing.T, base *vfs.MemFS, cache string, f *faults) int {
 	return n
 }
 
-// clean checks what a caller is told: the fault itself, or that the store has failed.
+// clean checks the error that a caller got: the fault itself, or that the store has failed.
 func clean(t *testing.T, f *faults, err error) {
 	t.Helper()
 	told := []error{host.ErrStoreFailed, host.ErrClosed}
-	if err != nil && !strings.Contains(err.Error(), "injected error") && // some of Pebble's errors hold others as text
+	if err != nil && !strings.Contains(err.Error(), "injected error") && // some of Pebble's errors contain others only as text
 		!slices.ContainsFunc(told, func(want error) bool { return errors.Is(err, want) }) {
 		t.Fatalf("%s failed, and the caller is told: %v", f.failed, err)
 	}

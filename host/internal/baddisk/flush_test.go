@@ -15,8 +15,8 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// TestTableFailsWhileAllSleep has the disk refuse a table, which is written behind the back of everybody, in a host whose runs all
-// sleep: the host says so at once, though it commits nothing.
+// TestTableFailsWhileAllSleep has the disk refuse a table, which Pebble writes in the background, on a host whose
+// runs all sleep: the host reports the failure at once, although it commits nothing.
 func TestTableFailsWhileAllSleep(t *testing.T) {
 	asked, refuse := make(chan struct{}), make(chan struct{})
 	once := sync.OnceFunc(func() { close(asked) })

@@ -16,10 +16,10 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// patience bounds everything that is waited for: what takes longer hangs.
+// patience bounds all waits of the tests: whatever takes longer hangs.
 const patience = 15 * time.Second
 
-// machine is a host on a disk. Its clock stands still until somebody moves it.
+// machine is a host on a disk. Its clock advances only by hand.
 type machine struct {
 	*host.Host
 	t     *testing.T
@@ -28,12 +28,12 @@ type machine struct {
 	cfg   host.Config
 
 	store   *pebblestore.Store
-	failed  chan struct{} // closed when the host says that the store has failed
+	failed  chan struct{} // closed when the host reports that the store has failed
 	faults  fmt.Stringer  // what failed, for people
 	stop    context.CancelFunc
 	ran     chan error
 	mu      sync.Mutex
-	results map[string]string // results of steps by their idempotency keys, as the handler has returned them last
+	results map[string]string // newest result that the handler has returned, by idempotency key of the step
 }
 
 // guest is the module of all tests.
@@ -43,7 +43,7 @@ func newMachine(t *testing.T, cache string) *machine {
 	return &machine{t: t, cache: cache, clock: clock.NewFake(hosttest.Epoch), results: map[string]string{}}
 }
 
-// open opens a store in a folder, and a host with it, and runs it.
+// open opens a store in a folder, and a host over it, and runs the host.
 func (m *machine) open(dir string, opts pebblestore.Options) (err error) {
 	m.store, err = pebblestore.Open(dir, opts)
 	if err != nil {
@@ -51,7 +51,7 @@ func (m *machine) open(dir string, opts pebblestore.Options) (err error) {
 	}
 	cfg := m.cfg
 	cfg.Dir, cfg.Store, cfg.Clock, cfg.StartLinger, cfg.Drain = m.cache, m.store, m.clock, patience, -1
-	cfg.SweepEvery = -1 // what is there at which operation is then known
+	cfg.SweepEvery = -1 // so that the sequence of disk operations is deterministic
 	failed := make(chan struct{})
 	m.failed, cfg.Events.StoreFailed = failed, func(error) { close(failed) }
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -74,7 +74,7 @@ func (m *machine) open(dir string, opts pebblestore.Options) (err error) {
 	return nil
 }
 
-// close stops the host, and returns what Run, and closing, returned.
+// close stops the host, and returns the errors of Run and Close.
 func (m *machine) close() error {
 	if m.Host == nil {
 		return nil
@@ -88,7 +88,7 @@ func (m *machine) close() error {
 	return err
 }
 
-// within calls f, and fails the test if it does not return.
+// within calls do, and fails the test if it does not return in time.
 func within(t *testing.T, what string, f fmt.Stringer, do func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -105,7 +105,7 @@ func within(t *testing.T, what string, f fmt.Stringer, do func()) {
 	}
 }
 
-// advance moves the clock from deadline to deadline, as far as d from now, or until the host has failed.
+// advance advances the clock by d, from deadline to deadline, or until the host has failed.
 func (m *machine) advance(d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -136,15 +136,15 @@ func (m *machine) advance(d time.Duration) error {
 // known is what a caller was told.
 type known struct {
 	Started map[string]bool   // runs whose start was acknowledged
-	Results map[string]string // of runs that were seen to have ended
+	Results map[string]string // of ended runs
 }
 
 func newKnown() *known {
 	return &known{Started: map[string]bool{}, Results: map[string]string{}}
 }
 
-// check compares the runs of a host with what its caller was told: none is lost, no result has become another one, and each step
-// has one result, which is one that its handler has returned.
+// check compares the runs of a host with what its caller knows: no run is lost, no result has changed, and each step
+// has one result, which its handler has returned.
 func (k *known) check(m *machine) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -179,7 +179,7 @@ func (k *known) check(m *machine) {
 	}
 }
 
-// learn notes the results of the runs that have ended.
+// learn records the results of ended runs.
 func (k *known) learn(m *machine) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

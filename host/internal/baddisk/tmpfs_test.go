@@ -16,12 +16,13 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// phaseEnv says, in the child processes of TestFullTmpfs, what they have to do, and baseEnv where.
+// phaseEnv tells the child processes of TestFullTmpfs what to do, and baseEnv where.
 const phaseEnv, baseEnv = "WFHOST_TEST_PHASE", "WFHOST_TEST_BASE"
 
-// TestFullTmpfs fills a file system of 64 MiB under a host: new work is refused before it is full, runs go on in the reserve, and
-// new work is accepted when there is room. When even the reserve is gone, the store fails; when there is room, a restart goes on,
-// and nothing is lost. The file system is mounted in a namespace of child processes, and each restart is a process.
+// TestFullTmpfs fills a file system of 64 MiB under a host. New work is refused before it is full, runs continue in
+// the reserve, and new work is accepted when there is space again. When even the reserve is used up, the store fails;
+// when there is space again, a restart continues, and nothing is lost. The file system is mounted in a namespace of
+// child processes, and each restart is a process.
 func TestFullTmpfs(t *testing.T) {
 	phases := map[string]func(*testing.T, string){"fill": fill, "full": openFull, "after": openAfter}
 	if phase, ok := phases[os.Getenv(phaseEnv)]; ok {
@@ -49,13 +50,13 @@ func TestFullTmpfs(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// filler is a file that takes the room on a disk.
+// filler is a file that uses up the space of a disk.
 type filler struct {
 	t    *testing.T
 	path string
 }
 
-// leave fills the disk until at most so many bytes are free.
+// leave fills the disk until at most the given number of bytes is free.
 func (f filler) leave(m *machine, free uint64) {
 	f.t.Helper()
 	file, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -83,7 +84,7 @@ type tmpfs struct {
 	known *known
 	data  string // the folder of the store
 	files filler
-	path  string // of the file that holds what is known
+	path  string // of the file with the known runs
 }
 
 func newTmpfs(t *testing.T, base string) *tmpfs {
@@ -105,7 +106,7 @@ func (f *tmpfs) start(id string, workflow string, n int, opts ...host.StartOptio
 	return err
 }
 
-// free removes the file that takes the room.
+// free removes the file that uses up the space.
 func (f *tmpfs) free() {
 	f.t.Helper()
 	if err := os.Remove(f.files.path); err != nil {
@@ -113,7 +114,7 @@ func (f *tmpfs) free() {
 	}
 }
 
-// fill fills the disk up to the reserve, makes room, and fills it whole.
+// fill fills the disk up to the reserve, makes space, and fills it completely.
 func fill(t *testing.T, base string) {
 	const reserve = 16 << 20
 	f := newTmpfs(t, base)
@@ -129,9 +130,9 @@ func fill(t *testing.T, base string) {
 			t.Fatal(err)
 		}
 	}
-	for i := range 60 { // together more than the log, whose room on the disk is taken in advance
+	for i := range 60 { // together more than the log, whose space is preallocated
 		in := host.WithStartIn(time.Hour + time.Duration(i)*time.Second)
-		if err := f.start(fmt.Sprint("large-", i), "payload", 60_000+i, in); err != nil { // half a MiB of JSON, of its own
+		if err := f.start(fmt.Sprint("large-", i), "payload", 60_000+i, in); err != nil { // half a MiB of JSON, different each time
 			t.Fatal(err)
 		}
 	}
@@ -170,7 +171,7 @@ func fill(t *testing.T, base string) {
 	}
 }
 
-// openFull opens the store on the disk that is as full as it was: a sentence, if it cannot be.
+// openFull opens the store on the still full disk: it works, or fails with a sentence.
 func openFull(t *testing.T, base string) {
 	f := newTmpfs(t, base)
 	err := f.open(f.data, pebblestore.Options{})

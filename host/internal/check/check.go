@@ -28,8 +28,8 @@ type Guests interface {
 	Module(d store.Digest) (*module.Module, error)
 }
 
-// Journals reads states and journals of runs. A store.Store implements it. Reads return snapshots: the runs may go on
-// meanwhile.
+// Journals reads states and journals of runs. A store.Store implements it. Reads return snapshots, and the runs may make
+// progress during a check.
 type Journals interface {
 	State(ctx context.Context, run store.RunKey) (store.RunState, error)
 	Run(ctx context.Context, run store.RunKey) (store.RunState, []store.Entry, error)

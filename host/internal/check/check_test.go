@@ -18,7 +18,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// script is a guest, which is a function.
+// script is a guest written as a function.
 type script func(h engine.Host) (int32, error)
 
 // scripted is an engine with one guest.
@@ -43,7 +43,7 @@ func (e *scripted) Instantiate(context.Context) (engine.Instance, error) { retur
 
 func (e *scripted) Call(_ context.Context, _ string, h engine.Host) (int32, error) { return e.call(h) }
 
-// world is everything around a Checker: one run, and one module.
+// world is the environment of a Checker: one run and one module.
 type world struct {
 	t       *testing.T
 	engine  *scripted
@@ -107,10 +107,10 @@ var (
 	failed    = store.Entry{Kind: store.KindFailed, Data: []byte("{}")}
 )
 
-// trapped is what the journal has of a workflow that hit a trap.
+// trapped is what the journal records for a workflow that trapped.
 const trapped = `{"code":"STEP_FAILED","kind":"trap"}  `
 
-// naps is a guest that sleeps, pays an amount, and ends as it is told.
+// naps is a guest that sleeps, pays an amount, and then calls end.
 func naps(amount string, end script) script {
 	return func(h engine.Host) (int32, error) {
 		for _, call := range []func() (int64, error){
@@ -129,7 +129,7 @@ func naps(amount string, end script) script {
 
 func returns(engine.Host) (int32, error) { return 0, nil }
 
-// TestRun says what the end of a replay means.
+// TestRun checks what each end of a replay means.
 func TestRun(t *testing.T) {
 	traps := func(engine.Host) (int32, error) { return 0, &engine.Trap{Message: "unreachable"} }
 	fails := func(h engine.Host) (int32, error) { h.Fail([]byte(strings.Repeat("no", 1000))); return 1, nil }
@@ -231,7 +231,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestRunOfWhatCannotBeRead reports journals that are damaged, and returns what says nothing of one run alone.
+// TestRunOfWhatCannotBeRead reports damaged journals, and returns errors that do not concern a single run.
 func TestRunOfWhatCannotBeRead(t *testing.T) {
 	ill := errors.New("ill")
 	for i, c := range []struct {
@@ -263,12 +263,13 @@ func TestRunOfWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// retried is a retry that voids nothing, under another version if there is a module.
+// retried is a retry that voids nothing; with a module, it changes the version.
 func retried(module string) store.Entry {
 	return store.Entry{Kind: store.KindRetried, Ref: 3, Target: module, Options: []byte(`{"void":[]}`)}
 }
 
-// TestMemoryOfEntries: a journal of many small entries is counted as what it takes in memory, which is far more than its bytes.
+// TestMemoryOfEntries: a journal of many small entries counts the memory of its entries, which is far more than their
+// encoding.
 func TestMemoryOfEntries(t *testing.T) {
 	const entries = 1000
 	list := []store.Entry{activated}
@@ -285,7 +286,7 @@ func TestMemoryOfEntries(t *testing.T) {
 	}
 }
 
-// TestVerify is strict behind the entry with which a run last went on under another version.
+// TestVerify is strict from the last entry on that changed the run's version.
 func TestVerify(t *testing.T) {
 	migrated := store.Entry{Kind: store.KindMigrated, Target: "m", Options: []byte(`{"from":1,"to":2}`)}
 	later := nap
@@ -301,14 +302,14 @@ func TestVerify(t *testing.T) {
 	exits := func(engine.Host) (int32, error) { return 3, nil }
 	completes := func(h engine.Host) (int32, error) { h.Complete([]byte("yes")); return 0, nil }
 	fails := func(h engine.Host) (int32, error) { h.Fail([]byte(`{"code":"TIMEOUT","message":"no"}`)); return 1, nil }
-	asked := func(h engine.Host) (int32, error) { // it waits for what cannot come, and fails when it is asked for its stacks
+	asked := func(h engine.Host) (int32, error) { // waits for an event that cannot come, and fails when it is asked for its stacks
 		_, err := h.WaitEvent(-1)
 		if err == nil {
 			h.Fail([]byte(`{"code":"STEP_FAILED","message":"stacks"}`))
 		}
 		return 1, err
 	}
-	told := func(h engine.Host) (int32, error) { // it is told of a cancel, and is then like asked
+	told := func(h engine.Host) (int32, error) { // receives a cancel, and then does the same as asked
 		if _, err := h.CancelPolicy(abi.CancelCooperative); err != nil {
 			return 0, err
 		}
@@ -359,7 +360,7 @@ func TestVerify(t *testing.T) {
 		{naps("1", asked), ended(store.KindFailed, `{"code":"STEP_FAILED","message":"other"}`), "its return, failed with 41 bytes"},
 		{naps("1", told), cancelled(`{"code":"STEP_FAILED","message":"stacks"}`), ""},
 		{naps("1", told), cancelled(`{"code":"STEP_FAILED","message":"other"}`), "its return, cancelled with 41 bytes"},
-		{naps("1", told), cancelled(""), ""}, // once more, when it did not end by itself
+		{naps("1", told), cancelled(""), ""}, // and when it did not end by itself
 		{naps("1", naps("1", returns)), ended(store.KindCompleted, ""), "a call that the journal does not have"},
 		{naps("1", traps), ended(store.KindFailed, trapped), ""},
 		{naps("1", traps), ended(store.KindFailed, `{"code":"STEP_FAILED","kind":"memory","message":""}`), "break down: unreachable"},
@@ -401,7 +402,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestPlayer answers what is no call of a workflow.
+// TestPlayer covers what a player does outside of workflow calls.
 func TestPlayer(t *testing.T) {
 	w := newWorld(t, func(h engine.Host) (int32, error) {
 		p := make([]byte, 3)

@@ -46,7 +46,7 @@ func (p *player) finished(err error) (finish, bool) {
 	var refused *replay.RefusedError
 	var trap *engine.Trap
 	switch suspended := errors.Is(err, replay.ErrSuspend); {
-	// A live guest that was asked for its stacks ends there, even if it would go on.
+	// A live guest that was asked for its stacks ends there, even if it could proceed.
 	case p.dumped && (suspended || errors.Is(err, replay.ErrDeadlock)):
 		f := failure(abi.StepFailed, kindDeadlock, "a wait for what can never come")
 		if out := p.Outcome(); len(out.Failure) > 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestVerifyJudgesTheEnd compares the deliveries that the end says were taken, and lets limits be reached elsewhere.
+// TestVerifyJudgesTheEnd checks that the end has the right number of taken deliveries, and allows limits to be
+// reached elsewhere.
 func TestVerifyJudgesTheEnd(t *testing.T) {
 	again := func(h engine.Host) (int32, error) { return 0, h.ContinueAsNew(nil, nil) }
 	loops := func(engine.Host) (int32, error) { return 0, guest.ErrFuel }

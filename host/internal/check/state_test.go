@@ -8,7 +8,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestContradictions changes what no replay looks at: it is in the state of the run, or in another entry too.
+// TestContradictions changes data that a replay does not read, because it is in the run's state, or repeated in
+// another entry.
 func TestContradictions(t *testing.T) {
 	hook := store.Entry{Kind: store.KindHook, Handle: 2, Name: "h", Data: []byte("token"), Consumed: 1}
 	child := store.Entry{Kind: store.KindChild, Handle: 3, Name: "c", Target: "w", Consumed: 1}

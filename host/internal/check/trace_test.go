@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// traced returns the calls of a guest, one in each line.
+// traced returns the calls of a guest, one per line.
 func traced(t *testing.T, w *world) string {
 	t.Helper()
 	var lines []string
@@ -23,7 +23,7 @@ func traced(t *testing.T, w *world) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestTrace shows what a guest asks and gets, up to where the journal ends.
+// TestTrace shows the calls and answers of a guest up to the end of the journal.
 func TestTrace(t *testing.T) {
 	w := newWorld(t, func(h engine.Host) (int32, error) {
 		h.Input()
@@ -104,7 +104,7 @@ func TestTraceEnds(t *testing.T) {
 	}
 }
 
-// TestVerifyWith replays strictly against a module that is given.
+// TestVerifyWith verifies strictly against a given module.
 func TestVerifyWith(t *testing.T) {
 	w := newWorld(t, naps("2", returns), activated, nap, woken, step, paid)
 	w.gone = store.ErrNotFound // the module of the run

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// plain hides that a clock is a Stepper, as the clock of an embedder may not be one.
+// plain hides that a clock is a Stepper, like an embedder's clock that is not one.
 type plain struct{ Clock }
 
 const noon = int64(1_767_614_400_000) // unix ms
@@ -35,7 +35,7 @@ func both(t *testing.T, test func(t *testing.T, f *Fake, a *Alarm)) {
 	}
 }
 
-// rings reports whether the alarm has rung, after everything has come to rest.
+// rings reports whether the alarm has rung, after all goroutines are idle.
 func rings(a *Alarm) bool {
 	synctest.Wait()
 	select {
@@ -53,7 +53,7 @@ func want(t *testing.T, a *Alarm, ring bool, when string) {
 	}
 }
 
-// pass lets time pass in slices, as it does on a machine.
+// pass lets time pass in small steps, as on a machine.
 func pass(f *Fake, d time.Duration) {
 	for slice := time.Minute; d > 0; d -= slice {
 		f.Advance(min(d, slice))
@@ -119,7 +119,7 @@ func TestAlarmIsSetAgain(t *testing.T) {
 	})
 }
 
-// TestAlarmWithdraws checks what becomes of a report that nobody has received.
+// TestAlarmWithdraws checks that changing the deadline withdraws a report that was not received.
 func TestAlarmWithdraws(t *testing.T) {
 	both(t, func(t *testing.T, f *Fake, a *Alarm) {
 		a.Set(noon)
@@ -194,7 +194,8 @@ func TestAlarmAfterStepForward(t *testing.T) {
 	})
 }
 
-// TestAlarmSaysThatTheClockWasSetBack sets the clock back while an alarm waits: it does not ring, and says so.
+// TestAlarmSaysThatTheClockWasSetBack sets the clock back while an alarm waits: it does not ring, but reports the
+// change.
 func TestAlarmSaysThatTheClockWasSetBack(t *testing.T) {
 	both(t, func(t *testing.T, f *Fake, a *Alarm) {
 		a.Set(ms(time.Hour))
@@ -211,7 +212,8 @@ func TestAlarmSaysThatTheClockWasSetBack(t *testing.T) {
 	})
 }
 
-// TestAlarmIsToldOfSteps checks that a clock that reports its steps is not late at all, and not read in between.
+// TestAlarmIsToldOfSteps checks that an alarm whose clock reports steps is never late, and does not read the clock in
+// between.
 func TestAlarmIsToldOfSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counting{Fake: NewFake(time.UnixMilli(noon))}
@@ -253,7 +255,8 @@ func TestAlarmAfterStepBack(t *testing.T) {
 	})
 }
 
-// TestAlarmIsNotEarly checks that the alarm waits again if its timer fires before the wall clock shows the deadline.
+// TestAlarmIsNotEarly checks that the alarm waits again if its timer fires before the wall clock reaches the
+// deadline.
 func TestAlarmIsNotEarly(t *testing.T) {
 	both(t, func(t *testing.T, f *Fake, a *Alarm) {
 		a.Set(ms(time.Second))
@@ -266,7 +269,7 @@ func TestAlarmIsNotEarly(t *testing.T) {
 	})
 }
 
-// TestAlarmAfterGlitch checks that nothing waits for a year when the clock was a year ahead for a moment.
+// TestAlarmAfterGlitch checks that no alarm waits for a year after the clock was a year ahead for a moment.
 func TestAlarmAfterGlitch(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	both(t, func(t *testing.T, f *Fake, a *Alarm) {
@@ -292,7 +295,7 @@ func TestAlarmAfterGlitch(t *testing.T) {
 	})
 }
 
-// broken is a clock that can report no steps, or no longer can.
+// broken is a clock that cannot report steps, or stops reporting them.
 type broken struct {
 	plain
 
@@ -331,11 +334,11 @@ func TestAlarmClose(t *testing.T) {
 }
 
 // TestAlarmRace sets an alarm from several goroutines while it fires, and waits for the last deadline. If that were
-// missed, the test would not end.
+// missed, the test would hang.
 func TestAlarmRace(t *testing.T) {
 	f := NewFake(time.UnixMilli(noon))
 	quit, done := make(chan struct{}), make(chan struct{})
-	go func() { // time passes, not in a bubble, which the race detector does not bear for long
+	go func() { // advance the clock outside of a synctest bubble, which is too slow under the race detector
 		defer close(done)
 		for {
 			select {
@@ -354,7 +357,7 @@ func TestAlarmRace(t *testing.T) {
 	for _, c := range []Clock{f, plain{f}} {
 		a := NewAlarm(c)
 		defer a.Close()
-		var mu sync.Mutex // as the lock under which a caller computes its deadline
+		var mu sync.Mutex // like the lock under which a caller computes its deadline
 		due := int64(0)
 		set := func(in int64) {
 			mu.Lock()
@@ -389,7 +392,7 @@ func TestAlarmRace(t *testing.T) {
 	}
 }
 
-// TestAlarmHandshake sets the next deadline after each ring, from another goroutine than the one that is rung.
+// TestAlarmHandshake sets the next deadline after each ring, from another goroutine than the receiver's.
 func TestAlarmHandshake(t *testing.T) {
 	a := NewAlarm(System())
 	defer a.Close()

@@ -90,7 +90,7 @@ func TestSystem(t *testing.T) {
 	}
 }
 
-// A timer that is used again fires once more, whatever became of it before.
+// A timer that is reset fires once more, whatever its state was.
 func TestAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tm Timer

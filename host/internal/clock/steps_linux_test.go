@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timerfds counts the timers of the kernel that this process has open.
+// timerfds counts the kernel timers that this process has open.
 func timerfds(t *testing.T) int {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
@@ -36,8 +36,8 @@ func polling() int {
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "[IO wait")
 }
 
-// TestStepsOfSystem opens many timers of the kernel: they block no threads, report nothing while nobody sets the
-// clock, and leave nothing behind. If their readers did not come to the netpoller, the test would not end.
+// TestStepsOfSystem opens many kernel timers: they block no threads, report nothing while the clock is not set, and
+// leave nothing behind. If their readers did not use the netpoller, the test would hang.
 func TestStepsOfSystem(t *testing.T) {
 	fds := timerfds(t)
 	var stops []func()
@@ -100,7 +100,7 @@ func TestStepTimerIsArmed(t *testing.T) {
 	}
 }
 
-// script is a reader whose reads end as it says.
+// script is a reader with scripted results.
 type script []error
 
 func (s *script) Read([]byte) (int, error) {
@@ -142,7 +142,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestStepsInBubble checks that the time of a bubble advances although a goroutine waits for steps.
+// TestStepsInBubble checks that a synctest bubble's time advances although a goroutine waits for steps.
 func TestStepsInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fds := timerfds(t)

@@ -10,5 +10,5 @@ import (
 
 var began = clock.System().Now()
 
-// CPU returns the time since the process began, where the system does not tell what it has computed.
+// CPU returns the time since the process began: this system does not tell the CPU time.
 func CPU() time.Duration { return clock.System().Now().Sub(began) }

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// at makes a folder of a mode, whatever the umask is.
+// at makes a folder with a mode, whatever the umask is.
 func at(t *testing.T, mode os.FileMode) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "x")
@@ -104,7 +104,7 @@ func TestCache(t *testing.T) {
 			t.Errorf("of mode %v: %v", mode, err)
 		}
 	}
-	if self == 0 { // root makes links to everything, so that its own are followed
+	if self == 0 { // root owns all links that it makes, so the link above is followed
 		if err := os.Lchown(link, 12345, -1); err != nil {
 			t.Fatal(err)
 		}

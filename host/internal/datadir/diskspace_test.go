@@ -8,8 +8,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestReserve fills a disk and empties it again: work is refused below the reserve, and accepted when some more than it is
-// free; each change is reported once, with its numbers.
+// TestReserve fills a disk and empties it again: work is refused below the reserve, and accepted again somewhat above
+// it. Each change is reported once, with its numbers.
 func TestReserve(t *testing.T) {
 	const mib = 1 << 20
 	disk := store.Disk{Path: "data/store", Total: 1 << 40}
@@ -47,7 +47,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestReserveOfADisk looks at the reserve by what was configured, and by the size of the disk.
+// TestReserveOfADisk computes the reserve from the configuration and the size of the disk.
 func TestReserveOfADisk(t *testing.T) {
 	for _, c := range []struct {
 		configured  int64
@@ -71,7 +71,7 @@ func TestReserveOfADisk(t *testing.T) {
 	}
 }
 
-// TestUnknown accepts work where nobody says how much room there is.
+// TestUnknown accepts work if the free space is unknown.
 func TestUnknown(t *testing.T) {
 	g := NewDiskMonitor(Config{})
 	if _, err := g.Check(); !errors.Is(err, ErrUnknown) || g.Admit(1) != nil {

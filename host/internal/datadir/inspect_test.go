@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// TestInspectSaysWhatTheChecksDo compares the faults of folders with what the checks of a host do about them: a refused folder stays as
-// it is and has a refused fault; a folder whose permissions are narrowed has another fault; a folder without a fault stays as it is.
+// TestInspectSaysWhatTheChecksDo compares the faults of folders with what a host's checks do. A refused folder is
+// unchanged and has a refused fault, a folder whose permissions are narrowed has another fault, and a folder without
+// a fault is unchanged.
 func TestInspectSaysWhatTheChecksDo(t *testing.T) {
 	checks := map[string]func(string) error{
 		"data":  func(dir string) error { return CheckData(dir, slog.New(slog.DiscardHandler)) },
@@ -47,7 +48,8 @@ func TestInspectSaysWhatTheChecksDo(t *testing.T) {
 	}
 }
 
-// TestInspectFoldersOfOthers looks as another user at folders and links of the user who runs the test, and at what is no folder.
+// TestInspectFoldersOfOthers inspects, as another user, folders and links of the user who runs the test, and files
+// that are not folders.
 func TestInspectFoldersOfOthers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -85,7 +87,7 @@ func TestInspectFoldersOfOthers(t *testing.T) {
 	}
 }
 
-// TestLock locks a file twice, and again after the first lock is gone.
+// TestLock locks a file twice, and again after the first lock is released.
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "LOCK")
 	first, err := Lock(path)

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// lock fails: a file that is never locked is never taken for abandoned either.
+// lock fails. So a file on this system never has a lock, and is never taken for abandoned.
 func lock(*os.File) error { return errors.ErrUnsupported }

@@ -57,7 +57,7 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// server is a service on loopback that shows what it got.
+// server is a service on loopback that returns what it received.
 func server(t *testing.T) (s *httptest.Server, host string) {
 	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -157,7 +157,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestDialledAddress refuses a name that leads to loopback though its pattern is granted.
+// TestDialledAddress refuses a name that resolves to loopback, although its pattern is granted.
 func TestDialledAddress(t *testing.T) {
 	f := &fetcher{policy: &Policy{}}
 	*f.policy = NewPolicy([]string{"api.example.com", "http://127.0.0.1:80"}, nil, nil)
@@ -172,8 +172,8 @@ func TestDialledAddress(t *testing.T) {
 	}
 }
 
-// TestLateDenial ends a request while an address of it is still to be dialled: the goroutine that dials finds a denial while the
-// failure of the request is told. The race detector sees whether they get in each other's way.
+// TestLateDenial ends a request before one of its addresses is dialled: the dialling goroutine denies it while the
+// request's failure is being reported. The race detector checks that this is safe.
 func TestLateDenial(t *testing.T) {
 	f := &fetcher{policy: &Policy{}}
 	dialled := make(chan error)
@@ -189,7 +189,7 @@ func TestLateDenial(t *testing.T) {
 	}
 }
 
-// TestNoProxy asks for no proxy, whatever the environment of the host says.
+// TestNoProxy uses no proxy, whatever the environment of the host says.
 func TestNoProxy(t *testing.T) {
 	if (&fetcher{}).transport().Proxy != nil {
 		t.Error("requests of guests may go through a proxy")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzPattern matches any URL against any pattern: a URL that is allowed has the pattern's scheme and host, or a name
-// below it, and carries no credentials; and no frame panics.
+// FuzzPattern matches any URL against any pattern: an allowed URL has the pattern's scheme and host, or a subdomain
+// of it, and has no credentials; and no frame panics.
 func FuzzPattern(f *testing.F) {
 	f.Add("api.example.com", "https://api.example.com/x", []byte{2, 0, 0, 0, '{', '}'})
 	f.Add("*.example.com", "https://a.example.com.evil.org/", []byte{})
@@ -37,7 +37,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// FuzzRedact finds any secret in any text, and never more than there is.
+// FuzzRedact finds any secret in any text, and redacts nothing else.
 func FuzzRedact(f *testing.F) {
 	f.Add("s3cr3t", "before ", " after", uint8(0))
 	f.Add(awkward, `\\u00`, "%", uint8(7))

@@ -22,12 +22,12 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// awkward is a secret of which each escaping changes something.
+// awkward is a secret that every escaping changes.
 const awkward = `p"a\ss&<w>o'r/d+%~é, k-e_y`
 
 const mark = "{{secret:KEY}}"
 
-// forms are the escapings that SECURITY.md says are covered.
+// forms are the escapings that SECURITY.md claims to cover.
 var forms = map[string]func(s string) string{
 	"as it is":    func(s string) string { return s },
 	"small":       strings.ToLower,
@@ -133,7 +133,7 @@ func inLines(s string) string {
 	return strings.Join(append(lines, s), "\r\n")
 }
 
-// TestRedact finds a secret in each form, between other text, and leaves that as it is.
+// TestRedact finds a secret in each form within other text, which stays unchanged.
 func TestRedact(t *testing.T) {
 	for _, secret := range []string{awkward, "sk_live_4eC39HqLyjWDarjtT1zdp7dc", `"`, `\\\"`, "%25%", "a b", "日本😀!", "\xff\xfe\x80"} {
 		var r redactor
@@ -152,7 +152,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// TestRedactLeaves changes no text in which the secret is not.
+// TestRedactLeaves does not change texts without the secret.
 func TestRedactLeaves(t *testing.T) {
 	var r redactor
 	if got := r.redact("text"); got != "text" {
@@ -174,7 +174,7 @@ func TestRedactLeaves(t *testing.T) {
 	}
 }
 
-// TestRedactBasic has a secret that is the base64 of a user and a password: the service may answer with these.
+// TestRedactBasic has a secret that is the base64 of a user and a password: answers may contain either of these.
 func TestRedactBasic(t *testing.T) {
 	var r redactor
 	r.add(base64.StdEncoding.EncodeToString([]byte("ada:correct horse")), mark)
@@ -185,7 +185,7 @@ func TestRedactBasic(t *testing.T) {
 	}
 }
 
-// TestRedactIsBounded redacts long answers that consist of what escapes begin with. It takes hours if one of the limits is missing.
+// TestRedactIsBounded redacts long answers full of beginnings of escapes. Without the limits, it would take hours.
 func TestRedactIsBounded(t *testing.T) {
 	var r redactor
 	r.add(`\%&"=`+strings.Repeat("a", 50), mark)
@@ -197,7 +197,7 @@ func TestRedactIsBounded(t *testing.T) {
 	}
 }
 
-// answering returns what a guest gets of a service that answers as f does, for a request with a secret and headers.
+// answering returns what a guest gets from a service that answers with f, for a request with a secret and headers.
 func answering(t *testing.T, secret string, f http.HandlerFunc, headers map[string][]string) (Response, string, error) {
 	t.Helper()
 	s := httptest.NewServer(f)
@@ -223,7 +223,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", abi.TimeOf(0), strings.NewReader(got))
 }
 
-// TestSecretAndGuestsHeaders has a guest ask for the answer in another form than the host finds a secret in.
+// TestSecretAndGuestsHeaders has a guest request an answer in an encoding in which the host could not find a secret.
 func TestSecretAndGuestsHeaders(t *testing.T) {
 	for _, encodings := range [][]string{nil, {"gzip"}, {"br", "gzip"}, {"identity"}} {
 		for _, name := range []string{"Accept-Encoding", "accept-encoding", "ACCEPT-ENCODING", "Connection", "TE", "Accept-Charset", "Expect"} {
@@ -250,7 +250,7 @@ func TestSecretAndGuestsHeaders(t *testing.T) {
 	}
 }
 
-// TestSecretInAnswers has services answer with a secret wherever they can.
+// TestSecretInAnswers has services put a secret into every part of an answer.
 func TestSecretInAnswers(t *testing.T) {
 	const secret = `s3cr3t"of\somebody`
 	plain := func(status int, header, value, body string) http.HandlerFunc {
@@ -297,12 +297,12 @@ func TestSecretInAnswers(t *testing.T) {
 	}
 }
 
-// TestSecretAtTheCut has a service answer with many secrets, and more than the host reads, so that one of them is cut. The answer
-// would have room enough if placeholders stood for the others.
+// TestSecretAtTheCut has a service answer with many secrets, and more than the host reads, so that one of them is
+// cut. With placeholders in place of the others, the answer would fit.
 func TestSecretAtTheCut(t *testing.T) {
 	secret := strings.Repeat("s3cr3t", 40)
 	const copies = 400
-	for _, of := range []int{1, len(secret) / 2, len(secret) - 1} { // as much of the last one is read
+	for _, of := range []int{1, len(secret) / 2, len(secret) - 1} { // number of bytes of the last one that are read
 		padding := MaxResponseBytes + 1 - copies*len(secret) - of
 		text := strings.Repeat(secret, copies) + strings.Repeat("x", padding) + secret + "and more"
 		if n := copies*len(mark) + padding + of; n > MaxResponseBytes-maxHeaderBytes {
@@ -314,7 +314,7 @@ func TestSecretAtTheCut(t *testing.T) {
 				body[max(len(body)-of, 0):], err)
 		}
 	}
-	// What is read as a whole is not refused if its placeholders fit.
+	// An answer that is read completely is accepted if it fits with its placeholders.
 	text := strings.Repeat(secret, copies) + strings.Repeat("x", MaxResponseBytes-copies*len(secret))
 	_, body, err := answering(t, secret, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, text) }, nil)
 	if err != nil || strings.Contains(body, "s3cr3t") || !strings.HasPrefix(body, mark+mark) {
@@ -322,7 +322,7 @@ func TestSecretAtTheCut(t *testing.T) {
 	}
 }
 
-// raw1 answers with bytes that need not be HTTP.
+// raw1 answers with raw bytes, which need not be HTTP.
 func raw1(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		c, _, err := http.NewResponseController(w).Hijack()
@@ -334,7 +334,7 @@ func raw1(text string) http.HandlerFunc {
 	}
 }
 
-// TestSecretAndRefusedConnection shows the cause of what failed before anything was sent.
+// TestSecretAndRefusedConnection shows the cause of a failure if nothing was sent.
 func TestSecretAndRefusedConnection(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

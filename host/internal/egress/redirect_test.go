@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// redirecting is a service whose /to/STATUS?LOCATION redirects, and whose other paths show what came.
+// redirecting is a service whose /to/STATUS?LOCATION redirects, and whose other paths show the request.
 func redirecting(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status, ok := strings.CutPrefix(r.URL.Path, "/to/"); ok {
@@ -49,7 +49,7 @@ func redirecting(t *testing.T) *httptest.Server {
 	return s
 }
 
-// TestRedirects compares methods, bodies and headers of requests that are redirected with the fetch standard.
+// TestRedirects compares methods, bodies and headers of redirected requests with the fetch standard.
 func TestRedirects(t *testing.T) {
 	s, other := redirecting(t), redirecting(t)
 	p := NewPolicy([]string{s.URL, other.URL}, []string{}, nil)
@@ -94,7 +94,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestRedirectModes looks at limits of redirects, what a guest may ask for, and that each hop is checked.
+// TestRedirectModes checks the limit of redirects, the modes that a guest may request, and that each redirect is
+// checked.
 func TestRedirectModes(t *testing.T) {
 	s := redirecting(t)
 	p := NewPolicy([]string{s.URL}, []string{}, nil)

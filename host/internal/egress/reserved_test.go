@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// special are the registries of special-purpose addresses of IANA (iana-ipv4-special-registry, iana-ipv6-special-registry), what
-// has been taken out of use and is still routed somewhere, and IPv4 within IPv6.
+// special lists IANA's special-purpose addresses (iana-ipv4-special-registry, iana-ipv6-special-registry), deprecated
+// blocks that are still routed in places, and IPv4 within IPv6.
 var special = []string{
 	// IPv4
 	"0.0.0.0/8", "0.0.0.0/32", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
@@ -35,7 +35,7 @@ func last(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// TestReserved looks at both ends of each block. Nothing is dialled.
+// TestReserved checks both ends of each block. Nothing is dialled.
 func TestReserved(t *testing.T) {
 	for _, text := range special {
 		p := netip.MustParsePrefix(text)

@@ -55,10 +55,10 @@ type Module interface {
 
 // An Instance is one instantiation, used by one goroutine for one activation at a time.
 type Instance interface {
-	// Call calls an export of type () -> i32 or () -> (); the latter returns 0. h answers the guest's imports. The
-	// error is the one with which h stopped the guest, the cause of ctx's end, or a *Trap; ErrFreeze if h froze the
-	// guest and the guest obeyed. If the guest calls proc_exit with a code other than 0 after its memory or a table
-	// could not grow, the error is a *Trap of kind TrapMemory, and the code is returned with it.
+	// Call calls an export of type () -> i32 or () -> (); the latter returns 0. h answers the guest's imports. The error
+	// is h's error if h stopped the guest, the cause of ctx's end, or a *Trap; ErrFreeze if h froze the guest and the
+	// guest obeyed. If the guest calls proc_exit with a code other than 0 after its memory or a table could not grow,
+	// the error is a *Trap of kind TrapMemory, and the code is returned with it.
 	Call(ctx context.Context, export string, h Host) (int32, error)
 	// AllowFork is called before a Call within which Fork may be called. It makes each host call slightly slower.
 	AllowFork()
@@ -101,11 +101,11 @@ func Hash(memory []byte, globals []uint64) (sum [sha256.Size]byte) {
 // ErrUnavailable is wrapped by errors of Compile that do not concern the module itself.
 var ErrUnavailable = errors.New("modules cannot be compiled")
 
-// ErrFreeze is the error with which a Host freezes a guest that waits for an event.
+// ErrFreeze is returned by a Host to freeze a guest that waits for an event.
 var ErrFreeze = errors.New("freeze")
 
-// Frozen is the state of a guest that has given up its stack: how its memory and globals differ from those of a new
-// instance. It can be thawed any number of times.
+// Frozen is the state of a guest that has given up its stack: the difference of its memory and globals from a new
+// instance's. It can be thawed any number of times.
 type Frozen interface {
 	// Bytes estimates the bytes that it takes.
 	Bytes() int64
@@ -220,10 +220,10 @@ type Host interface {
 	Output(fd uint32, p []byte)
 }
 
-// ErrUndo is the error with which a host passed to Fork undoes what the guest did since the Fork.
+// ErrUndo is returned by a host passed to Fork, to undo what the guest did since the Fork.
 var ErrUndo = errors.New("undo")
 
-// Exit is the error with which proc_exit stops the guest.
+// Exit is the error of a guest that called proc_exit.
 type Exit struct{ Code uint32 }
 
 // Error names the exit code.

@@ -52,23 +52,23 @@ func Open(ctx context.Context, dir, key string, m Maker) (Engine, error) {
 type sharedEngine struct {
 	Engine
 
-	mu      sync.Mutex // guards the fields below, and those of sharedModule
+	mu      sync.Mutex // guards the fields below, and the fields of sharedModule
 	modules map[[sha256.Size]byte]*sharedModule
 	closes  uint64 // how many modules were closed
 }
 
-// idleModules is how many modules stay loaded that no host uses.
+// idleModules is the number of unused modules that stay loaded.
 const idleModules = 8
 
 // sharedModule is a module of a sharedEngine.
 type sharedModule struct {
 	loading sync.Mutex // held while it is loaded
 	users   int        // hosts that use it, or load it
-	closed  uint64     // the number of the close after which nobody used it
+	closed  uint64     // the number of the close after which no host used it
 	module  Module     // nil until it is loaded
 }
 
-// sharedUse is a module as one host has it.
+// sharedUse is the use of a module by one host.
 type sharedUse struct {
 	Module
 	close func(ctx context.Context) error // called once
@@ -122,7 +122,7 @@ func (e *sharedEngine) Compile(ctx context.Context, s Source) (Module, error) {
 	return &sharedUse{Module: m.module, close: func(ctx context.Context) error { return e.leave(ctx, m) }}, nil
 }
 
-// leave removes a user of a module, and closes the modules that nobody has used for the longest time.
+// leave ends a host's use of a module, and closes the modules that have been unused the longest.
 func (e *sharedEngine) leave(ctx context.Context, m *sharedModule) error {
 	e.mu.Lock()
 	e.closes++

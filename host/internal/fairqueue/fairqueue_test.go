@@ -21,7 +21,7 @@ func take(q *queue, n, weight int) (got []string) {
 	return got
 }
 
-// TestTurns: a group with a thousand things lets one that comes later have every second turn.
+// TestTurns: a group with a thousand items lets a group that comes later have every second turn.
 func TestTurns(t *testing.T) {
 	var q queue
 	for i := range 1000 {
@@ -38,7 +38,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestWeight: a group whose things weigh ten times as much comes a tenth as often.
+// TestWeight: a group whose items weigh ten times as much gets a tenth of the turns.
 func TestWeight(t *testing.T) {
 	var q queue
 	for i := range 100 {
@@ -60,8 +60,8 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// TestComesAgain: who has taken much and is empty for a moment does not come first again, and who has taken nothing for long has
-// saved nothing up.
+// TestComesAgain: a group that used much and is empty for a moment does not become first again, and a group that was
+// idle for long has saved up nothing.
 func TestComesAgain(t *testing.T) {
 	var q queue
 	for i := range 10 {
@@ -74,7 +74,7 @@ func TestComesAgain(t *testing.T) {
 	}
 	q.Push("much", 0)
 	if g := take(&q, 1, 1000); g[0] != "other" {
-		t.Error(g) // all have the same time: who came first
+		t.Error(g) // all have the same virtual time: the first to come
 	}
 	q.Push("late", 0)
 	if got := take(&q, 3, 1); slices.Index(got, "late") < 0 {
@@ -82,7 +82,7 @@ func TestComesAgain(t *testing.T) {
 	}
 }
 
-// TestRoom: a group that always has something waiting takes no more room than that needs.
+// TestRoom: the memory of a group that always has pending items does not grow.
 func TestRoom(t *testing.T) {
 	var q queue
 	q.Push("busy", 0)
@@ -95,7 +95,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestModel compares a queue with lists that are gone over.
+// TestModel compares a queue with a simple model of lists.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q queue

@@ -32,7 +32,7 @@ func (t *Turns[G]) Leave(x *Turn[G]) {
 	}
 }
 
-// First returns the first group for which may returns true; nil if there is none. The groups before it keep their places.
+// First returns the first group accepted by may; nil if there is none. The groups before it keep their places.
 func (t *Turns[G]) First(may func(G) bool) *Turn[G] {
 	for e := t.all.Front(); e != nil; e = e.Next() {
 		if x := e.Value.(*Turn[G]); may(x.Group) { //nolint:forcetypeassert // the list holds only turns

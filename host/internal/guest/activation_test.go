@@ -73,7 +73,7 @@ func (i *scriptedInstance) Release(context.Context) int64 {
 	return i.Resident()
 }
 
-// paper is an Events that writes events down.
+// paper is an Events that records events.
 type paper struct {
 	events chan run.Event
 }
@@ -119,8 +119,8 @@ func newReviewRun(t *testing.T, d store.Digest) (*run.Run, *run.Lease) {
 	return r, fx.Activate
 }
 
-// TestNoLogOfAnUnlentRun: a guest that was parked with a line that has no end yet, and whose host is drained, writes
-// nothing to its run, which is not its own then.
+// TestNoLogOfAnUnlentRun: a guest is parked with an incomplete log line, and its host is drained. The guest does not
+// write to its run, which is no longer lent to it.
 func TestNoLogOfAnUnlentRun(t *testing.T) { synctest.Test(t, testNoLogOfAnUnlentRun) }
 
 func testNoLogOfAnUnlentRun(t *testing.T) {
@@ -173,14 +173,14 @@ func testNoLogOfAnUnlentRun(t *testing.T) {
 	}
 	r.Drain()
 	<-ended
-	defer func() { <-time.After(time.Second) }() // the goroutine waits a while for more to do
+	defer func() { <-time.After(time.Second) }() // the goroutine waits for more work for a while
 	c := of.Prepare(now)
 	if c != nil && len(c.Logs) > 0 {
 		t.Errorf("a guest that was not lent its run has written %+v", c.Logs)
 	}
 }
 
-// TestHaltOfRefused: an activation that a closed runner refuses may be halted before its run hears of it.
+// TestHaltOfRefused: an activation that a closed runner refuses may be halted before its run gets the refusal.
 func TestHaltOfRefused(t *testing.T) {
 	r, d := reviewRunner(t, &scripted{}, Config{MaxInstances: 1, GuestBytes: 1 << 30})
 	r.Close()
@@ -189,8 +189,8 @@ func TestHaltOfRefused(t *testing.T) {
 	lease.Guest.(*Activation).Halt(errors.New("the partition was lost"))
 }
 
-// TestFetchingBodiesCount: step functions that wait for a request have their instances, which count.
-// A host that is closed while it compiles a module has not failed: three faults leave a run to a person.
+// TestFetchingBodiesCount: step functions that wait for a request keep their instances, which count. Closing a host
+// while it compiles a module is not a fault: three faults would make the run stuck.
 func TestCloseWhileCompiling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, d := reviewRunner(t, &scripted{slow: true}, Config{MaxInstances: 1, GuestBytes: 1 << 30})

@@ -13,13 +13,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// metered is the budget of a guest that executes a step function: its journal has passed nothing.
+// metered is the budget of a guest that executes a step function, which has no journal to replay.
 func metered(fuel int64, limit time.Duration) *Metered {
 	return &Metered{Machine: replay.New(replay.Config{Mode: replay.StepFn}),
 		Limits: Limits{Grants: Grants(fuel), CPU: limit, Calls: abi.MaxHostCalls}}
 }
 
-// TestWorkIsFuel uses fuel up in calls, in portions of any size.
+// TestWorkIsFuel spends fuel in calls, in portions of any size.
 func TestWorkIsFuel(t *testing.T) {
 	for _, portion := range []int64{1 << 16, engine.FuelGrant, 3 * engine.FuelGrant} {
 		m := metered(10*engine.FuelGrant, time.Hour)
@@ -61,7 +61,7 @@ func TestWorkLooksAtTheClock(t *testing.T) {
 	}
 }
 
-// TestLimits counts to each limit, and has what looks see each call and slice.
+// TestLimits reaches each limit, and checks that Look is called for each call and slice.
 func TestLimits(t *testing.T) {
 	m := metered(2*engine.FuelGrant-1, time.Hour)
 	m.Limits.Calls = 3
@@ -77,7 +77,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("slice %d: %v", i, err)
 		}
 	}
-	if looks != 6 { // the call that is too many is none
+	if looks != 6 { // not for the call over the limit
 		t.Error("it was looked", looks, "times")
 	}
 	m.Rested() // it has not waited
@@ -92,7 +92,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestGranted counts the fuel that an engine is granted, and the bytes of calls, once each, also of what the journal has passed.
+// TestGranted counts granted fuel, and the bytes of calls, once each, including those of a replay.
 func TestGranted(t *testing.T) {
 	m := metered(10*engine.FuelGrant, time.Hour)
 	for _, err := range []error{m.Refuel(), m.Work(7), m.Work(engine.FuelGrant), m.Refuel()} {
@@ -111,8 +111,8 @@ func TestGranted(t *testing.T) {
 	}
 }
 
-// Five grants are a slice, and at each other one only other goroutines go first. The first grant of an instance without fuel is
-// nothing that the guest has computed.
+// Five grants make a slice, and after each of the other grants the guest yields. The first grant of an instance
+// without fuel does not count as computing.
 func TestUnfuelled(t *testing.T) {
 	for fuelled, want := range map[bool]int{true: 3, false: 2} {
 		turns, slices := 0, 0
@@ -131,7 +131,8 @@ func TestUnfuelled(t *testing.T) {
 	}
 }
 
-// Calls are a slice when they have taken as long as one, whatever each of them costs; what a slice waits for is not counted.
+// Calls make a slice when they have taken as long as one, whatever each of them costs; the time that the slice waits
+// is not counted.
 func TestSliceOfCalls(t *testing.T) {
 	for cost, want := range map[time.Duration]int{time.Microsecond: 10, 100 * time.Microsecond: 10_000 * 100 / 1000} {
 		synctest.Test(t, func(t *testing.T) {
@@ -164,7 +165,8 @@ func TestSliceOfCalls(t *testing.T) {
 	}
 }
 
-// What others do while the guest lets them go first is not its time: neither a slice of it, nor a reason to look more often.
+// The time that other goroutines use while the guest yields is not the guest's: it does not count towards a slice,
+// and does not make the guest yield more often.
 func TestOthersAreNoSlice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns, slices := 0, 0
@@ -185,7 +187,7 @@ func TestOthersAreNoSlice(t *testing.T) {
 	})
 }
 
-// A guest that has a few things to do where it wakes does them before others: it waits itself soon, and they go on then.
+// A guest that makes a few calls after a wake does not yield: it will soon wait, and then others continue.
 func TestBriefGuestsStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := 0
@@ -215,7 +217,7 @@ func TestBriefGuestsStay(t *testing.T) {
 	})
 }
 
-// What others do while the guest lets them go first is not its time: not of its limit, either.
+// The time that other goroutines use while the guest yields does not count towards its limit, either.
 func TestOthersAreNotSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letOthers = func() { <-time.NewTimer(10 * time.Millisecond).C }
@@ -231,7 +233,7 @@ func TestOthersAreNotSlow(t *testing.T) {
 	})
 }
 
-// Calls that are cheap before a wait do not keep a guest from looking soon whether those behind it are.
+// Cheap calls before a wait do not delay the check whether the calls after it are slow.
 func TestCallsAfterAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns, cost := 0, time.Duration(0)
@@ -256,7 +258,7 @@ func TestCallsAfterAWait(t *testing.T) {
 	})
 }
 
-// taken is a journal of deliveries that have come.
+// taken is a journal of deliveries that have arrived.
 type taken []store.Entry
 
 func (t taken) Entries() []store.Entry                    { return t }
@@ -265,8 +267,8 @@ func (t taken) CheckAttribute(string) error               { return nil }
 func (t taken) Now() int64                                { return 0 }
 func (t taken) Append(e store.Entry) (store.Entry, error) { return e, nil }
 
-// Taking what has come already is no rest: a guest that does so between its calls is one that computes, if these take longer than
-// those of a replay. A look at the clock comes as late as without.
+// Taking a delivery that has arrived already is not a rest: a guest that does so between its calls counts as
+// computing if the calls take longer than in a replay. The clock is read as rarely as without deliveries.
 func TestDeliveriesAreNoRest(t *testing.T) {
 	for calls, want := range map[int]int{2: 0, 33: 200} { // of 10 µs each, before a delivery
 		synctest.Test(t, func(t *testing.T) {
@@ -287,7 +289,7 @@ func TestDeliveriesAreNoRest(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := m.Work(1 << 20); err != nil { // what a step may bring: a grant, and no part of a slice
+				if err := m.Work(1 << 20); err != nil { // what a step may bring: a grant, but no part of a slice
 					t.Fatal(err)
 				}
 				if _, err := m.Poll(replay.PollRequest{HasClock: true, TimeoutNs: 5e6}); err != nil {

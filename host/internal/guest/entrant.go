@@ -19,7 +19,7 @@ type entrant struct {
 
 	asked  atomic.Int64                // how often it has waited for room
 	newest atomic.Pointer[journalWait] // the newest
-	let    atomic.Bool                 // it has waited for room, and goes on now
+	let    atomic.Bool                 // it has waited for room and got it; the next Barred returns false
 }
 
 // journalWait is the wait for room of that number.

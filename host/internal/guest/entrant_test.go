@@ -16,7 +16,7 @@ import (
 
 const mib = 1 << 20
 
-// door is what guests of a test wait at.
+// door is the admission at which the guests of a test wait.
 type door struct {
 	places   *admission.Admission
 	journals *admission.Journals
@@ -27,7 +27,7 @@ func newDoor(places int) *door {
 	return &door{places: admission.New(places, 1<<40, 0), journals: admission.NewJournals(mib, nil)}
 }
 
-// visitor is a guest, and what became of it.
+// visitor is a guest and its outcome.
 type visitor struct {
 	entrant
 	run            store.RunKey
@@ -35,7 +35,7 @@ type visitor struct {
 	cancel         context.CancelFunc
 }
 
-// visitor makes a guest of a run whose journal has so many bytes. begin is called when it is let in.
+// visitor makes a guest of a run with a journal of the given size. begin is called when it is let in.
 func (d *door) visitor(ctx context.Context, i int, bytes int64, begin func(v *visitor)) *visitor {
 	v := &visitor{run: store.RunKey{ID: fmt.Sprint("run-", i)}}
 	share := d.journals.Share(admission.JournalGroup{Workflow: "w"}, v.run, bytes)
@@ -50,12 +50,13 @@ func (d *door) visitor(ctx context.Context, i int, bytes int64, begin func(v *vi
 
 func nothing(*visitor) {}
 
-// A guest that has given an instance up waits for room first, and then for a place; others ask for a place at once.
+// A guest that has given up an instance waits for journal room first, and then for a place; others ask for a place at
+// once.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(1)
 		full := d.visitor(t.Context(), 0, 2*mib, nothing)
-		first := d.visitor(t.Context(), 1, mib, nothing) // the first that asks goes on in any case
+		first := d.visitor(t.Context(), 1, mib, nothing) // the first run continues in any case
 		first.Ask(true)
 		if first.begun.Load() != 1 {
 			t.Error("the one that goes on in any case waits")
@@ -80,7 +81,8 @@ func TestAsk(t *testing.T) {
 	})
 }
 
-// A guest that was let in is barred while its journal may not become longer, and is let in once more when it may; then it is not.
+// A guest that was let in is barred while its journal may not grow, and is let in once more when it may; after that
+// it is not barred.
 func TestBarred(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(4)
@@ -102,7 +104,7 @@ func TestBarred(t *testing.T) {
 	})
 }
 
-// What waits for room is refused once: by Withdraw, by the end of its activation, by a host that drains.
+// A guest that waits for room is refused once: by Withdraw, by the end of its activation, or by a host that drains.
 func TestWithdraw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, end := range map[string]func(d *door, v *visitor){
@@ -124,7 +126,8 @@ func TestWithdraw(t *testing.T) {
 	})
 }
 
-// Many guests come, grow, are barred, leave and are withdrawn at once: each begins or is refused in the end, and nobody waits.
+// Many guests ask, grow, are barred, leave and are withdrawn concurrently: each begins or is refused in the end, and
+// none keeps waiting.
 func TestCrowd(t *testing.T) {
 	const guests = 400
 	synctest.Test(t, func(t *testing.T) {

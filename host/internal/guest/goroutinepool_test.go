@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// TestPool calls functions one after another, and many at a time, and leaves no goroutine behind.
+// TestPool calls functions in sequence and concurrently, and leaves no goroutine behind.
 func TestPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p goroutinePool
@@ -35,7 +35,7 @@ func TestPool(t *testing.T) {
 		if n := idle(); n > maxSpare() {
 			t.Errorf("%d goroutines wait, %d may", n, maxSpare())
 		}
-		// A function that is handed over in the instant in which its goroutine gives up is called all the same.
+		// A function that is passed at the moment when an idle goroutine gives up is still called.
 		for range 100 {
 			<-clock.System().NewTimer(spareFor).C()
 			wg.Add(1)

@@ -21,7 +21,7 @@ func idleGuest() *guest {
 	return g
 }
 
-// TestOutputIsHeld prints without end: what is kept of it is bounded, and counted.
+// TestOutputIsHeld prints endlessly: the kept output is bounded and counted.
 func TestOutputIsHeld(t *testing.T) {
 	g := idleGuest()
 	if n := g.held(); n != 0 {
@@ -43,7 +43,7 @@ func TestOutputIsHeld(t *testing.T) {
 	}
 }
 
-// written is a journal that takes every call.
+// written is a journal that accepts every call.
 type written []store.Entry
 
 func (w *written) Entries() []store.Entry      { return *w }
@@ -56,8 +56,8 @@ func (w *written) Append(e store.Entry) (store.Entry, error) {
 	return e, nil
 }
 
-// What a guest waits for is no slice of its computing, also where a body has its instance meanwhile: mistaken for a guest
-// that computes, it would wait behind all that do.
+// Waiting is not computing and does not make a slice, even if a body uses the guest's instance in the meantime.
+// Otherwise the guest would have to wait behind all computing guests.
 func TestAWaitIsNoSlice(t *testing.T) {
 	for name, wait := range map[string]func(g *guest) error{
 		"await": func(g *guest) error { _, err := g.Await([]int64{1}); return err },

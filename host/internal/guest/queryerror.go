@@ -23,8 +23,8 @@ func (e *QueryError) Error() string {
 // Unwrap returns the cause.
 func (e *QueryError) Unwrap() error { return e.Cause }
 
-// Why a workflow did not answer. ErrOnItsWay: it goes on beyond what is durable, and can be asked when more is. ErrNotBegun: its
-// first activation is still to come, or it ended before it.
+// Why a workflow did not answer. ErrOnItsWay: the workflow computes beyond the durable entries, and can be asked when
+// more of them are durable. ErrNotBegun: the run's first activation has not begun, or the run ended before it.
 var (
 	ErrOnItsWay = errors.New("the workflow has not come to a wait yet")
 	ErrNotBegun = errors.New("the run has not begun")

@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// A guest goes on with a longer journal, and not with one that is shorter, of another attempt, or that was changed.
+// A snapshot can be used with a longer journal, but not with one that is shorter, of another attempt, or changed.
 func TestPassed(t *testing.T) {
 	started := journal.Started{RunID: "r", Incarnation: "i", Module: "m", Version: 1, Seed: []byte{1}}
 	entries := []store.Entry{{Seq: 1, Kind: store.KindStarted, UnixMs: 5}, {Seq: 2, Kind: store.KindSleep, Handle: 1, UnixMs: 6},

@@ -8,7 +8,7 @@ import (
 
 func key(id string) store.RunKey { return store.RunKey{ID: id} }
 
-// keeps checks of which runs something is kept, and that the cache is empty when all of it is taken.
+// keeps checks which runs have a snapshot, and that the cache is empty after all are taken.
 func keeps(t *testing.T, c *snapshotCache[string], all []string, want ...string) {
 	t.Helper()
 	kept := map[string]bool{}
@@ -25,7 +25,8 @@ func keeps(t *testing.T, c *snapshotCache[string], all []string, want ...string)
 	}
 }
 
-// Where there is no room, those stay that wake soonest; who waits for something else than time wakes some day.
+// If there is no room, the snapshots of runs that wake soonest stay; a run that waits for an event counts as waking
+// last.
 func TestSoonest(t *testing.T) {
 	const each = 1000
 	c := newSnapshotCache[string](3 * (each + keptBytes))
@@ -39,7 +40,7 @@ func TestSoonest(t *testing.T) {
 	keeps(t, c, all, "a", "c", "d")
 }
 
-// What is put again replaces what was there, and what is too large is not kept, and makes room for nothing.
+// A new snapshot replaces the old one of the same run. A snapshot that is too large is not kept, and evicts nothing.
 func TestReplaced(t *testing.T) {
 	c := newSnapshotCache[string](2000)
 	c.Put(1, key("a"), "old", 100, 50)
@@ -54,7 +55,7 @@ func TestReplaced(t *testing.T) {
 	keeps(t, none, []string{"a"})
 }
 
-// A run that does not wake when it should is not kept.
+// The snapshot of a run that does not wake on time is dropped.
 func TestStale(t *testing.T) {
 	c := newSnapshotCache[string](1 << 20)
 	c.Put(1, key("a"), "of a", 1, 50)
@@ -66,7 +67,7 @@ func TestStale(t *testing.T) {
 	keeps(t, c, []string{"a"})
 }
 
-// Nothing is kept of a run that sleeps for long, and what was kept of it is dropped.
+// A run that sleeps for long has no snapshot, and an earlier one is dropped.
 func TestFar(t *testing.T) {
 	c := newSnapshotCache[string](1 << 20)
 	c.Put(1, key("a"), "of a", 1, 1+farMs)

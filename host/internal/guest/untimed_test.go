@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What a guest waits for by the host's wish is not the guest's time.
+// Waits that the host imposes do not count as the guest's time.
 func TestUntimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := Metered{Limits: Limits{CPU: time.Second}}

@@ -5,41 +5,42 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// placesKey identifies the places of a handler: of a function those of all namespaces, of a remote handler those of one, since
-// each namespace has workers of its own.
+// placesKey identifies the places of a handler. A function shares its places among all namespaces; a remote handler
+// has separate places in each namespace, since each namespace has its own workers.
 type placesKey struct {
 	name   string
 	remote bool
 	ns     store.NamespaceID // 0 unless remote
 }
 
-// handlerPlaces is the places of a handler.
+// handlerPlaces holds the places of a handler.
 type handlerPlaces struct {
 	placesKey
 	places
 }
 
-// Place is what admits an attempt: it holds one of the places of its handler until Return, or until a worker has taken it.
+// Place admits an attempt: it holds one of the handler's places until Return, or until a worker has taken the
+// attempt.
 type Place struct {
 	r      *Registry
 	places *handlerPlaces
 	ns     store.NamespaceID
 	since  int64 // see run.Ask.SinceMs
-	slot   Slot  // of a handler with limits; nil = none
+	slot   Slot  // for a handler with limits; nil = none
 	tried  bool  // see waiter
 	all    bool  // it is also one of the places of all handlers
-	late   bool  // its attempt is over, and its handler has not returned
+	late   bool  // its attempt is over, but its handler has not returned
 	over   bool  // it was returned
 }
 
-// admitted is an attempt that has waited and has a place now.
+// admitted is an attempt that was waiting and now has a place.
 type admitted struct {
 	key   askKey
 	place *Place
 }
 
-// Ask gives an attempt of a handler a place, or queues it. An attempt that waits keeps its turn when it asks again. The attempt
-// of a handler with limits first waits for a slot, and then for a place.
+// Ask gives an attempt a place, or queues it. A waiting attempt keeps its turn when it asks again. The attempt of a
+// handler with limits first waits for a slot, and then for a place.
 func (r *Registry) Ask(a run.Ask) (place any, v run.Verdict) {
 	if a.Anew {
 		r.WithdrawRun(a.Run)
@@ -84,7 +85,7 @@ func (r *Registry) Ask(a run.Ask) (place any, v run.Verdict) {
 		return nil, run.Queues
 	}
 	r.mu.Lock()
-	if !handled && !r.performers[a.Handler].none() { // it was registered meanwhile, and may have limits
+	if !handled && !r.performers[a.Handler].none() { // it was registered in the meantime, and may have limits
 		r.mu.Unlock()
 		r.Withdraw(a.Run, a.Handle)
 		return r.Ask(a)
@@ -101,7 +102,7 @@ func (r *Registry) Ask(a run.Ask) (place any, v run.Verdict) {
 	return nil, v
 }
 
-// held has the attempt of a run that brought the host down wait for its trial. It reports whether it waits for one.
+// held makes the attempt of a run that crashed the host wait for the run's trial. It reports whether it waits.
 func (r *Registry) held(w *waiter, workflow string) bool {
 	subject := r.cfg.Watch.Subject(uint32(w.run.Namespace), w.run.ID)
 	if !subject.AwaitsTrial() {
@@ -114,12 +115,12 @@ func (r *Registry) held(w *waiter, workflow string) bool {
 		r.place(w, workflow)
 	}, func() {
 		r.Withdraw(w.run, w.handle)
-		r.cfg.Runs.Admitted(w.run, run.Admitted{Handle: w.handle, Handler: w.places.name}) // to ask again when the host goes on
+		r.cfg.Runs.Admitted(w.run, run.Admitted{Handle: w.handle, Handler: w.places.name}) // to ask again when the host resumes
 	})
 	return true
 }
 
-// verdictLocked returns what a run is told whose attempt waits.
+// verdictLocked returns the verdict for the run of a waiting attempt.
 func (r *Registry) verdictLocked(w *waiter) run.Verdict {
 	switch {
 	case r.performers[w.places.name].none():
@@ -130,12 +131,12 @@ func (r *Registry) verdictLocked(w *waiter) run.Verdict {
 	return run.Queues
 }
 
-// entered keeps the slot that an attempt waits for, and returns its verdict. If it is to be told soon, it counts as activity
-// until then.
+// entered keeps the slot that an attempt waits for, and returns its verdict. If the verdict is Soon, the attempt
+// counts as activity until its run gets the next event.
 func (r *Registry) entered(w *waiter, slot Slot, v run.Verdict) run.Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.asks.find(w.askKey) != w { // it was admitted meanwhile, and its run is told
+	if r.asks.find(w.askKey) != w { // it was admitted in the meantime, and its run gets that event
 		return run.Soon
 	}
 	if !w.passed { // else it waits for a place
@@ -148,7 +149,7 @@ func (r *Registry) entered(w *waiter, slot Slot, v run.Verdict) run.Verdict {
 	return v
 }
 
-// soonLocked sets whether an attempt is to be told soon whether it waits.
+// soonLocked sets whether the run of an attempt expects to hear soon whether the attempt waits.
 func (r *Registry) soonLocked(w *waiter, soon bool) {
 	if w.soon == soon {
 		return
@@ -179,8 +180,8 @@ func (e *entrant) Wakes() {
 	}
 }
 
-// Admit has the attempt wait for a place, with its slot. Without a slot, the run asks again once it has a place, so that no more
-// runs are loaded at a time than there are places.
+// Admit queues the attempt, with its slot, for a place. Without a slot, the run asks again once the attempt has a
+// place, so that no more runs are loaded at a time than there are places.
 func (e *entrant) Admit(s Slot) {
 	r, w := e.r, e.w
 	r.mu.Lock()
@@ -203,7 +204,7 @@ func (e *entrant) Admit(s Slot) {
 	r.mu.Unlock()
 }
 
-// Queued tells the run of the attempt that it waits.
+// Queued reports to the run that its attempt waits.
 func (e *entrant) Queued() {
 	r, w := e.r, e.w
 	r.mu.Lock()
@@ -250,8 +251,8 @@ func (r *Registry) placeLocked(w *waiter, workflow string) *Place {
 	return nil
 }
 
-// enterAllLocked gives an attempt that has a place of its handler one of all handlers too, or queues it. Attempts of remote
-// handlers need none.
+// enterAllLocked gives an attempt that has a place of its own handler also one of the places of all handlers, or
+// queues it. Attempts of remote handlers do not need the latter.
 func (r *Registry) enterAllLocked(w *waiter) bool {
 	if w.places.remote || r.all.enter(w.run.Namespace) {
 		return true
@@ -312,7 +313,7 @@ func (r *Registry) WithdrawPartition(id store.PartitionID) {
 	r.pulse()
 }
 
-// Begins says that the attempt begins, with an input that must not be changed. A nil Place is none.
+// Begins is called when the attempt begins, with an input that must not be changed. A nil Place does nothing.
 func (p *Place) Begins(input []byte) {
 	if p == nil {
 		return
@@ -325,7 +326,7 @@ func (p *Place) Begins(input []byte) {
 	}
 }
 
-// Return returns the place. Only the first call has an effect. A nil Place is none.
+// Return returns the place. Only the first call has an effect. A nil Place does nothing.
 func (p *Place) Return() {
 	if p == nil {
 		return
@@ -333,7 +334,8 @@ func (p *Place) Return() {
 	p.giveBack(true)
 }
 
-// Taken returns the place of an attempt that a worker has taken, and keeps its slot until Return. A nil Place is none.
+// Taken returns the place of an attempt that a worker has taken, and keeps its slot until Return. A nil Place does
+// nothing.
 func (p *Place) Taken() {
 	if p != nil {
 		p.giveBack(false)
@@ -362,7 +364,8 @@ func (p *Place) giveBack(slot bool) {
 	r.pulse()
 }
 
-// Over says that the attempt is over before its handler has returned. After Return it has no effect. A nil Place is none.
+// Over reports that the attempt is over, although its handler has not returned. After Return it has no effect. A nil
+// Place does nothing.
 func (p *Place) Over() {
 	if p == nil {
 		return
@@ -376,8 +379,8 @@ func (p *Place) Over() {
 	p.r.pulse()
 }
 
-// pulse counts as activity that attempts wait for places whose attempts are over. It is called after runs have been told of their
-// places, so that there is activity all the time.
+// pulse counts attempts that wait for a place whose attempt is over as activity. It is called after runs have been
+// told of their places, so that the activity does not drop to zero in between.
 func (r *Registry) pulse() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -396,7 +399,7 @@ func (r *Registry) pulse() {
 	}
 }
 
-// lateLocked adds n to the places of a place's handler, and of all handlers, whose attempts are over.
+// lateLocked adds n to the counts of places whose attempts are over: for the place's handler, and for all handlers.
 func (r *Registry) lateLocked(p *Place, n int) {
 	p.places.late += n
 	r.late[&p.places.places] = true
@@ -406,16 +409,16 @@ func (r *Registry) lateLocked(p *Place, n int) {
 	}
 }
 
-// tell tells those who wait of their places.
+// tell reports to runs that their attempts have a place.
 func (r *Registry) tell(ready []admitted) {
 	for _, a := range ready {
 		ev := run.Admitted{Handle: a.key.handle, Handler: a.place.places.name, Place: a.place}
-		// It may have limits since, or they were not asked as it was not registered.
+		// The handler may have got limits since then, or its limits were not checked because it was not registered.
 		if slot := a.place.slot; r.cfg.Limiter != nil && (slot == nil || !slot.Counts()) {
 			limited, known := r.cfg.Limiter.Limited(a.key.run.Namespace, ev.Handler)
 			ev.Again = limited || !known
 		}
-		if !a.place.tried { // its handler was not registered when it asked
+		if !a.place.tried { // the handler was not registered when the attempt asked
 			ev.Again = ev.Again || r.cfg.Watch.Subject(uint32(a.key.run.Namespace), a.key.run.ID).AwaitsTrial()
 		}
 		r.cfg.Runs.Admitted(a.key.run, ev)

@@ -17,13 +17,13 @@ type remote struct{ handler.Remote }
 
 func (remote) SetDraining(bool) {}
 
-// begun returns the calls that have begun after they had waited, by run, and forgets them.
+// begun returns the calls that have begun after waiting, in order, and forgets them.
 func (x *calls) begun() (list []string) {
 	list, x.order = x.order, nil
 	return list
 }
 
-// wait makes calls of a handler that is full, by runs of a workflow.
+// wait makes calls of a full handler by runs of a workflow.
 func (x *calls) wait(name, workflow string, ns store.NamespaceID, ids ...int) {
 	x.t.Helper()
 	for _, id := range ids {
@@ -33,8 +33,8 @@ func (x *calls) wait(name, workflow string, ns store.NamespaceID, ids ...int) {
 	}
 }
 
-// TestWorkflowsTakeTurns has runs of two workflows wait for the same handler. Each workflow has every second turn, and its own runs
-// come in their order.
+// TestWorkflowsTakeTurns has runs of two workflows wait for the same handler. Each workflow gets every second turn,
+// and its runs keep their order.
 func TestWorkflowsTakeTurns(t *testing.T) {
 	x := newCalls(t, false)
 	x.fill("slow", 0)
@@ -51,7 +51,7 @@ func TestWorkflowsTakeTurns(t *testing.T) {
 	x.close()
 }
 
-// TestAskAgain has a step that waits ask again: it keeps its turn, and gets one place.
+// TestAskAgain has a waiting step ask again: it keeps its turn, and gets one place.
 func TestAskAgain(t *testing.T) {
 	x := newCalls(t, false)
 	x.fill("slow", 0)
@@ -71,7 +71,8 @@ func TestAskAgain(t *testing.T) {
 	x.close()
 }
 
-// TestAskForAnother has an attempt ask under the handle of one that waits for another handler, which no longer waits then.
+// TestAskForAnother has an attempt ask under the handle of an attempt that waits for another handler; the latter then
+// no longer waits.
 func TestAskForAnother(t *testing.T) {
 	x := newCalls(t, false)
 	x.fill("slow", 0)
@@ -94,7 +95,7 @@ func TestAskForAnother(t *testing.T) {
 	x.close()
 }
 
-// TestWithdrawPartition withdraws the attempts of all runs of a partition, and no other.
+// TestWithdrawPartition withdraws the attempts of all runs of a partition, and no others.
 func TestWithdrawPartition(t *testing.T) {
 	x := newCalls(t, false)
 	x.fill("slow", 0)
@@ -121,7 +122,7 @@ func TestWithdrawPartition(t *testing.T) {
 	x.close()
 }
 
-// TestBefore counts the attempts before one, up to a maximum.
+// TestBefore returns the number of attempts before one, up to a maximum.
 func TestBefore(t *testing.T) {
 	x := newCalls(t, false)
 	x.fill("slow", 0)
@@ -150,8 +151,8 @@ type activity struct{ n int }
 func (a *activity) Begin() { a.n++ }
 func (a *activity) Done()  { a.n-- }
 
-// TestPulse counts as activity that attempts wait for places whose attempts are over, be they of their handler or of all handlers,
-// also while the handler is replaced.
+// TestPulse counts attempts that wait for a place whose attempt is over as activity, for a handler's own places and
+// those of all handlers, also while the handler is replaced.
 func TestPulse(t *testing.T) {
 	var busy activity
 	x := callsOf(t, handler.Config{MaxCallsPerHandler: 2, MaxCalls: 3, Lingering: -1, Activity: &busy})
@@ -161,7 +162,7 @@ func TestPulse(t *testing.T) {
 			t.Errorf("%s: activity %d, want %d", what, busy.n, n)
 		}
 	}
-	for id := 1; id <= 5; id++ { // two of a, one of b, and one of each waits: for a's places, and for those of all
+	for id := 1; id <= 5; id++ { // the last two wait: b for a place of all handlers, a for its own
 		x.call([]string{"a", "a", "b", "b", "a"}[id-1], 0, id)
 	}
 	want("calls wait", 0)
@@ -205,8 +206,8 @@ func TestStepsOfOneRun(t *testing.T) {
 	x.close()
 }
 
-// TestUnhandled has runs wait for a handler that is registered later: as many begin then as it has places. If workers perform it
-// from then on, others begin when a worker takes one.
+// TestUnhandled has runs wait for a handler that is registered later: then as many begin as it has places. If workers
+// perform it, others begin when a worker takes one.
 func TestUnhandled(t *testing.T) {
 	for _, workers := range []bool{false, true} {
 		x := newCalls(t, false)
@@ -242,7 +243,7 @@ func TestUnhandled(t *testing.T) {
 	}
 }
 
-// TestWorkersOfNamespaces fills what one namespace offers its workers: another namespace has workers of its own.
+// TestWorkersOfNamespaces fills the offers of one namespace to its workers: another namespace has its own.
 func TestWorkersOfNamespaces(t *testing.T) {
 	x := newCalls(t, true)
 	x.HandleRemote("slow", remote{})
@@ -254,7 +255,7 @@ func TestWorkersOfNamespaces(t *testing.T) {
 	x.close()
 }
 
-// TestPerformedElsewhere has a handler be performed by workers, and then by a function, while attempts wait for it.
+// TestPerformedElsewhere changes a handler to one for workers, and then to a function, while attempts wait for it.
 func TestPerformedElsewhere(t *testing.T) {
 	x := newCalls(t, true)
 	x.fill("slow", 1)
@@ -277,7 +278,7 @@ func TestPerformedElsewhere(t *testing.T) {
 	x.close()
 }
 
-// TestDraining gives no places while the host is about to stop, and all that are free when it goes on.
+// TestDraining grants no places while the host drains, and grants all free ones when it stops draining.
 func TestDraining(t *testing.T) {
 	x := newCalls(t, false)
 	x.fill("slow", 0)
@@ -297,8 +298,8 @@ func TestDraining(t *testing.T) {
 	x.close()
 }
 
-// TestPlacesOfAllHandlers fills the places of all handlers together: the next ones go to those who have waited longest, whatever
-// their handlers.
+// TestPlacesOfAllHandlers uses up the places of all handlers together: the next ones go to the attempts that have
+// waited longest, whatever their handlers.
 func TestPlacesOfAllHandlers(t *testing.T) {
 	x := newCalls(t, false)
 	for i := range 1024 / 64 {
@@ -319,7 +320,7 @@ func TestPlacesOfAllHandlers(t *testing.T) {
 	x.close()
 }
 
-// TestLingering has attempts wait: the runs of some stay in memory for a second, in case there is a place soon.
+// TestLingering has attempts wait: some of their runs stay in memory for a second, in case there is a place soon.
 func TestLingering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := callsOf(t, handler.Config{MaxCallsPerHandler: 1, Lingering: 2})

@@ -13,14 +13,15 @@ type askKey struct {
 	handle int64
 }
 
-// asks holds the attempts that wait, by partition and run: one of each run, which knows the others.
+// asks holds the waiting attempts, by partition and run. A run is represented by one of its attempts, whose field of
+// has the others.
 type asks struct {
-	by     [store.Partitions]map[store.RunKey]*waiter // those that are not packed
+	by     [store.Partitions]map[store.RunKey]*waiter // unpacked attempts
 	packed packedIndex
 	all    int // attempts
 }
 
-// of returns an attempt of a run, which is not packed any more; nil if none waits.
+// of returns an attempt of a run, after unpacking it if necessary; nil if none waits.
 func (a *asks) of(key store.RunKey) *waiter {
 	if w := a.by[key.Partition()][key]; w != nil {
 		return w
@@ -28,7 +29,7 @@ func (a *asks) of(key store.RunKey) *waiter {
 	return a.unpack(key)
 }
 
-// peek returns an attempt of a run, which must not be changed; nil if none waits. An attempt that is packed stays packed.
+// peek returns an attempt of a run, which must not be changed; nil if none waits. A packed attempt stays packed.
 func (a *asks) peek(key store.RunKey) *waiter {
 	w := a.by[key.Partition()][key]
 	if w == nil {
@@ -94,10 +95,10 @@ func (a *asks) remove(w *waiter) {
 	}
 }
 
-// ofRun returns the attempts of a run that wait.
+// ofRun returns the waiting attempts of a run.
 func (a *asks) ofRun(key store.RunKey) []*waiter { return a.of(key).all() }
 
-// ofPartition returns the attempts that wait for the runs of a partition and are not packed.
+// ofPartition returns the unpacked waiting attempts of a partition's runs.
 func (a *asks) ofPartition(id store.PartitionID) (list []*waiter) {
 	for _, first := range a.by[id] {
 		list = append(list, first.all()...)
@@ -105,7 +106,7 @@ func (a *asks) ofPartition(id store.PartitionID) (list []*waiter) {
 	return list
 }
 
-// all returns the waiting attempts of the run of which w is the first.
+// all returns all waiting attempts of a run, given the one that represents the run.
 func (w *waiter) all() []*waiter {
 	switch {
 	case w == nil:

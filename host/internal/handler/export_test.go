@@ -6,8 +6,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Remembered returns how many namespaces the places of all handlers remember, each as often as it is remembered, and how many
-// handlers have places.
+// Remembered returns the number of entries for namespaces in the maps of the registry, plus the number of handlers
+// with places.
 func (r *Registry) Remembered() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -24,7 +24,7 @@ func (r *Registry) Remembered() int {
 	return n
 }
 
-// PackFrom has attempts packed if n attempts of a workflow wait, except for the next ones.
+// PackFrom makes the registry pack attempts if at least n attempts of a workflow wait, except for the next ones.
 func (r *Registry) PackFrom(n, except int) { r.asks.packed.from, r.asks.packed.kept = n, except }
 
 // Packed returns how many attempts are packed.
@@ -37,7 +37,7 @@ func (r *Registry) Packed() (n int) {
 	return n
 }
 
-// CheckQueues returns an error if counts, heaps or indexes of the attempts that wait contradict each other.
+// CheckQueues returns an error if counts, heaps or indexes of waiting attempts contradict each other.
 func (r *Registry) CheckQueues() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,7 +28,7 @@ func (r *Registry) placesOfLocked(name string, ns store.NamespaceID) *handlerPla
 	return rm
 }
 
-// grantLocked gives the places of a handler, and of all handlers, to attempts that wait for them.
+// grantLocked gives free places of a handler, and of all handlers, to waiting attempts.
 func (r *Registry) grantLocked(rm *handlerPlaces) (ready []admitted) {
 	if r.draining {
 		return nil
@@ -41,7 +41,7 @@ func (r *Registry) grantLocked(rm *handlerPlaces) (ready []admitted) {
 	return ready
 }
 
-// grantAllLocked gives the places of all handlers to attempts that have one of their own handler.
+// grantAllLocked gives free places of all handlers to attempts that have a place of their own handler.
 func (r *Registry) grantAllLocked() (ready []admitted) {
 	if r.draining {
 		return nil
@@ -86,14 +86,14 @@ func (r *Registry) withdrawLocked(w *waiter) (ready []admitted) {
 	return ready
 }
 
-// tidyLocked forgets the places of a handler that nobody uses.
+// tidyLocked drops the places of a handler if they are not in use.
 func (r *Registry) tidyLocked(rm *handlerPlaces) {
 	if len(rm.by) == 0 && r.byHandler[rm.placesKey] == rm {
 		delete(r.byHandler, rm.placesKey)
 	}
 }
 
-// moveLocked is called when a handler is replaced: it moves the attempts that wait for it to the queue of its successor.
+// moveLocked is called when a handler is replaced: it moves waiting attempts to the queue of the new handler.
 func (r *Registry) moveLocked(name string) (ready []admitted) {
 	var old []*handlerPlaces
 	for key, rm := range r.byHandler {
@@ -125,7 +125,7 @@ func (r *Registry) moveLocked(name string) (ready []admitted) {
 	return ready
 }
 
-// move has the attempts of a workflow wait for other places, whose own attempts that come later are behind them.
+// move makes the attempts of a workflow wait for other places. Later attempts for the new places queue behind them.
 func (rm *handlerPlaces) move(l *workflowQueue, to *handlerPlaces) {
 	to.number = max(to.number, rm.number)
 	for _, w := range slices.Clone(l.waiters) {
@@ -138,8 +138,8 @@ func (rm *handlerPlaces) move(l *workflowQueue, to *handlerPlaces) {
 	}
 }
 
-// SetDraining sets whether the host is about to stop. While it is, no attempt gets a slot or a place, and remote handlers give up
-// the attempts that no worker has taken.
+// SetDraining sets whether the host is about to stop. In that state, no attempt gets a slot or a place, and remote
+// handlers give up the attempts that no worker has taken.
 func (r *Registry) SetDraining(draining bool) {
 	if draining {
 		r.setDraining(true)
@@ -158,7 +158,7 @@ func (r *Registry) SetDraining(draining bool) {
 	for m := range remotes {
 		m.SetDraining(draining)
 	}
-	if !draining { // last: no attempt comes to a remote handler that still gives it up
+	if !draining { // last, so that no attempt reaches a remote handler that still gives up attempts
 		r.setDraining(false)
 	}
 }

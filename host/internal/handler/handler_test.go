@@ -11,14 +11,14 @@ import (
 	"github.com/wfhost/wfhost/host/internal/handler"
 )
 
-// TestCall compares the outcomes of what a handler may come to.
+// TestCall compares the outcomes for everything that a handler may return or do.
 func TestCall(t *testing.T) {
 	cause := errors.New("no such customer")
 	for _, c := range []struct {
 		name      string
 		err       error
 		retryable bool
-		afterMs   int64 // -1 = as the options of the step say
+		afterMs   int64 // -1 = by the step's options
 	}{
 		{"error", cause, true, -1},
 		{"fatal", &handler.FatalError{Err: cause}, false, -1},

@@ -6,20 +6,20 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// An attempt that waits first lingers: its run stays in memory, and is not committed as waiting. So a burst of a few milliseconds
-// costs no extra commits and loads.
+// A waiting attempt lingers at first: its run stays in memory, and is not committed as waiting. So a burst of a few
+// milliseconds costs no extra commits and loads.
 const (
-	// lingerTime is how long an attempt lingers at most, by the machine's clock.
+	// lingerTime is the maximum time that an attempt lingers, by the machine's clock.
 	lingerTime = time.Second
 	// DefaultLingering is the default of Config.Lingering.
 	DefaultLingering = 1024
 )
 
-// lingering holds the attempts that linger. The mutex of the Registry guards it.
+// lingering holds the lingering attempts. The mutex of the Registry guards it.
 type lingering struct {
 	most  int // no further attempt lingers
 	n     int
-	queue []lingerer // in the order in which they came; with others that linger no more
+	queue []lingerer // in order of arrival, including attempts that no longer linger
 	armed bool       // a timer will call Registry.expire
 }
 
@@ -28,7 +28,7 @@ type lingerer struct {
 	until time.Time
 }
 
-// lingerLocked has an attempt linger, if not too many do.
+// lingerLocked makes an attempt linger, unless too many do.
 func (r *Registry) lingerLocked(w *waiter) {
 	l := &r.lingering
 	if l.n >= l.most {
@@ -43,7 +43,7 @@ func (r *Registry) lingerLocked(w *waiter) {
 	}
 }
 
-// end ends the lingering of an attempt that lingers.
+// end ends the lingering of an attempt, if it lingers.
 func (l *lingering) end(w *waiter) {
 	if w.lingers {
 		w.lingers = false
@@ -51,7 +51,7 @@ func (l *lingering) end(w *waiter) {
 	}
 }
 
-// expire ends the lingering of the attempts whose time is up, and tells their runs that they wait.
+// expire ends the lingering of the attempts whose time is up, and reports to their runs that they wait.
 func (r *Registry) expire() {
 	r.mu.Lock()
 	l, now := &r.lingering, clock.System().Now()

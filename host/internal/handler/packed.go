@@ -10,34 +10,34 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// If many attempts of a workflow wait for the places of a handler, those whose turn comes last are packed: each takes some 50
-// bytes instead of 250, and the garbage collector does not look into it. An attempt is unpacked when its turn comes near, or
-// when its run asks again.
+// If many attempts of a workflow wait for the places of a handler, the last ones are packed: a packed attempt takes
+// some 50 bytes instead of 250, and no pointers for the garbage collector. It is unpacked when its turn comes near,
+// or when its run asks again.
 const (
-	packKept = 64  // a workflow's next attempts, which are not packed
-	packFrom = 256 // a workflow's attempts are packed when so many are not
-	// packMost and unpackAtOnce bound the work that one attempt causes, in whatever order attempts come: how many are packed
-	// together, and how many of those that are packed together are unpacked at a time.
+	packKept = 64  // number of a workflow's next attempts that stay unpacked
+	packFrom = 256 // number of unpacked attempts of a workflow from which on they are packed
+	// packMost and unpackAtOnce bound the work that one attempt causes, in whatever order attempts come. packMost is the
+	// maximum number of attempts in a packed, and unpackAtOnce how many of them are unpacked at a time.
 	packMost     = 256
 	unpackAtOnce = 16
 	dropAtOnce   = 16 // see dropSome
 )
 
-// packed is attempts of a workflow that wait for the places of a handler, in the order of their turns.
+// packed holds attempts of a workflow that wait for the places of a handler, in the order of their turns.
 type packed struct {
 	places      *handlerPlaces
 	queue       *workflowQueue
 	at          int // index in workflowQueue.packed
 	first, last turnOrder
 	n           int
-	// data holds for each attempt, as varints: sinceMs less that of the attempt before, number, handle, the length of the run's ID;
-	// and then the ID.
+	// data has for each attempt, as varints: the difference of sinceMs from the previous attempt, number, handle, and
+	// the length of the run's ID; then the ID.
 	data []byte
 }
 
-// turnOrder orders the waiting attempts of a workflow: the lower instant, and then the lower number, is next.
+// turnOrder orders the waiting attempts of a workflow: by instant, then by number, the lower one first.
 type turnOrder struct {
-	sinceMs int64  // see run.Ask
+	sinceMs int64  // in order of arrival
 	number  uint64 // in the order in which they came
 }
 
@@ -47,7 +47,7 @@ func (o turnOrder) compare(p turnOrder) int {
 
 func (o turnOrder) before(p turnOrder) bool { return o.compare(p) < 0 }
 
-// packedIndex finds the packed attempts by a hash of their runs' keys.
+// packedIndex finds packed attempts by a hash of the keys of their runs.
 type packedIndex struct {
 	kept, from int // packKept and packFrom
 	seed       maphash.Seed
@@ -60,7 +60,7 @@ func newPackedIndex() packedIndex {
 
 func (x *packedIndex) hash(key store.RunKey) uint64 { return maphash.Comparable(x.seed, key) }
 
-// find returns what has the packed attempt of a run, and the attempt; nil if none of its attempts is packed.
+// find returns the packed attempt of a run, and the packed that holds it; nil if the run has no packed attempt.
 func (x *packedIndex) find(key store.RunKey) (*packed, *waiter) {
 	p := x.by[key.Partition()][x.hash(key)]
 	if p == nil || p.queue.in.id != key.Namespace {
@@ -74,8 +74,8 @@ func (x *packedIndex) find(key store.RunKey) (*packed, *waiter) {
 	return nil, nil // another run has its hash
 }
 
-// packs reports whether an attempt can be packed: it is the only one of its run, nobody else refers to it, it has nothing that is
-// not packed, and its hash is free.
+// packs reports whether an attempt can be packed: it is the only one of its run, nothing else refers to it, it has no
+// state that packing would lose, and its hash is unused.
 func (a *asks) packs(w *waiter) bool {
 	p, x := w.run.Partition(), &a.packed
 	if w.of != nil || w.slot != nil || w.lingers || w.soon || w.told || w.passed || w.tried || w.unread || w.own {
@@ -84,7 +84,7 @@ func (a *asks) packs(w *waiter) bool {
 	return a.by[p][w.run] == w && x.by[p][x.hash(w.run)] == nil
 }
 
-// pack packs the attempts of a workflow but the next ones, if it has many.
+// pack packs all but the next attempts of a workflow, if it has many.
 func (a *asks) pack(l *workflowQueue) {
 	x := &a.packed
 	if len(l.waiters) < max(x.from, l.packFrom) {
@@ -115,7 +115,7 @@ func (a *asks) pack(l *workflowQueue) {
 	l.addPacked(p)
 }
 
-// addPacked adds packed attempts to those of the workflow, unless there are none.
+// addPacked adds a packed to the workflow's, unless it is empty.
 func (l *workflowQueue) addPacked(p *packed) {
 	if p.n > 0 {
 		p.data = slices.Clone(p.data)
@@ -138,19 +138,19 @@ func (x *packedIndex) forget(key store.RunKey) {
 	}
 }
 
-// unpack unpacks the attempt of a run, and returns it; nil if it has none that is packed.
+// unpack unpacks the attempt of a run and returns it; nil if the run has no packed attempt.
 func (a *asks) unpack(key store.RunKey) *waiter {
 	p, w := a.packed.find(key)
 	if p == nil {
 		return nil
 	}
 	a.drop(p, func(e packedAttempt) bool { return string(e.id) == key.ID })
-	a.pack(w.queue) // else the attempts of runs that ask again would not be packed until another one comes
+	a.pack(w.queue) // otherwise attempts of runs that ask again would stay unpacked until another attempt comes
 	a.unpacked(w)
 	return w
 }
 
-// unpackNext unpacks attempts until none that is packed has its turn before those that are not.
+// unpackNext unpacks attempts until no packed attempt has its turn before an unpacked one.
 func (a *asks) unpackNext(l *workflowQueue) {
 	for len(l.packed) > 0 && (len(l.waiters) == 0 || l.packed[0].first.before(l.waiters[0].turnOrder)) {
 		p := l.packed[0]
@@ -173,7 +173,7 @@ func (a *asks) unpacked(w *waiter) {
 	heap.Push(w.queue, w)
 }
 
-// drop removes the attempts for which del returns true, and returns how many there were.
+// drop removes the attempts for which del returns true, and returns their number.
 func (a *asks) drop(p *packed, del func(packedAttempt) bool) (n int) {
 	kept := packed{data: make([]byte, 0, len(p.data))}
 	for e := range p.all {
@@ -193,8 +193,8 @@ func (a *asks) drop(p *packed, del func(packedAttempt) bool) (n int) {
 	return n
 }
 
-// dropSome removes packed attempts of a partition's runs, without holding the Registry for long, and returns the places that they
-// have waited for; none if no attempt of these runs is packed.
+// dropSome removes some of the packed attempts of a partition's runs, so that the lock of the Registry is held only
+// briefly. It returns the places that these attempts waited for; none if no attempt of these runs is packed any more.
 func (a *asks) dropSome(id store.PartitionID) (of map[*handlerPlaces]bool) {
 	of = map[*handlerPlaces]bool{}
 	for range dropAtOnce {
@@ -211,7 +211,7 @@ func (a *asks) dropSome(id store.PartitionID) (of map[*handlerPlaces]bool) {
 	return of
 }
 
-// move has the packed attempts of a workflow wait for other places.
+// move makes the packed attempts wait for other places.
 func (p *packed) move(to *handlerPlaces) {
 	from, l := p.places, p.queue
 	heap.Remove(&l.packed, p.at)
@@ -221,14 +221,14 @@ func (p *packed) move(to *handlerPlaces) {
 	to.came(p.queue, p.n)
 }
 
-// packedAttempt is an attempt as it is packed.
+// packedAttempt is the packed form of an attempt.
 type packedAttempt struct {
 	turnOrder
 	handle int64
 	id     []byte // of the run
 }
 
-// add adds an attempt whose turn comes after the others'.
+// add appends an attempt. Its turn must come after all others in p.
 func (p *packed) add(e packedAttempt) {
 	if p.n == 0 {
 		p.first = e.turnOrder
@@ -266,13 +266,13 @@ func (p *packed) all(yield func(packedAttempt) bool) {
 	}
 }
 
-// waiter returns an attempt as one that is not packed.
+// waiter returns the unpacked form of an attempt.
 func (p *packed) waiter(e packedAttempt) *waiter {
 	key := store.RunKey{Namespace: p.queue.in.id, ID: string(e.id)}
 	return &waiter{askKey: askKey{key, e.handle}, turnOrder: e.turnOrder, places: p.places, queue: p.queue}
 }
 
-// before counts the attempts whose turn comes before one of the same workflow.
+// before counts the attempts of p whose turn comes before o.
 func (p *packed) before(o turnOrder) (n int) {
 	switch {
 	case !p.first.before(o):

@@ -14,16 +14,16 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// packedPair is two registries to which the same happens: one packs attempts that wait.
+// packedPair is two registries with the same operations: only one packs waiting attempts.
 type packedPair struct {
 	t          *testing.T
 	rnd        *rand.Rand
 	packs, not *packedRuns
 	most       int // attempts that were packed at a time
-	rare       int // one of so many moves concerns many attempts
+	rare       int // one in so many operations affects many attempts
 }
 
-// packedRuns is a registry, and what it has told runs.
+// packedRuns is a registry with the events that it sent to runs.
 type packedRuns struct {
 	*handler.Registry
 	told   []string
@@ -48,8 +48,8 @@ func newPackedRuns(maxCalls, lingering int) *packedRuns {
 	return r
 }
 
-// TestPackedAttempts has random things happen to thousands of attempts that wait: whether they are packed, they get their places in the
-// same order, and are described in the same way.
+// TestPackedAttempts performs random operations on thousands of waiting attempts: packed or not, they get their
+// places in the same order, and have the same descriptions.
 func TestPackedAttempts(t *testing.T) {
 	for seed := range uint64(24) {
 		x := &packedPair{t: t, rnd: rand.New(rand.NewPCG(seed, 3))}
@@ -59,7 +59,7 @@ func TestPackedAttempts(t *testing.T) {
 		from := 2 + x.rnd.IntN(60)
 		x.packs.PackFrom(from, x.rnd.IntN(from))
 		x.rare = 20 + x.rnd.IntN(200)
-		asks := 3 + x.rnd.IntN(8) // of 12 moves: from few attempts to thousands
+		asks := 3 + x.rnd.IntN(8) // of 12 operations: from few attempts to thousands
 		for n := range 2000 {
 			x.move(asks)
 			if x.compare(); n%16 == 0 {
@@ -179,7 +179,7 @@ func (x *packedPair) sound() {
 	}
 }
 
-// end has all attempts begin and end, and looks that nothing is left.
+// end lets all attempts begin and end, and checks that nothing is left.
 func (x *packedPair) end() {
 	x.t.Helper()
 	x.both(func(r *packedRuns) {
@@ -196,8 +196,8 @@ func (x *packedPair) end() {
 	}
 }
 
-// TestAttemptsStayPacked has attempts come in several orders, which go on as others do, and ask again: most of them stay packed, and
-// take less than 100 bytes each. When all have gone, nothing is left of them.
+// TestAttemptsStayPacked adds attempts in several orders while others begin and ask again: most of them stay packed,
+// and take less than 100 bytes each. When all have gone, nothing is left of them.
 func TestAttemptsStayPacked(t *testing.T) {
 	const n = 20_000
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -257,8 +257,8 @@ func TestAttemptsStayPacked(t *testing.T) {
 	}
 }
 
-// TestMovedAttemptsComeFirst registers a function for a handler whose attempts waited for workers: those of the same instant that ask
-// later come later.
+// TestMovedAttemptsComeFirst registers a function for a handler whose attempts waited for workers: attempts with the
+// same instant that ask later come later.
 func TestMovedAttemptsComeFirst(t *testing.T) {
 	r := newPackedRuns(100, -1)
 	r.HandleRemote("a", remote{})

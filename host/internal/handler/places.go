@@ -7,34 +7,34 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// If several namespaces share places, one namespace has at most 1/spaceShare of them, however long its calls take, and
-// 1/keptShare is kept for namespaces that have no place. So a namespace finds a place
-// although two other namespaces use all that they may.
+// If several namespaces share places, one namespace gets at most 1/spaceShare of them, however long its calls take,
+// and 1/keptShare is reserved for namespaces without a place. So a namespace gets a place even if two others use
+// their maximum.
 const (
 	spaceShare = 2
 	keptShare  = 8
 )
 
-// places is a number of places, and the queue of the attempts that wait for one. Namespaces take turns: the next place
-// goes to the namespace with the fewest places, and among equals to the namespace whose last turn is the oldest. The
-// workflows of a namespace take turns too. Within a workflow, the attempt that could have begun earliest is next. The mutex
-// of the Registry guards it.
+// places is a number of places with a queue of waiting attempts. Namespaces take turns: the next place goes to the
+// namespace with the fewest places, and among equals to the namespace whose last turn is the oldest. The workflows of
+// a namespace take turns, too. Within a workflow, the attempt that could have begun earliest is next. The mutex of
+// the Registry guards it.
 type places struct {
 	limit   int
 	shared  func() bool // whether there are several namespaces; nil = unknown
 	private bool        // it belongs to one namespace, which may have all places
-	closed  bool        // nobody gets a place
+	closed  bool        // no place is given any more
 
 	free    int
 	several bool                                   // shared has returned true, or a namespace other than the default one has asked
 	by      map[store.NamespaceID]*namespacePlaces // namespaces that have places or wait
-	waiting namespaceHeap                          // the namespaces that wait
-	turns   uint64                                 // how many turns there were
-	number  uint64                                 // how many attempts have waited
+	waiting namespaceHeap                          // the waiting namespaces
+	turns   uint64                                 // number of turns so far
+	number  uint64                                 // number of attempts that have waited
 	waits   int                                    // waiting attempts
 	late    int                                    // places with Place.late
 	busy    bool                                   // see Registry.pulse
-	asks    *asks                                  // packs those that wait; nil = they are not packed
+	asks    *asks                                  // packs waiting attempts; nil = they are not packed
 }
 
 // namespacePlaces is a namespace that has places, or waits for one.
@@ -48,14 +48,14 @@ type namespacePlaces struct {
 	waits int
 }
 
-// workflowQueue is the waiting attempts of a workflow: a heap, the next one first, and those that are packed.
+// workflowQueue has the waiting attempts of a workflow: a heap, the next one first, and packed ones.
 type workflowQueue struct {
 	in       *namespacePlaces
 	turn     fairqueue.Turn[*workflowQueue]
 	workflow string
 	waiters  []*waiter
 	packed   packedHeap
-	packFrom int // they are packed from so many waiters on; 0: see packedIndex.from
+	packFrom int // number of waiters from which on they are packed; 0: see packedIndex.from
 }
 
 // waiter is an attempt that waits for a place.
@@ -64,23 +64,23 @@ type waiter struct {
 	turnOrder
 	places  *handlerPlaces
 	of      map[int64]*waiter // see asks
-	queue   *workflowQueue    // nil while it does not wait in places
+	queue   *workflowQueue    // nil while it does not wait in a places
 	at      int               // index in the queue's heap
 	lingers bool              // see lingering
 	soon    bool              // see Registry.entered
-	told    bool              // it was told that it waits
+	told    bool              // its run knows that it waits
 	passed  bool              // the limiter has let it pass
-	tried   bool              // its run, which had brought the host down, goes on alone
-	unread  bool              // it asks again when limits have been read
-	own     bool              // it has a place of its handler, and waits for one of all handlers
-	slot    Slot              // of a handler with limits: what it holds, or waits for if queue is nil; nil if there are none
+	tried   bool              // its run, which had crashed the host, has its trial
+	unread  bool              // it asks again when the limits have been read
+	own     bool              // it has a place of its handler, and waits for one of the places of all handlers
+	slot    Slot              // for a handler with limits: the slot that it has, or waits for if queue is nil; nil if there are none
 }
 
 func newPlaces(n int, shared func() bool) *places {
 	return &places{limit: n, shared: shared, free: n, by: map[store.NamespaceID]*namespacePlaces{}}
 }
 
-// enter gives an attempt a place, unless others wait before it or there is none.
+// enter gives an attempt a place, unless other attempts wait or there is none.
 func (p *places) enter(ns store.NamespaceID) bool {
 	t := p.tenant(ns)
 	if ok := t.waits == 0 && p.hasRoom(t); !ok {
@@ -108,7 +108,7 @@ func (p *places) wait(w *waiter, workflow string) {
 	p.push(w, workflow)
 }
 
-// push adds an attempt that has a number to the queue.
+// push adds an attempt that already has a number to the queue.
 func (p *places) push(w *waiter, workflow string) {
 	l := p.queueOf(w.run.Namespace, workflow)
 	if p.asks != nil {
@@ -190,8 +190,8 @@ func (l *workflowQueue) Pop() any {
 // MaxBefore is the maximum of Waiting.Before.
 const MaxBefore = 10_000
 
-// before counts the attempts whose turn comes before one of the queue, at most MaxBefore. Of those that are not packed it visits
-// only these and their children in the heap.
+// before counts the attempts of the queue whose turn comes before o, at most MaxBefore. Of the unpacked ones it
+// visits only these and their children in the heap.
 func (l *workflowQueue) before(o turnOrder) (n int) {
 	for _, p := range l.packed {
 		if n += p.before(o); n >= MaxBefore {
@@ -220,9 +220,9 @@ func (p *places) giveBack(ns store.NamespaceID) {
 	p.forget(t)
 }
 
-// pop removes the next attempt that gets a place; nil if there is none.
+// pop removes and returns the next attempt that gets a place; nil if there is none.
 func (p *places) pop() *waiter {
-	if len(p.waiting) == 0 || !p.hasRoom(p.waiting[0]) { // if there is no room for the first, there is none for the rest
+	if len(p.waiting) == 0 || !p.hasRoom(p.waiting[0]) { // no room for the first means none for the rest
 		return nil
 	}
 	t := p.waiting[0]
@@ -247,7 +247,7 @@ func (p *places) withdraw(w *waiter) {
 	p.left(l, 1)
 }
 
-// queues returns the queues of the workflows that wait.
+// queues returns the queues of the workflows with waiting attempts.
 func (p *places) queues() (list []*workflowQueue) {
 	for _, t := range p.waiting {
 		for l := range t.turns.All {

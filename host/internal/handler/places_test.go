@@ -20,10 +20,10 @@ type calls struct {
 	t       *testing.T
 	waiting []*call
 	inside  []*call
-	order   []string // those that have begun, and have waited before
+	order   []string // calls that have begun after waiting
 
 	mu     sync.Mutex
-	queued []int64 // by the timers, each on a goroutine of its own
+	queued []int64 // appended by timers, each in its own goroutine
 }
 
 type call struct {
@@ -66,7 +66,7 @@ func (x *calls) ask(c *call, workflow string) bool {
 	return true
 }
 
-// Admitted has a call begin that has waited.
+// Admitted begins a call that was waiting.
 func (x *calls) Admitted(key store.RunKey, ev run.Admitted) {
 	i := slices.IndexFunc(x.waiting, func(c *call) bool { return c.key == key && int64(c.id) == ev.Handle })
 	c := x.waiting[i]
@@ -76,7 +76,7 @@ func (x *calls) Admitted(key store.RunKey, ev run.Admitted) {
 	x.order = append(x.order, fmt.Sprintf("%d/%d", c.key.Namespace, c.id))
 }
 
-// Queued notes that a call waits that was to be told soon.
+// Queued records that a call waits, after its linger time.
 func (x *calls) Queued(_ store.RunKey, handle int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -89,7 +89,7 @@ func (x *calls) lingered() []int64 {
 	return slices.Clone(x.queued)
 }
 
-// fill makes calls until one does not begin, which is given up, and returns how many have.
+// fill makes calls until one must wait, withdraws that one, and returns the number of calls that have begun.
 func (x *calls) fill(name string, ns store.NamespaceID) (n int) {
 	for x.call(name, ns, n) {
 		n++
@@ -130,7 +130,7 @@ func (x *calls) has(name string, ns store.NamespaceID) (n int) {
 	return n
 }
 
-// close ends all calls, and looks that nothing is left of them: namespaces come and go for as long as a host runs.
+// close ends all calls, and checks that nothing is left of them: namespaces come and go during a host's life.
 func (x *calls) close() {
 	x.t.Helper()
 	for len(x.waiting) > 0 {
@@ -144,8 +144,8 @@ func (x *calls) close() {
 	}
 }
 
-// TestShares fills the places of a handler with calls that do not end: the only namespace has all of them. Of several ones,
-// one has at most half, and the last eight are for those that have none.
+// TestShares fills the places of a handler with endless calls: a single namespace gets all places. One of several
+// namespaces gets at most half, and the last eight places are for namespaces without any.
 func TestShares(t *testing.T) {
 	x := newCalls(t, false)
 	all := x.fill("slow", 0)
@@ -192,7 +192,7 @@ func TestSharesOfAll(t *testing.T) {
 	}
 }
 
-// TestTurns has three namespaces come after one that has all places, and has a thousand calls waiting.
+// TestTurns has three namespaces come after one that holds all places and has a thousand waiting calls.
 func TestTurns(t *testing.T) {
 	x := newCalls(t, false)
 	x.fill("slow", 0)
@@ -224,8 +224,8 @@ func TestTurns(t *testing.T) {
 	x.close()
 }
 
-// TestTurnsOfMany has more namespaces than places, each with another call that waits. One whose calls end at once has no
-// more turns than the others.
+// TestTurnsOfMany has more namespaces than places, each with another waiting call. A namespace with very short calls
+// gets no more turns than the others.
 func TestTurnsOfMany(t *testing.T) {
 	x := newCalls(t, true)
 	for i := range 3 {
@@ -236,9 +236,9 @@ func TestTurnsOfMany(t *testing.T) {
 	if len(x.inside) != 64 {
 		t.Fatalf("%d calls go on, want one of each of 64 namespaces", len(x.inside))
 	}
-	x.endOf(0)  // so 64 comes, which waits for its first
+	x.endOf(0)  // so 64 begins its first call
 	x.endOf(1)  // and 65
-	x.endOf(64) // so 0 comes again, which waits since the second round
+	x.endOf(64) // so 0, which has waited since the second round, begins again
 	x.endOf(0)
 	x.endOf(1)
 	if want := []string{"64/0", "65/0", "0/1", "1/1", "64/1"}; !slices.Equal(x.order, want) {
@@ -247,8 +247,8 @@ func TestTurnsOfMany(t *testing.T) {
 	x.close()
 }
 
-// TestRandomCalls begins, ends and gives up calls at random. Nobody waits for whom there is room, who has the fewest
-// places is next, and no place is lost.
+// TestRandomCalls begins, ends and withdraws calls at random. No call waits while there is room for it, the namespace
+// with the fewest places is next, and no place is lost.
 func TestRandomCalls(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -282,7 +282,7 @@ func TestRandomCalls(t *testing.T) {
 	x.close()
 }
 
-// endInOrder ends a call, and compares the namespace of the one that begins then with those that wait.
+// endInOrder ends a call, and checks that the call which begins then is the right one of the waiting ones.
 func (x *calls) endInOrder(i int) {
 	x.t.Helper()
 	ended, has := x.inside[i].key.Namespace, map[store.NamespaceID]int{}
@@ -303,7 +303,8 @@ func (x *calls) endInOrder(i int) {
 	}
 }
 
-// TestTurnsOfAWorkflowThatDrains: a workflow whose only waiting attempt is served and followed by another has no more turns than the others.
+// TestTurnsOfAWorkflowThatDrains: a workflow whose only waiting attempt begins and is followed by another gets no
+// more turns than the others.
 func TestTurnsOfAWorkflowThatDrains(t *testing.T) {
 	x := callsOf(t, handler.Config{MaxCallsPerHandler: 1, Lingering: -1})
 	x.Handle("h", nothing)

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/handler"
 )
 
-// TestKeeper records details each second for a day: they are durable within the interval, and at a rate that falls.
+// TestKeeper records details each second for a day: they are durable within the interval, and at a falling rate.
 func TestKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration

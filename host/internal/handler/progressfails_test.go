@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/handler"
 )
 
-// TestWritesThatFail has details stay in memory that cannot be written, and written when they can.
+// TestWritesThatFail keeps details in memory if they cannot be written, and writes them when that is possible.
 func TestWritesThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var works atomic.Bool

@@ -14,20 +14,21 @@ import (
 type Config struct {
 	Watch   *quarantine.Watch // of the calls; nil: none
 	Limiter Limiter           // nil: no handler has limits
-	// Shared reports whether other namespaces than the default one may make calls. If it is nil, the registry assumes so from their
-	// first call on.
+	// Shared reports whether namespaces other than the default one may make calls. If it is nil, the registry assumes
+	// this from their first call on.
 	Shared func() bool
 	Runs   Runs
 	// Background calls a function in a goroutine, with a context that ends with the host. It is required if there is a Limiter.
 	Background func(f func(ctx context.Context))
-	// Activity counts as long as attempts wait for places whose attempts are over, as their handlers have not returned yet;
-	// nil: it is not counted.
+	// Activity counts while attempts wait for places whose attempts are over, because their handlers have not returned
+	// yet; nil: it is not counted.
 	Activity Activity
-	// MaxCallsPerHandler and MaxCalls limit the calls in flight: of one handler, so that a slow handler cannot take every place,
-	// and of all handlers. If there are several namespaces, each may use a part of both limits: see spaceShare. Offered limits the
-	// attempts of a remote handler that are in memory and wait for a worker, in each namespace. 0: the default.
+	// MaxCallsPerHandler and MaxCalls limit the calls in flight: of one handler, so that a slow handler cannot take
+	// every place, and of all handlers. If there are several namespaces, each may use a part of both limits: see
+	// spaceShare. Offered limits the attempts of a remote handler that are in memory and wait for a worker, per
+	// namespace. 0: the default.
 	MaxCallsPerHandler, MaxCalls, Offered int
-	// Lingering is how many attempts that wait keep their runs in memory, for a second; 0: the default, negative: none.
+	// Lingering is how many waiting attempts keep their runs in memory, for a second; 0: the default, negative: none.
 	Lingering int
 }
 
@@ -38,12 +39,12 @@ const (
 	DefaultOffered            = 256
 )
 
-// Registry holds the handlers by name, and the attempts that wait for a place. An attempt that waits is only a key here: its
-// run may leave memory. It is safe for concurrent use.
+// Registry holds the handlers by name, and the attempts that wait for a place. A waiting attempt is only a key here:
+// its run may leave memory. It is safe for concurrent use.
 type Registry struct {
 	cfg Config
 
-	mu         sync.Mutex // guards the fields below; held, nothing is called but Shared, Activity and Background of Config
+	mu         sync.Mutex // guards the fields below; while it is held, only Shared, Activity and Background of Config are called
 	performers map[string]performer
 	all        *places                      // of all handlers of this process together
 	byHandler  map[placesKey]*handlerPlaces // none is unused
@@ -54,11 +55,11 @@ type Registry struct {
 	draining   bool // attempts get no places
 }
 
-// Runs tells runs of their attempts. Its methods may be called concurrently, and do not block.
+// Runs reports to runs about their attempts. Its methods may be called concurrently, and do not block.
 type Runs interface {
-	// Admitted gives an attempt that waited its place.
+	// Admitted reports that a waiting attempt has a place.
 	Admitted(key store.RunKey, ev run.Admitted)
-	// Queued says that an attempt waits for its turn, after the verdict run.Soon.
+	// Queued reports that an attempt waits for its turn, after the verdict run.Soon.
 	Queued(key store.RunKey, handle int64)
 }
 
@@ -68,11 +69,11 @@ type performer struct {
 	remote Remote
 }
 
-// instances performs the bodies and step functions of workflows, whose attempts have no handler. They wait like those of a remote
-// handler: some of each namespace are in memory, where they wait for an instance, and the rest are keys.
+// instances performs the bodies and step functions of workflows. They wait like the attempts of a remote handler:
+// some of each namespace are in memory and wait for an instance, and the rest are keys.
 type instances struct{ Remote }
 
-// SetDraining does nothing: whoever executes guests gives them up.
+// SetDraining does nothing: the runner of guests gives up these attempts.
 func (instances) SetDraining(bool) {}
 
 // none reports whether there is no handler.
@@ -97,7 +98,7 @@ func (r *Registry) Handle(name string, f Func) { r.handle(name, performer{local:
 // HandleRemote registers a handler whose attempts are performed outside this process. It replaces a handler of that name.
 func (r *Registry) HandleRemote(name string, m Remote) { r.handle(name, performer{remote: m}) }
 
-// handle registers a handler. Attempts that wait for a handler of that name wait for its places from now on.
+// handle registers a handler. Attempts that wait for a handler with that name now wait for its places.
 func (r *Registry) handle(name string, p performer) {
 	r.mu.Lock()
 	before := r.performers[name]

@@ -66,7 +66,7 @@ type Broker struct {
 }
 
 type remoteQueue struct {
-	waiting list.List       // of *work, in the order in which they are offered; many may be cancelled at once, in any order
+	waiting list.List       // of *offeredWork, in the order of offers; many may be cancelled at once, in any order
 	asking  []chan struct{} // workers that wait for an attempt; buffered 1
 	leased  int
 }

@@ -37,7 +37,8 @@ type performed struct {
 	told   bool
 }
 
-// begin offers an attempt of one minute. Its outcome is recorded, unless unrecorded says that nobody waits for it.
+// begin offers an attempt with a timeout of a minute. Its outcome is recorded, unless unrecorded simulates that the
+// run no longer needs it.
 func (b *bench) begin(name string, atMostOnce, unrecorded bool) *performed {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	p := &performed{out: make(chan run.StepOutcome, 1), cancel: cancel}
@@ -63,7 +64,8 @@ func (b *bench) take(max int) []handler.OfferedAttempt {
 	return list
 }
 
-// is compares the kind and text of an outcome that has come; kind none is none, result is a result.
+// is checks the kind and text of an outcome. The kind is "none" if there is no outcome yet, and "result" for a
+// result.
 func (b *bench) is(p *performed, kind, text string) {
 	b.t.Helper()
 	synctest.Wait()
@@ -85,7 +87,7 @@ func (b *bench) is(p *performed, kind, text string) {
 	}
 }
 
-// pass lets time of the bubble pass: the timers that are due have rung.
+// pass advances the bubble's time, and waits until due timers have fired.
 func (b *bench) pass(d time.Duration) {
 	late, cancel := context.WithTimeout(b.t.Context(), d)
 	defer cancel()
@@ -105,7 +107,7 @@ func within(t *testing.T, f func(t *testing.T, b *bench)) {
 	synctest.Test(t, func(t *testing.T) { f(t, newBench(t)) })
 }
 
-// TestHandIn performs attempts in their order, by batches.
+// TestHandIn performs attempts in order, in batches.
 func TestHandIn(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		first, second, third := b.begin("a", false, false), b.begin("b", false, false), b.begin("c", false, true)
@@ -145,7 +147,7 @@ func TestHandIn(t *testing.T) {
 	})
 }
 
-// TestLeaseEnds has workers that are not heard of: others get the attempt, until it has failed.
+// TestLeaseEnds has workers disappear: other workers get the attempt, until it has failed.
 func TestLeaseEnds(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		p, next := b.begin("a", false, false), b.begin("b", false, false)
@@ -183,7 +185,7 @@ func (b *bench) leased() (workers []string) {
 	return workers
 }
 
-// TestHeartbeats keep an attempt until its timeout, and not for longer.
+// TestHeartbeats keeps an attempt leased until its timeout, and no longer.
 func TestHeartbeats(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		p := b.begin("a", false, false)
@@ -224,7 +226,7 @@ func TestAtMostOnce(t *testing.T) {
 	})
 }
 
-// TestCancel cancels attempts before they begin, and while they go on.
+// TestCancel cancels attempts before they begin, and while they are in progress.
 func TestCancel(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		tell := func(p *performed) { p.told = true; p.cancel(); synctest.Wait() }
@@ -262,7 +264,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestWait has workers that wait for attempts: each attempt wakes one.
+// TestWait has workers wait for attempts: each attempt wakes one.
 func TestWait(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		got := make(chan string, 9)
@@ -287,7 +289,7 @@ func TestWait(t *testing.T) {
 		leave()
 		synctest.Wait()
 		p := b.begin("a", false, false)
-		b.pass(1900 * time.Millisecond) // the lease has ended, and the one that waits has it
+		b.pass(1900 * time.Millisecond) // the lease ends, and the waiting worker gets the attempt
 		b.pass(time.Second)
 		for _, want := range []string{"nothing", "a", "a"} {
 			if x := <-got; x != want {
@@ -306,7 +308,7 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestDrain gives up what waits, and lets workers finish.
+// TestDrain gives up waiting attempts, and lets workers finish theirs.
 func TestDrain(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		done, lost, waits, once := b.begin("done", false, false), b.begin("lost", false, false), b.begin("waits", false, false),
@@ -334,7 +336,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestRelease gives an attempt back, which does not count.
+// TestRelease gives back an attempt, which then does not count.
 func TestRelease(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		p := b.begin("a", false, false)
@@ -353,7 +355,7 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// TestBatchBytes bounds the inputs of a batch, but not its first one.
+// TestBatchBytes bounds the total of the inputs in a batch; the first one is always included.
 func TestBatchBytes(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		for range 6 {
@@ -367,7 +369,7 @@ func TestBatchBytes(t *testing.T) {
 	})
 }
 
-// TestUnheard ends the wait for a record with its context.
+// TestUnheard ends the wait for recording an outcome with its context.
 func TestUnheard(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		go b.Perform(t.Context(), handler.Attempt{Run: store.RunKey{Namespace: 3}, Handler: "charge", Timeout: time.Minute}, nil, nil, func() {})
@@ -381,7 +383,7 @@ func TestUnheard(t *testing.T) {
 	})
 }
 
-// The lease of an attempt ends with the attempt, in what its worker is told, too.
+// A worker sees that the lease of an attempt ends no later than the attempt.
 func TestLeaseBeyondDeadline(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		p := b.begin("a", false, false)
@@ -403,7 +405,7 @@ type setClock struct {
 
 func (c setClock) Now() time.Time { return c.Clock.Now().Round(0).Add(*c.by) } // without the monotonic clock
 
-// Leases and attempts that began while the clock was a day ahead end when their time has passed.
+// Leases and attempts that began while the clock was a day ahead end after their full duration.
 func TestLeaseWhileTheClockWasAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		by := 24 * time.Hour
@@ -433,7 +435,7 @@ func TestLeaseWhileTheClockWasAhead(t *testing.T) {
 	})
 }
 
-// Attempts that wait are cancelled in any order; the others keep theirs.
+// Waiting attempts are cancelled in any order; the others stay.
 func TestCancelWaiting(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		var all []*performed

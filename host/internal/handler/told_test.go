@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// limiterFunc is a limiter that is told what to answer.
+// limiterFunc is a limiter with given answers.
 type limiterFunc struct {
 	enter func(e handler.Entrant) (handler.Slot, run.Verdict)
 }
@@ -52,8 +52,8 @@ func (r *noted) Queued(store.RunKey, int64) {
 	r.queued++
 }
 
-// TestHeldRunOfALimitedHandler has the attempt of a run that has brought the host down twice wait for its trial, also when it
-// had to wait for a slot first.
+// TestHeldRunOfALimitedHandler has a run that has crashed the host twice make an attempt: it waits for the run's
+// trial, also after it had to wait for a slot.
 func TestHeldRunOfALimitedHandler(t *testing.T) {
 	dir := t.TempDir()
 	look := func(store.RunKey) (quarantine.Progress, error) { return quarantine.Progress{}, nil }
@@ -92,12 +92,12 @@ func TestHeldRunOfALimitedHandler(t *testing.T) {
 	}
 }
 
-// TestQueuedBeforeTheVerdict has a limiter tell an attempt that it waits before the registry has heard its verdict Soon.
+// TestQueuedBeforeTheVerdict has a limiter report an attempt as queued before the registry has got its verdict Soon.
 func TestQueuedBeforeTheVerdict(t *testing.T) {
 	runs, busy := &noted{}, &activity{}
 	l := &limiterFunc{enter: func(e handler.Entrant) (handler.Slot, run.Verdict) {
 		done := make(chan struct{})
-		go func() { e.Queued(); close(done) }() // as limits.attemptEntry.rests does, in a goroutine of its own
+		go func() { e.Queued(); close(done) }() // as limits.attemptEntry.rests does, in its own goroutine
 		<-done
 		return emptySlot{}, run.Soon
 	}}

@@ -9,17 +9,17 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// unread holds the attempts of a namespace whose limits have not been read. The attempts ask again when the limits have been
+// unread holds the attempts of a namespace whose limits have not been read. They ask again when the limits have been
 // read.
 type unread struct {
 	waiting []*waiter
 	failed  bool // they could not be read
 }
 
-// limitsAgain is the delay after which limits are read again that could not be read.
+// limitsAgain is the delay before limits that could not be read are read again.
 const limitsAgain = time.Second
 
-// askLater has an attempt ask again when the limits of its namespace have been read.
+// askLater makes an attempt ask again when the limits of its namespace have been read.
 func (r *Registry) askLater(a *run.Ask) run.Verdict {
 	ns := a.Run.Namespace
 	r.mu.Lock()
@@ -40,7 +40,7 @@ func (r *Registry) askLater(a *run.Ask) run.Verdict {
 	return r.verdictLocked(w)
 }
 
-// readLimits reads the limits of a namespace, and has its attempts ask again.
+// readLimits reads the limits of a namespace, and makes its attempts ask again.
 func (r *Registry) readLimits(ctx context.Context, ns store.NamespaceID) {
 	for r.cfg.Limiter.Load(ctx, ns) != nil { // which has logged why
 		for _, key := range r.limitsUnreadable(ns) {
@@ -66,7 +66,7 @@ func (r *Registry) readLimits(ctx context.Context, ns store.NamespaceID) {
 	}
 }
 
-// limitsUnreadable returns the attempts of a namespace that are to be told that they wait.
+// limitsUnreadable returns the attempts of a namespace whose runs do not know yet that they wait.
 func (r *Registry) limitsUnreadable(ns store.NamespaceID) (tell []askKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,8 @@ func (r *Registry) limitsUnreadable(ns store.NamespaceID) (tell []askKey) {
 	return tell
 }
 
-// rest waits in a function of Config.Background, which is no activity meanwhile. It returns false if the host has ended.
+// rest waits in a function of Config.Background, without counting as activity. It returns false if the host has
+// ended.
 func (r *Registry) rest(ctx context.Context, d time.Duration) bool {
 	if a := r.cfg.Activity; a != nil {
 		a.Done()

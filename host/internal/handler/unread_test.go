@@ -16,8 +16,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestLimitsChangeBeforeTheVerdict has the limits change between the verdict of the limiter and the moment in which the registry
-// notes it: Admit(nil) comes first.
+// TestLimitsChangeBeforeTheVerdict has the limits change between the verdict of the limiter and the moment when the
+// registry records it: Admit(nil) comes first.
 func TestLimitsChangeBeforeTheVerdict(t *testing.T) {
 	runs, busy := &noted{}, &activity{}
 	l := &limiterFunc{}
@@ -84,7 +84,7 @@ func TestRegisteredWhileAsking(t *testing.T) {
 	}
 }
 
-// unreadable is limits that can be read from an instant on.
+// unreadable is a source of limits that can be read only from an instant on.
 type unreadable struct {
 	limiterFunc
 	until time.Time
@@ -101,14 +101,14 @@ func (u *unreadable) Load(context.Context, store.NamespaceID) error {
 	return errors.New("corrupt")
 }
 
-// counted is activity that is counted from several goroutines.
+// counted is an activity that several goroutines use.
 type counted struct{ n atomic.Int64 }
 
 func (c *counted) Begin() { c.n.Add(1) }
 func (c *counted) Done()  { c.n.Add(-1) }
 
-// TestUnreadableLimits has limits that cannot be read for an hour: the run is told that it waits, so that it may leave memory, and
-// asks again when they can be read.
+// TestUnreadableLimits has limits that cannot be read for an hour: the run is told that it waits, so that it may
+// leave memory, and asks again when they can be read.
 func TestUnreadableLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs, busy := &noted{}, &counted{}
@@ -150,7 +150,7 @@ func TestUnreadableLimits(t *testing.T) {
 	})
 }
 
-// TestEmptyHandlerName asks for the handler "host/", whose name without its prefix is empty.
+// TestEmptyHandlerName asks for the handler "host/", whose name without the prefix is empty.
 func TestEmptyHandlerName(t *testing.T) {
 	r := handler.NewRegistry(handler.Config{Runs: &noted{}, Lingering: -1})
 	if r.Handled("") {

@@ -17,7 +17,8 @@ type Waiting struct {
 	Handler string
 	Why     Why
 	Calls   int // in flight, with WaitsForHandler and WaitsForAll
-	// Before is how many attempts have their turn before it, at most MaxBefore: of its workflow, with WaitsForAll of its namespace.
+	// Before is the number of attempts with an earlier turn, at most MaxBefore: of its workflow or, with WaitsForAll, of
+	// its namespace.
 	Before int
 	Slot   SlotWaits // with WaitsForSlot
 }
@@ -27,18 +28,19 @@ type Why uint8
 
 const (
 	WaitsForSlot      Why = iota // its handler has limits
-	WaitsForLimits               // the limits of the handlers of its namespace have not been read, or cannot be read
+	WaitsForLimits               // the limits of its namespace's handlers have not been read, or cannot be read
 	WaitsUnhandled               // no handler of that name is registered
 	WaitsForHandler              // all places of its handler are taken
 	WaitsForAll                  // all places of all handlers are taken
-	WaitsForNamespace            // its namespace has as many places as it may
+	WaitsForNamespace            // its namespace has its maximum of places
 	WaitsForWorker               // no worker has taken it
-	WaitsForInstance             // it is a body or step function, and others wait before it
-	WaitsForTrial                // its run has brought the host down, and goes on alone
+	WaitsForInstance             // it is a body or step function, and waits behind other ones
+	WaitsForTrial                // its run has crashed the host, and waits for its trial
 	WaitsForStop                 // the host stops
 )
 
-// Waits returns what an attempt of a run waits for; false if none waits. Of several it takes the one that was called first.
+// Waits returns what an attempt of a run waits for; false if none waits. Of several attempts it takes the one whose
+// step was called first.
 func (r *Registry) Waits(of store.RunKey) (w Waiting, ok bool) {
 	held := r.cfg.Watch.Subject(uint32(of.Namespace), of.ID).AwaitsTrial()
 	r.mu.Lock()
@@ -99,7 +101,8 @@ func (r *Registry) whyLocked(x *waiter, held bool) Why {
 	return WaitsForHandler
 }
 
-// WaitingOf returns how many attempts of a remote handler wait for a place, so that no worker can take them yet.
+// WaitingOf returns the number of attempts of a remote handler that wait for a place, so that no worker can take them
+// yet.
 func (r *Registry) WaitingOf(name string, ns store.NamespaceID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// walk is a random walk of runs that ask for places, of handlers that come, move and have limits, and of a host that stops and goes
-// on, with the real limiter.
+// walk is a random walk of runs that ask for places, handlers that are registered, changed and limited, and a host
+// that drains and resumes, with the real limiter.
 type walk struct {
 	*handler.Registry
 	t       *testing.T
@@ -32,10 +32,10 @@ type walk struct {
 	busy int
 
 	steps    map[store.RunKey]map[int64]*walkStep
-	kind     map[string]int  // of handlers: 0 = not registered, 1 = a function, 2 = remote
-	most     map[string]int  // attempts of a handler at a time; 0 = no limit
+	kind     map[string]int  // by handler: 0 = not registered, 1 = a function, 2 = for workers
+	most     map[string]int  // concurrent attempts of a handler; 0 = no limit
 	rated    map[string]bool // it has a rate
-	allowed  map[string]int  // how many attempts may be in progress, as limits do not end any
+	allowed  map[string]int  // how many attempts may be in progress: lowering a limit does not end attempts
 	begun    int             // attempts that got a place
 	draining bool
 }
@@ -52,7 +52,7 @@ type walkStep struct {
 	verdict run.Verdict
 	place   *handler.Place
 	evicted bool // its run was evicted while it waited
-	counted bool // by the limits: it has begun since there are some
+	counted bool // by the limits: it began while there were some
 }
 
 func (x *walk) post(key store.RunKey, ev any) {
@@ -77,8 +77,8 @@ func (x *walk) add(n int) {
 	x.busy += n
 }
 
-// TestRandomWalk looks after each few moves that nobody waits whose handler has a free place, that the registry knows all who wait, and
-// in the end that nothing is left.
+// TestRandomWalk checks every few moves that no attempt waits whose handler has a free place, that the registry knows
+// all waiting attempts, and in the end that nothing is left.
 func TestRandomWalk(t *testing.T) {
 	begun := 0
 	for seed := range uint64(1000) {
@@ -162,7 +162,7 @@ func (x *walk) register(name string) {
 }
 
 func (x *walk) limit(name string) {
-	x.calm() // so that all attempts are known that have begun under the limits before
+	x.calm() // so that it is known which attempts have begun under the old limits
 	var rules limits.Rules
 	var err error
 	add := func(r limits.Rule, e error) { rules, err = limits.Rules{r}, e }
@@ -220,7 +220,7 @@ func (x *walk) begins(s *walkStep) {
 	s.counted = x.most[s.handler] > 0 || x.rated[s.handler]
 }
 
-// read has the runs do what they are told. It reports whether they were told anything.
+// read delivers the events to the runs. It reports whether there were any.
 func (x *walk) read() bool {
 	x.mu.Lock()
 	mail := x.mail
@@ -264,7 +264,7 @@ func (x *walk) calm() {
 	}
 }
 
-// inUse returns how many attempts have a place, by handler, and how many of them its limits count.
+// inUse returns the number of attempts with a place by handler, and how many of them its limits count.
 func (x *walk) inUse() (in, counted map[string]int) {
 	in, counted = map[string]int{}, map[string]int{}
 	for _, steps := range x.steps {
@@ -280,7 +280,7 @@ func (x *walk) inUse() (in, counted map[string]int) {
 	return in, counted
 }
 
-// settle waits until nothing happens any more, and looks at those who wait.
+// settle waits until nothing happens any more, and checks the waiting attempts.
 func (x *walk) settle() {
 	x.t.Helper()
 	x.calm()
@@ -307,7 +307,7 @@ func (x *walk) settle() {
 	}
 }
 
-// end ends all, and looks that nothing is left.
+// end ends everything, and checks that nothing is left.
 func (x *walk) end() {
 	x.draining = false
 	x.SetDraining(false)

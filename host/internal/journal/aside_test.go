@@ -7,7 +7,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestAside sets a run aside whose sleep and deadline come due meanwhile: nothing is appended until it comes back, and then all is.
+// TestAside sets a run aside whose sleep and deadline come due in the meantime: nothing is appended until it comes
+// back, and then all of it is.
 func TestAside(t *testing.T) {
 	moved, adopted := store.Entry{Kind: store.KindMoved, Target: "m"}, store.Entry{Kind: store.KindAdopted, Target: "m"}
 	begin := func() *Journal {

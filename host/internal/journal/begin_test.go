@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestBegin begins runs with all sorts of options: what the journal says of them is what one says that was read from the store.
+// TestBegin begins runs with random options: the journal equals one that was loaded from the store.
 func TestBegin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := func(what string) string { return rapid.StringN(0, 20, 80).Draw(t, what) }

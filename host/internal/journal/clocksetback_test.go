@@ -7,12 +7,12 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestFrom says what a wait counts from, step by step, as the host's clock is set while it lasts.
+// TestFrom checks the instant that a wait counts from, step by step, while the host's clock is set during the wait.
 func TestFrom(t *testing.T) {
 	const began, lag = 100_000, abi.MaxLagMs
 	for name, c := range map[string]struct {
-		behind int64      // of the entry with which the wait began, whose time is began
-		shows  [][3]int64 // what the clock shows, what the wait counts from then, and when that may change
+		behind int64      // of the entry that began the wait, at time began
+		shows  [][3]int64 // the clock, the instant that the wait counts from, and when that may change
 	}{
 		"nothing":                    {0, [][3]int64{{began, began, 0}, {began + 5000, began, 0}}},
 		"set back":                   {0, [][3]int64{{40_000, 40_000, began}, {90_000, 40_000, began}}},
@@ -35,8 +35,8 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// TestClockWasSet has the clock of the host be set while two sleeps, one of them until an instant, a time-out and a retry are open: an
-// entry moves them once, and a journal that is read from the store wakes when this one does.
+// TestClockWasSet sets the host's clock while two sleeps (one of them until an instant), a timeout and a retry are
+// open: one entry moves them all, and a journal loaded from the store wakes at the same time.
 func TestClockWasSet(t *testing.T) {
 	j, err := Begin(&Started{RunID: "r", Workflow: "w", Rules: RulesNewest}, nil, 100_000)
 	if err != nil {

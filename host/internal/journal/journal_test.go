@@ -17,8 +17,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what happens into the stories")
 
-// TestStories runs the stories in testdata: lines that begin with > say what happens, the lines below each are
-// what the journal makes of it. They are the rules of a run, to be read.
+// TestStories runs the stories in testdata: a line that begins with > is an event, and the lines below it are what
+// the journal makes of it. They are readable rules of a run.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -158,8 +158,8 @@ func begun(t testing.TB) *Journal {
 	return j
 }
 
-// TestRandomHistories appends whatever comes: what is accepted loads again to the same state, an end is final,
-// no timer is early, time never goes backwards, and no handle is resolved twice.
+// TestRandomHistories appends random entries: what is accepted loads to the same state, an end is final, no timer is
+// early, time never goes backwards, and no handle is resolved twice.
 func TestRandomHistories(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		j := begun(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestOpenHandles opens, delays, starts, resolves and withdraws handles of all kinds: what the journal says of the open ones is what
-// a search through all handles finds.
+// TestOpenHandles opens, delays, starts, resolves and withdraws handles of all kinds: the index of open handles
+// equals a search through all handles.
 func TestOpenHandles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := &Journal{}
@@ -50,7 +50,7 @@ func TestOpenHandles(t *testing.T) {
 				e.Name = ""
 			}
 			if _, err := j.Append(e, now); err != nil {
-				continue // it is not legal where the run stands
+				continue // not legal in the current state
 			}
 			agreeOpen(t, j, now)
 		}

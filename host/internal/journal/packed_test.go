@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestPackedKeys reads keys as they are written now, and as earlier releases wrote them. The newest of too many go over.
+// TestPackedKeys reads keys as they are written now, and as earlier releases wrote them. Of too many keys, the newest
+// are carried over.
 func TestPackedKeys(t *testing.T) {
 	var all Keys
 	for i := range 3000 {

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// flood sends signals of a name until one is refused, and returns how many were accepted, and the refusal.
+// flood sends signals with a name until one is refused. It returns the number of accepted signals, and the refusal.
 func flood(t *testing.T, j *Journal, name string, data []byte) (n int, err error) {
 	t.Helper()
 	for ; ; n++ {
@@ -22,7 +22,8 @@ func flood(t *testing.T, j *Journal, name string, data []byte) (n int, err error
 	}
 }
 
-// receiveAll receives signals of a name, as a workflow does, and returns how many there were before the journal had no room.
+// receiveAll receives signals with a name, as a workflow does, and returns how many it got before the journal was
+// full.
 func receiveAll(t *testing.T, j *Journal, name string) (n int) {
 	t.Helper()
 	for j.waits.signal.n > 0 && j.CallRoom() == nil {
@@ -34,7 +35,8 @@ func receiveAll(t *testing.T, j *Journal, name string) (n int) {
 	return n
 }
 
-// TestEverySignalCanBeReceived floods a run that sleeps: what is accepted can be received, however full the journal was.
+// TestEverySignalCanBeReceived floods a sleeping run: every accepted signal can be received, however full the journal
+// was.
 func TestEverySignalCanBeReceived(t *testing.T) {
 	for _, entries := range []int{0, 30_000, 40_000, callEntries - 4, callEntries - 3, callEntries, signalEntries} {
 		j := begun(t)
@@ -98,7 +100,7 @@ func TestFloodOfOneName(t *testing.T) {
 	}
 }
 
-// TestWaitTakesItsSignal whatever is pending of other names, and however full the journal is.
+// TestWaitTakesItsSignal, whatever is pending under other names, and however full the journal is.
 func TestWaitTakesItsSignal(t *testing.T) {
 	j := begun(t)
 	if _, err := j.Append(store.Entry{Kind: store.KindSignalWait, Name: "go", Handle: 1}, 2000); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// crowd appends entries until the journal has so many.
+// crowd appends entries until the journal has n.
 func crowd(t *testing.T, j *Journal, n int, e store.Entry) {
 	t.Helper()
 	for j.Len() < n {
@@ -22,7 +22,7 @@ func crowd(t *testing.T, j *Journal, n int, e store.Entry) {
 
 var emit = store.Entry{Kind: store.KindEmit, Name: "t"}
 
-// ends checks that the run has ended by its full journal, once, and that the journal can be read again.
+// ends checks that the run has ended once, because of its full journal, and that the journal can be read again.
 func ends(t *testing.T, j *Journal, message string) {
 	t.Helper()
 	last := j.Entries()[j.Len()-1]
@@ -79,7 +79,8 @@ func TestCancelsThatChangeNothingEnd(t *testing.T) {
 	ends(t, j, "withdraw")
 }
 
-// TestOldRefusalsLoad reads what an older release wrote beyond the limits: it goes on until it asks for more.
+// TestOldRefusalsLoad loads a journal in which an older release exceeded the limits: the run continues until it asks
+// for more.
 func TestOldRefusalsLoad(t *testing.T) {
 	j := begun(t)
 	sleep := store.Entry{Kind: store.KindSleep, Name: "nap", Handle: 1, DueUnixMs: 5000, HasDue: true}
@@ -145,8 +146,8 @@ func TestAttemptsEnd(t *testing.T) {
 	ends(t, j, "attempt_failed")
 }
 
-// TestDeliveriesHaveTheirEntry resolves what was started, although other things have filled the journal, as
-// long as it fits into the bytes.
+// TestDeliveriesHaveTheirEntry resolves started calls although other entries have filled the journal, as long as
+// there are bytes left.
 func TestDeliveriesHaveTheirEntry(t *testing.T) {
 	j := begun(t)
 	for i := range int64(200) {

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// with gives a journal that has begun as the start says, and the entries.
+// with returns a journal with the given start and entries.
 func with(t *testing.T, s Started, entries ...store.Entry) *Journal {
 	t.Helper()
 	j := &Journal{}

@@ -8,9 +8,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// told is a journal that is told in words: "reserve" is a step that succeeds, "ship!" one that fails, "?ask" one that stays open,
-// "release<reserve" one that undoes another, "(kid)" a child, "~nap" a sleep that is over; END and FAILED end the run, the latter
-// by the failure of ship; CANCEL cancels it.
+// told is a journal described in words: "reserve" is a step that succeeds, "ship!" one that fails, "?ask" one that
+// stays open, "release<reserve" one that undoes another, "(kid)" a child, "~nap" a finished sleep; END and FAILED end
+// the run, the latter by the failure of ship; CANCEL cancels it.
 func told(t *testing.T, text string) *Journal {
 	t.Helper()
 	j := begun(t)
@@ -50,7 +50,7 @@ func told(t *testing.T, text string) *Journal {
 			e.Options = fmt.Appendf(nil, `{"undoes":%q}`, of)
 		}
 		add(e)
-		if strings.HasPrefix(word, "?") || e.Kind == store.KindSleep { // a timer that is due is appended by what comes next
+		if strings.HasPrefix(word, "?") || e.Kind == store.KindSleep { // a due timer is appended by the next event
 			continue
 		}
 		failure := []byte(nil)
@@ -62,7 +62,7 @@ func told(t *testing.T, text string) *Journal {
 	return j
 }
 
-// TestUndoneBefore says what a restart from a call would keep that was undone since.
+// TestUndoneBefore returns what a restart from a call would keep although it was undone later.
 func TestUndoneBefore(t *testing.T) {
 	for _, c := range []struct{ journal, from, want string }{
 		{"reserve charge ship END", "ship", ""},
@@ -77,7 +77,7 @@ func TestUndoneBefore(t *testing.T) {
 		{"(kid) ship! undo<kid FAILED", "ship", `kid by step "undo"`},
 		{"reserve ship! (undo)<reserve FAILED", "ship", `reserve by child "undo"`},
 		{"a ship! x<* FAILED", "ship", ` by step "x"`},         // of something that has no name
-		{"a ship! x<elsewhere FAILED", "ship", ` by step "x"`}, // of something that a step has done under another name
+		{"a ship! x<elsewhere FAILED", "ship", ` by step "x"`}, // of something that a step did under another name
 		{"~nap ship! x<* FAILED", "ship", ""},                  // a sleep is nothing to undo
 		{"a ship! mail FAILED", "ship", ` by step "mail"`},     // nobody says what it does
 		{"a ship! FAILED", "ship", ""},

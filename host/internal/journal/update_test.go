@@ -42,7 +42,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestSetPending counts what has no answer, whatever happens in which order.
+// TestSetPending counts unanswered updates, for events in any order.
 func TestSetPending(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s journal.Set

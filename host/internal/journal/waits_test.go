@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// searched returns the deliveries that follow from an entry, found by looking at all pending signals and all open waits.
+// searched returns the deliveries that follow from an entry, found by searching all pending signals and open waits.
 func searched(j *Journal) (list []store.Entry) {
 	taken := map[store.Seq]bool{}
 	var open []*Handle
@@ -36,8 +36,8 @@ func searched(j *Journal) (list []store.Entry) {
 	return list
 }
 
-// TestSignalsMeetWaits has signals come, waits open, end by time and be withdrawn, and runs fail and be retried, in any order: what
-// the journal binds is what a search through all pending signals and open waits finds.
+// TestSignalsMeetWaits has signals arrive, waits open, time out and be withdrawn, and runs fail and be retried, in
+// any order: the journal binds what a search through all pending signals and open waits finds.
 func TestSignalsMeetWaits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := &Journal{}
@@ -80,7 +80,8 @@ func TestSignalsMeetWaits(t *testing.T) {
 	})
 }
 
-// agrees appends an entry and compares what is bound by it with what a search finds in a journal that was loaded up to it.
+// agrees appends an entry, and compares what is bound by it with a search in a journal that was loaded up to that
+// point.
 func agrees(t *rapid.T, j *Journal, e store.Entry, now int64) {
 	at := j.Len()
 	if _, err := j.Append(e, now); err != nil {
@@ -107,7 +108,8 @@ func agrees(t *rapid.T, j *Journal, e store.Entry, now int64) {
 	}
 }
 
-// waiting returns the journal of a run that waits for signals of other names, and has pending ones of another.
+// waiting returns the journal of a run that waits for signals with other names, and has pending signals with yet
+// another name.
 func waiting(t testing.TB, waits, pending int) (j *Journal, send func(name string)) {
 	t.Helper()
 	j = begun(t)
@@ -137,7 +139,7 @@ func must(t testing.TB, j *Journal, e store.Entry) {
 	}
 }
 
-// TestCosts measures what each entry costs a run that waits for many things.
+// TestCosts measures the cost of each entry for a run that waits for many events.
 func TestCosts(t *testing.T) {
 	cost.Table(t, []cost.Case{
 		{Call: "signal", Of: "open waits of other names and pending signals", Sizes: []int{10, 1000, 4800},

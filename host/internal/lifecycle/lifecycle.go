@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Life is the life cycle of a keeper, from NewLife over Begin to Close. Its methods may be called concurrently.
+// Life is the life cycle of a keeper: NewLife, Begin, Close. Its methods may be called concurrently.
 type Life struct {
 	begun  chan struct{}   // closed by Begin
 	ctx    context.Context //nolint:containedctx // it ends with Close

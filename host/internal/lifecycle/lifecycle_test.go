@@ -9,7 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestLife waits for Begin, for a caller that goes away, and for Close, which waits for what was started and ends it.
+// TestLife waits for Begin, gives up when a caller's context ends, and checks that Close cancels the started
+// functions and waits for them.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, other := NewLife(), NewLife()

@@ -8,8 +8,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestChangesOfACrowd has as much happen to a queue at one instant as can: counters expire, rules change, lanes are
-// blocked and runs are admitted under seven rates. One Book leaves the rest to the next, so that each can be committed.
+// TestChangesOfACrowd makes as much happen to a queue at one instant as possible: counters expire, rules change,
+// lanes are blocked and runs are admitted under seven rates. One Queue leaves the rest to the next one, so that each
+// can be committed.
 func TestChangesOfACrowd(t *testing.T) {
 	var rates Rules
 	for _, key := range "abcdefg" {
@@ -47,10 +48,10 @@ func TestChangesOfACrowd(t *testing.T) {
 	asks(10000, 150, 0) // their counters expire at 11 s
 	w.now = 10990
 	asks(20000, 110, 0)
-	asks(20000, 110, -5) // blocked by those, and looked at again when the rules change
+	asks(20000, 110, -5) // blocked by those, and checked again when the rules change
 	asks(30000, 100, 0)
 	w.rules = append(Rules{rule(t, "1")}, rates...)
-	asks(30000, 100, 5) // not looked at, since the queue is full
+	asks(30000, 100, 5) // not checked, since the queue is full
 	asks(40000, 50, 5)
 	most = 0
 	w.now, w.rules = 11010, rates

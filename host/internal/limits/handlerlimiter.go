@@ -175,7 +175,7 @@ func (e *attemptEntry) unwait() {
 	e.queue.tidy(l)
 }
 
-// rests tells that an attempt waits for others.
+// rests calls Queued once for an attempt that must wait for others.
 func (e *attemptEntry) rests() {
 	if !e.entering && !e.told {
 		e.told = true

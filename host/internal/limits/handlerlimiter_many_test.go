@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// TestWithdrawnWhileCounted withdraws an attempt while the commit that counts it is in flight. The commit is refused, and the next attempt
-// has the rate.
+// TestWithdrawnWhileCounted withdraws an attempt while the commit that counts it is in flight. The commit is refused,
+// and the next attempt can use the rate.
 func TestWithdrawnWhileCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), startClock())
@@ -52,8 +52,8 @@ func (e idleEntrant) Admit(handler.Slot) { <-e.block }
 func (idleEntrant) Wakes()               {}
 func (idleEntrant) Queued()              {}
 
-// TestManyWait has so many attempts of a handler wait that work for each of them at each withdrawal would take minutes, and removes
-// the limits: that takes one goroutine, not one for each.
+// TestManyWait has so many attempts of a handler wait that a withdrawal must not touch each of them: that would take
+// minutes. Then it removes the limits, which takes one goroutine, not one per attempt.
 func TestManyWait(t *testing.T) {
 	x := newHouse(t, memstore.New().Open(), startClock())
 	if err := x.Set(handlerCtx, charge, rules(t, "1")); err != nil {

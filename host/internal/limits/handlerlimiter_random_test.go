@@ -15,8 +15,8 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// TestRandom has two hosts that share a store do what hosts do, in random order. At no time does an attempt wait that may begin,
-// no limit is passed, and in the end all attempts have begun once or were given up.
+// TestTurnstileRandom has two hosts with a shared store perform their operations in random order. No attempt waits
+// while it may begin, no limit is exceeded, and in the end every attempt has begun once or was withdrawn.
 func TestTurnstileRandom(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestTurnstileRandom(t *testing.T) {
 	}
 }
 
-// tick is by how much the clock goes forward at a time.
+// tick is the step of the clock.
 const tick = 20 * time.Millisecond
 
 // handlerWorld is two hosts that share a store and a clock.
@@ -46,7 +46,7 @@ type handlerWorld struct {
 	entered int
 	limits  []string
 	going   [2]map[string]bool
-	times   map[string][]time.Time // when attempts have begun, by key, since the limits were set
+	times   map[string][]time.Time // start times of attempts since the limits were set, by key
 	keys    map[string]string
 	cancels map[string]func()
 	begun   map[string]int
@@ -159,7 +159,7 @@ func (w *handlerWorld) advance(ticks int) {
 	}
 }
 
-// check takes in what has begun, and looks for what waits in vain.
+// check records what has begun, and searches for attempts that wait although they may begin.
 func (w *handlerWorld) check() {
 	synctest.Wait()
 	now := w.clock.Now()
@@ -189,11 +189,11 @@ func (w *handlerWorld) check() {
 	for _, r := range rules(w.t, w.limits...) {
 		for key, times := range w.times {
 			if w.holds || r.WindowMs == 0 || (r.Per == "") != (key == "") {
-				continue // what is held up begins later than it counts
+				continue // delayed attempts begin later than they are counted
 			}
 			n := 0
 			for _, at := range times {
-				if now.Sub(at) < time.Duration(r.WindowMs)*time.Millisecond-tick { // it may have begun since the last look
+				if now.Sub(at) < time.Duration(r.WindowMs)*time.Millisecond-tick { // it may have begun since the last check
 					n++
 				}
 			}
@@ -205,7 +205,7 @@ func (w *handlerWorld) check() {
 	w.durable(now)
 }
 
-// durable compares what is stored with the limits.
+// durable compares the stored counts with the limits.
 func (w *handlerWorld) durable(now time.Time) {
 	for _, r := range rules(w.t, w.limits...) {
 		window := time.Duration(r.WindowMs) * time.Millisecond
@@ -233,7 +233,7 @@ func (w *handlerWorld) durable(now time.Time) {
 	}
 }
 
-// stuck looks for attempts of a host that wait though nothing is in their way.
+// stuck searches for attempts of a host that wait although nothing blocks them.
 func (w *handlerWorld) stuck(i int) {
 	x := w.houses[i]
 	x.HandlerLimiter.mu.Lock()
@@ -246,7 +246,7 @@ func (w *handlerWorld) stuck(i int) {
 	waiting := 0
 	for _, l := range g.lanes {
 		waiting += l.waiting
-		free := l.full(now) == nil && !g.unread(l) // what is unread may be full, and is looked at when it was to be free
+		free := l.full(now) == nil && !g.unread(l) // an unread counter may be full; it is read when it was expected to be free
 		if c := l.blocked; c != nil && c.rule.WindowMs > 0 {
 			_, armed := g.due.Due(c)
 			free = free || !armed
@@ -268,7 +268,7 @@ func (w *handlerWorld) stuck(i int) {
 	}
 }
 
-// end has all attempts end, and looks what became of each.
+// end ends all attempts, and checks the outcome of each.
 func (w *handlerWorld) end() {
 	for _, x := range w.houses {
 		x.mu.Lock()

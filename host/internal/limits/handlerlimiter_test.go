@@ -24,7 +24,7 @@ var (
 	charge     = HandlerKey{Name: "charge"}
 )
 
-// house is a Turnstile over a store whose commits can be held up and refused.
+// house is a HandlerLimiter over a store whose commits can be delayed and refused.
 type house struct {
 	*HandlerLimiter
 	store.LimitStore
@@ -32,7 +32,7 @@ type house struct {
 	clock *clock.Fake
 
 	mu     sync.Mutex
-	hold   chan struct{} // if there is one, a commit of attempts takes one of it
+	hold   chan struct{} // if not nil, each commit of attempts receives from it
 	refuse error         // of the next commit of attempts
 	deny   error         // of all commits but those of limits
 	lines  []string      // of the log
@@ -103,13 +103,13 @@ func (x *house) set(texts ...string) {
 	synctest.Wait()
 }
 
-// entrant is an attempt with the name of its step.
+// entrant is an attempt, identified by the name of its step.
 type entrant struct {
 	x    *house
 	name string
 }
 
-// Admit notes that the attempt has begun, or must ask again, unless it was withdrawn.
+// Admit records that the attempt has begun, or must ask again, unless it was withdrawn.
 func (e entrant) Admit(s handler.Slot) {
 	limited, _ := e.x.Limited(charge.Namespace, charge.Name)
 	e.x.mu.Lock()
@@ -141,7 +141,7 @@ func (e entrant) Queued() {
 	e.x.waits = append(e.x.waits, e.name)
 }
 
-// enter has an attempt of a run come, whose input has the key k.
+// enter makes an attempt of a run ask; its input has the key k.
 func (x *house) enter(id, name, k string) run.Verdict {
 	slot, v := x.Enter(run.Ask{Run: store.RunKey{ID: id}, Handler: charge.Name, Step: name, Input: fmt.Appendf(nil, `{"k":%q}`, k)},
 		entrant{x, name})
@@ -165,7 +165,7 @@ func (x *house) leave(name string) {
 	synctest.Wait()
 }
 
-// withdraw withdraws an attempt that may have begun. It reports whether it had not.
+// withdraw withdraws an attempt, which may have begun.
 func (x *house) withdraw(name string) {
 	x.mu.Lock()
 	x.gone[name] = true
@@ -177,7 +177,7 @@ func (x *house) withdraw(name string) {
 	synctest.Wait()
 }
 
-// want compares which attempts have begun since the last time, in any order where they have begun at once.
+// want checks which attempts have begun since the last call. Attempts that began together are compared in any order.
 func (x *house) want(names string) {
 	x.t.Helper()
 	synctest.Wait()
@@ -197,7 +197,7 @@ func (x *house) advance(d time.Duration) {
 
 func startClock() *clock.Fake { return clock.NewFake(time.Unix(1_000_000, 0)) }
 
-// TestTurns has keys take turns, and the runs of a key, whatever number of attempts each of them has.
+// TestTurns: keys take turns, and so do the runs of a key, however many attempts each of them has.
 func TestTurnstileTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), startClock())
@@ -224,7 +224,7 @@ func TestTurnstileTurns(t *testing.T) {
 	})
 }
 
-// Keys that wait for a counter that they have in common have turns as well.
+// Keys that are blocked by the same counter take turns, too.
 func TestTurnsBehindAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), startClock())
@@ -248,7 +248,8 @@ func TestTurnsBehindAKey(t *testing.T) {
 	})
 }
 
-// TestAnotherHostIsQuicker has two hosts share a rate: the limit holds, and what waits on either of them begins when it may.
+// TestAnotherHostIsQuicker has two hosts share a rate: the limit holds, and waiting attempts of either host begin
+// when they may.
 func TestAnotherHostIsQuicker(t *testing.T) {
 	for _, rate := range []string{"2/1h", "2/1h per input.k"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -279,7 +280,7 @@ func TestAnotherHostIsQuicker(t *testing.T) {
 	}
 }
 
-// TestRefused has a commit refused: nothing of what it would have counted holds up others.
+// TestRefused refuses a commit: the attempts in it no longer count, and do not block others.
 func TestRefused(t *testing.T) {
 	for _, err := range []error{store.ErrConflict, errors.New("the disk is full")} {
 		for _, rate := range []string{"1/1h", "1/1h per input.k"} {
@@ -300,7 +301,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRefusedForLong has the disk be full for a while: the log says so, and not each second.
+// TestRefusedForLong keeps the disk full for a while: the log says so, but not each second.
 func TestRefusedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), startClock())
@@ -323,7 +324,7 @@ func TestRefusedForLong(t *testing.T) {
 	})
 }
 
-// TestNotPurged removes limits whose counters cannot be deleted: they are gone, and nothing is wrong.
+// TestNotPurged removes limits whose counters cannot be deleted: the limits are gone all the same.
 func TestNotPurged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), startClock())
@@ -344,7 +345,7 @@ func TestNotPurged(t *testing.T) {
 	})
 }
 
-// TestDeletedWhileRefused has the limits go while a commit is refused: the attempt begins.
+// TestDeletedWhileRefused removes the limits while a commit is being refused: the attempt begins.
 func TestDeletedWhileRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), startClock())
@@ -364,7 +365,7 @@ func TestDeletedWhileRefused(t *testing.T) {
 	})
 }
 
-// TestChangedWhileRefused has other limits hold when a commit is refused: the attempt waits by those.
+// TestChangedWhileRefused changes the limits while a commit is being refused: the attempt waits under the new limits.
 func TestChangedWhileRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), startClock())
@@ -384,7 +385,7 @@ func TestChangedWhileRefused(t *testing.T) {
 	})
 }
 
-// A clock that is set back makes what has begun in its future have begun now.
+// If the clock is set back, attempts that began in its future count as begun now.
 func TestClockIsSetBack(t *testing.T) {
 	for _, rate := range []string{"1/1m", "1/1m per input.k"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -403,7 +404,7 @@ func TestClockIsSetBack(t *testing.T) {
 	}
 }
 
-// TestWithdrawn has attempts not be wanted any more: one that waits, and one that is counted.
+// TestWithdrawn withdraws attempts: one that waits, and one that is counted.
 func TestWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), startClock())
@@ -425,7 +426,7 @@ func TestWithdrawn(t *testing.T) {
 	})
 }
 
-// TestDrainingLimiter gives no slots while the host is about to stop.
+// TestDrainingLimiter gives no slots while the host drains.
 func TestDrainingLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), startClock())
@@ -440,7 +441,7 @@ func TestDrainingLimiter(t *testing.T) {
 	})
 }
 
-// TestOtherKeys changes the limits to ones whose keys waiting attempts have not: they ask again.
+// TestOtherKeys changes the limits to keys that waiting attempts do not have: they ask again.
 func TestOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), startClock())
@@ -464,7 +465,7 @@ func TestOtherKeys(t *testing.T) {
 	})
 }
 
-// TestSweep has attempts with ever other keys begin: the store keeps those within the window, and not many others.
+// TestSweep begins attempts with ever new keys: the store keeps those within the window, and few others.
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New().Open()
@@ -477,7 +478,7 @@ func TestSweep(t *testing.T) {
 				name := fmt.Sprint(i, "-", n)
 				x.enter("r"+name, name, name)
 			}
-			close(x.hold) // the first has a commit of its own, all others have one together
+			close(x.hold) // the first has a commit of its own; the others share one
 			synctest.Wait()
 			x.begun = nil
 			x.advance(time.Minute)
@@ -492,7 +493,8 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestRaised has a concurrency raised for more attempts than begin at a time: all of them begin, and not only when others end.
+// TestRaised raises a concurrency for more attempts than begin at a time: all of them begin, without waiting for
+// others to end.
 func TestRaised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHouse(t, memstore.New().Open(), startClock())
@@ -509,7 +511,7 @@ func TestRaised(t *testing.T) {
 	})
 }
 
-// TestRefusedWhileStopping has the commit of an attempt refused when the host is about to stop: the attempt waits again.
+// TestRefusedWhileStopping has the commit of an attempt refused while the host drains: the attempt waits again.
 func TestRefusedWhileStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, refused := range []error{store.ErrConflict, errors.New("no room")} {

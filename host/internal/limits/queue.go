@@ -18,7 +18,7 @@ const (
 	maxMoves = 1024
 	// maxChanges bounds the cells, lanes and counters that one Queue touches before it leaves the rest to the next Queue. A batch
 	// of commands plus one step then stays below store.MaxCells under any rules. A Queue that is too large to commit would be
-	// rebuilt identically for ever.
+	// rebuilt identically each time, forever.
 	maxChanges = store.MaxCells / 2
 )
 

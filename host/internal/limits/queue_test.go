@@ -39,7 +39,7 @@ func TestKeys(t *testing.T) {
 		w.ask(fmt.Sprint(i), 0, customer(c))
 	}
 	w.is("0", "3", "4")
-	w.end("3") // there is room, and it is not for customer 0
+	w.end("3") // there is room, but not for customer 0
 	w.is("5")
 	w.end("0")
 	w.is("1")
@@ -47,7 +47,7 @@ func TestKeys(t *testing.T) {
 	w.is("2")
 }
 
-// A rate admits no more in any window of its length, and the rest as soon as it may.
+// A rate admits no more than its maximum in any window of its length, and the rest as soon as possible.
 func TestRate(t *testing.T) {
 	w := newWorld(t, rule(t, "2/10s per input.customer"))
 	for i := range 5 {
@@ -92,7 +92,7 @@ func TestRateOfAll(t *testing.T) {
 	w.is("b")
 }
 
-// Within a key the priority decides, and between keys too, but for each eighth run.
+// The priority decides within a key, and also between keys, except for each eighth run.
 func TestPriority(t *testing.T) {
 	w := newWorld(t, rule(t, "1"))
 	w.ask("first", 0, `{}`)
@@ -124,7 +124,7 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// Keys have their turns, however many runs each has, and whenever they come.
+// Keys take turns, however many runs each has, and whenever they come.
 func TestFairness(t *testing.T) {
 	w := newWorld(t, rule(t, "1"), rule(t, "5 per input.customer"))
 	w.do(func(b *Queue) {
@@ -150,7 +150,7 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// Rules that are changed hold for the runs that wait.
+// Changed rules apply to waiting runs.
 func TestChange(t *testing.T) {
 	w := newWorld(t, rule(t, "1 per input.customer"))
 	for i := range 6 {
@@ -175,7 +175,8 @@ func TestChange(t *testing.T) {
 	w.is("5")
 }
 
-// A run that was to be admitted, and is cancelled while others use the room of all, leaves its turn to another one with its key.
+// A run is about to be admitted, and is cancelled while other runs take the last room. Its turn goes to another run
+// with its key.
 func TestPassOfCancelled(t *testing.T) {
 	w := newWorld(t, rule(t, "1 per input.tenant"), rule(t, "9 per input.customer"), rule(t, "3"))
 	ask := func(run string, priority, customer, tenant int) {
@@ -189,7 +190,7 @@ func TestPassOfCancelled(t *testing.T) {
 	w.is("a", "z", "y")
 	ask("urgent", 5, 6, 5) // waits for the room of all
 	w.end("a")
-	w.is("urgent") // one of c and d would be the next
+	w.is("urgent") // one of c and d would be next
 	first, second := "c", "d"
 	if w.cells[partPosition+"d"] != nil && w.lane("d").Blocked == nil {
 		first, second = "d", "c"
@@ -199,12 +200,12 @@ func TestPassOfCancelled(t *testing.T) {
 	w.is(second)
 }
 
-// lane returns the lane of a run that waits.
+// lane returns the lane of a waiting run.
 func (w *world) lane(run string) *lane {
 	return w.open().lane(string(w.cells[partPosition+run][:nameBytes]))
 }
 
-// Runs that are looked at when a key has room, and wait for another key all the same, leave the room to the others.
+// Runs that are checked when a key has room, but still wait for another key, leave the room to others.
 func TestPassOfBlocked(t *testing.T) {
 	w := newWorld(t, rule(t, "1 per input.tenant"), rule(t, "1 per input.customer"))
 	ask := func(run string, customer, tenant int) {
@@ -224,8 +225,8 @@ func TestPassOfBlocked(t *testing.T) {
 	w.is("free")
 }
 
-// TestRandom has runs come, go and be cancelled, rules change, time pass and commits fail: no rule is ever broken, and all runs
-// are admitted in the end.
+// TestRandom has runs come, leave and be cancelled, rules change, time pass and commits fail: no rule is ever broken,
+// and all runs are admitted in the end.
 func TestRandom(t *testing.T) {
 	sets := []string{"3|2 per input.customer", "2 per input.customer|4/10s per input.tenant", "5/7s|3 per input.tenant",
 		"1 per input.customer|2 per input.tenant|4", "2/3s per input.customer|9/20s per input.tenant|3"}
@@ -292,7 +293,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// Rules that change at any time leave no run behind.
+// Rules may change at any time: no run is left behind.
 func TestRandomChanges(t *testing.T) {
 	sets := [][]Rule{{rule(t, "3"), rule(t, "2 per input.customer")}, {rule(t, "1 per input.customer")}, nil,
 		{rule(t, "4/5s per input.customer"), rule(t, "2")}, {rule(t, "1/1s")}}
@@ -306,7 +307,7 @@ func TestRandomChanges(t *testing.T) {
 				t.Fatalf("seed %d: %d runs live, none begins", seed, len(w.live))
 			}
 			if n < 120 {
-				w.rules = nil // what runs counted before a rule is not counted by it
+				w.rules = nil // a rule does not count earlier runs
 				w.do(func(b *Queue) {
 					x := all.Of([]byte(customer(rnd.IntN(4))), 0)
 					w.seq++

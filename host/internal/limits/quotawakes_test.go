@@ -7,7 +7,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestWakes wakes as many as in a second at once, then one after the other, and each namespace at its own rate.
+// TestWakes wakes one second's worth at once, then one after the other, at each namespace's own rate.
 func TestWakes(t *testing.T) {
 	q := NewQuotas(store.Quota{}, []store.Quota{{Namespace: 1, Wakes: 4}, {Namespace: 2, Wakes: 1000}}, nil)
 	now := begun.UnixMilli()

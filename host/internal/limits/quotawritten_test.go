@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestWritten has runs of a namespace write more than a second's worth: nothing goes on until that is made up for.
+// TestWritten has runs of a namespace write more than a second's worth: none continues until the debt is paid.
 func TestWritten(t *testing.T) {
 	q := NewQuotas(store.Quota{}, []store.Quota{{Namespace: 1, Written: 1000}}, nil)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
@@ -46,14 +46,14 @@ func TestWritten(t *testing.T) {
 	owes(0, 0)
 	q.Wrote(1, 1, now)
 	owes(1, 0)
-	now -= 1000 // another goroutine has looked at the time before: these milliseconds have counted
+	now -= 1000 // another goroutine has read a later time: these milliseconds were already counted
 	if q.OwesMs(1, now) != 0 || q.Wake(1, now, 0) || q.NextWake(1, 0) != now+1001 {
 		t.Error(q.NextWake(1, 0) - now)
 	}
 	now -= time.Hour.Milliseconds() // the clock is set back
 	owes(1, 0)
 	now += 5000
-	q.Wrote(1, 1000, now) // no more than a second's worth is saved up
+	q.Wrote(1, 1000, now) // at most a second's worth is saved up
 	owes(0, 0)
 	q.Wrote(1, ahead+10, now)
 	owes(ahead+10, ahead+10)
@@ -69,7 +69,7 @@ func TestWritten(t *testing.T) {
 	owes(0, 0)
 }
 
-// TestWrittenBounds has the greatest quota, the smallest and the greatest writes overflow nothing.
+// TestWrittenBounds: the largest quota, and the smallest and largest writes, do not overflow.
 func TestWrittenBounds(t *testing.T) {
 	for _, limit := range []int64{1, 1_000_000_000_000_000} {
 		q := NewQuotas(store.Quota{Written: limit}, nil, nil)
@@ -85,7 +85,8 @@ func TestWrittenBounds(t *testing.T) {
 	}
 }
 
-// TestWokenOneAfterTheOther has many runs wait until their namespace may write: as many are woken as may write what a wake does.
+// TestWokenOneAfterTheOther has many runs wait for the quota of their namespace: as many are woken as can pay for a
+// wake.
 func TestWokenOneAfterTheOther(t *testing.T) {
 	q := NewQuotas(store.Quota{Written: 10 * wakeBytes}, nil, nil)
 	n := 0
@@ -97,8 +98,8 @@ func TestWokenOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// TestTurns has runs wait that different goroutines have: the one that was due first goes on first, and who does not come
-// keeps nobody waiting.
+// TestQuotaTurns has runs wait that different goroutines own: the run that was due first continues first. A run whose
+// owner does not ask again blocks the others only for a short time.
 func TestQuotaTurns(t *testing.T) {
 	q := NewQuotas(store.Quota{Written: 1000}, nil, nil)
 	const begun = 1 << 40
@@ -127,7 +128,7 @@ func TestQuotaTurns(t *testing.T) {
 		t.Error("it owes")
 	}
 	now = q.NextWake(1, 9)
-	if q.Wake(1, now, 20) || !q.Wake(1, now+graceMs, 20) { // the one that was due at 9 needs nothing any more
+	if q.Wake(1, now, 20) || !q.Wake(1, now+graceMs, 20) { // the run that was due at 9 does not ask again
 		t.Error("who does not come keeps others waiting")
 	}
 	q.Wrote(1, 2000, now)

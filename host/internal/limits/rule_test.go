@@ -64,7 +64,7 @@ func TestKeyOfInput(t *testing.T) {
 	}
 }
 
-// The keys of cells fit into the store's.
+// The keys of cells fit into the store's limit.
 func TestSizes(t *testing.T) {
 	if n := 1 + 2*nameBytes + 9 + len(store.Incarnation{}); n > store.MaxCellKey {
 		t.Error(n)

@@ -21,7 +21,7 @@ func newWindows(t *testing.T) (*limits.StartWindows, *memstore.Store) {
 	return limits.NewStartWindows(s), s
 }
 
-// open begins a window of the key of an input, and returns how many cells its workflow has.
+// open opens the window for the key in an input, and returns the number of cells of its workflow.
 func open(t *testing.T, w *limits.StartWindows, s *memstore.Store, input string, x limits.StartWindow) int {
 	t.Helper()
 	k, err := w.Lock(t.Context(), 0, "w", &limits.StartPolicy{Ms: 1000, Per: "input.c"}, []byte(input))
@@ -42,7 +42,7 @@ func open(t *testing.T, w *limits.StartWindows, s *memstore.Store, input string,
 	return len(cells)
 }
 
-// TestParseStartPolicy reads policies, writes them again, and refuses what is none with a sentence.
+// TestParseStartPolicy parses policies and formats them again, and refuses invalid ones with a sentence.
 func TestParseStartPolicy(t *testing.T) {
 	for text, want := range map[string]string{"10s": "10s", " 1h  per input.a.b ": "1h per input.a.b", "1ms": "1ms",
 		"366d": "366d"} {
@@ -60,7 +60,7 @@ func TestParseStartPolicy(t *testing.T) {
 	}
 }
 
-// TestKeys has each key have a window of its own, which another host and a later one know.
+// TestKeys gives each key its own window, which another host and a later process see.
 func TestKeys(t *testing.T) {
 	w, s := newWindows(t)
 	for i, input := range []string{`{"c":"a"}`, `{"c":"b"}`, `{"c":1}`, `{}`, `not JSON`} {
@@ -77,7 +77,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestLock has starts of a key at once: one of them finds no window, and each other one that of the first.
+// TestLock makes concurrent starts with one key: one of them finds no window, and the others find the first one's.
 func TestLock(t *testing.T) {
 	w, _ := newWindows(t)
 	const starts = 50
@@ -112,7 +112,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestLockEnds has the caller of a start go away that waits for another one.
+// TestLockEnds cancels a caller that waits for the start of another caller.
 func TestLockEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newWindows(t)
@@ -149,7 +149,7 @@ func TestLockEnds(t *testing.T) {
 	})
 }
 
-// TestOpenConflict has two hosts open the window of a key: one of them does, the other one sees it.
+// TestOpenConflict has two hosts open the window of a key: one of them succeeds, and the other one finds it.
 func TestOpenConflict(t *testing.T) {
 	_, s := newWindows(t)
 	var keys [2]*limits.StartKey
@@ -171,7 +171,7 @@ func TestOpenConflict(t *testing.T) {
 	}
 }
 
-// TestClockSet has a window that begins in the future begin now, and be as long as it was.
+// TestClockSet: a window that begins in the future begins now, and keeps its length.
 func TestClockSet(t *testing.T) {
 	w, s := newWindows(t)
 	open(t, w, s, "", limits.StartWindow{Run: "r", FirstMs: 5000, EndMs: 6000})
@@ -190,7 +190,7 @@ func TestClockSet(t *testing.T) {
 	}
 }
 
-// TestSweep deletes windows that have passed as new ones begin, so that what is stored is bounded by those that go on.
+// TestSweep deletes old windows as new ones begin, so that the stored windows are bounded by the current ones.
 func TestSweep(t *testing.T) {
 	w, s := newWindows(t)
 	for i := range 2000 {
@@ -201,7 +201,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestPolicies sets, lists and deletes policies, of which there is a number at most.
+// TestPolicies sets, lists and deletes policies, whose number is limited.
 func TestPolicies(t *testing.T) {
 	w, _ := newWindows(t)
 	set := func(i int, p *limits.StartPolicy) error { return w.Set(t.Context(), 0, fmt.Sprintf("w%d", i), p) }
@@ -232,8 +232,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// Each new window deletes those that have passed, wherever their names are: of windows of which there is one at a time,
-// one is left.
+// Each new window deletes old ones, whatever their names: if only one is current at a time, one is stored.
 func TestWindowsGo(t *testing.T) {
 	w, s := newWindows(t)
 	for i := range int64(300) {

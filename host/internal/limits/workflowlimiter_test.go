@@ -143,7 +143,7 @@ func (h *fakeHost) send(id string, kind store.CommandKind) {
 	h.submit(cmd)
 }
 
-// take has all commands taken one after the other, as the partition does.
+// take processes all commands in order, as the partition does.
 func (h *fakeHost) take() error {
 	p := h.parts[queueKey.Partition()]
 	cmds, err := p.Commands(workflowCtx, 0, 1000)
@@ -159,7 +159,7 @@ func (h *fakeHost) take() error {
 	return nil
 }
 
-// given returns the runs whose inbox has a slot, and takes these out.
+// given checks which runs have a slot in their inbox, and removes these slots.
 func (h *fakeHost) given(want ...string) {
 	h.t.Helper()
 	var got []string
@@ -197,7 +197,7 @@ func (h *fakeHost) left(want int) {
 	}
 }
 
-// Commands are taken together, in one commit, and slots are given as they are returned.
+// Commands are processed together in one commit, and slots are given as they are returned.
 func TestTake(t *testing.T) {
 	h := newFake(t, `[{"max":2}]`)
 	for i := range 5 {
@@ -219,7 +219,7 @@ func TestTake(t *testing.T) {
 	if want := (QueuePosition{Position: 1, Same: 1, Waiting: 1, Rule: "2"}); err != nil || !ok || p != want {
 		t.Errorf("%+v %v %v", p, ok, err)
 	}
-	h.acquire() // somebody else has the partition, then this host again
+	h.acquire() // another host gets the partition, then this host again
 	h.send("a1", store.CommandSlotReturn)
 	h.ok(h.take())
 	h.given("a4")
@@ -229,7 +229,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// More runs than one commit admits begin all the same.
+// All runs are admitted, even if they are more than one commit admits.
 func TestMany(t *testing.T) {
 	h := newFake(t, `[{"max":1}]`)
 	var want []string
@@ -278,7 +278,7 @@ func TestDue(t *testing.T) {
 	due()
 }
 
-// What fails is tried again, and nothing of it is left.
+// An operation that fails is retried, and has no effect until then.
 func TestFailures(t *testing.T) {
 	h := newFake(t, `[{"max":1}]`)
 	h.ok(h.take())
@@ -335,7 +335,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A keeper that has not begun has its callers wait.
+// Callers of a keeper that has not begun wait.
 func TestBegin(t *testing.T) {
 	s := memstore.New().Open()
 	k := NewWorkflowLimiter(WorkflowLimiterConfig{Store: s, Logger: slog.New(slog.DiscardHandler), Now: func() int64 { return 0 }})

@@ -10,11 +10,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// world is a queue with its store, and what came of its runs.
+// world is a queue with its store, and the state of its runs.
 type world struct {
 	t     *testing.T
 	cells map[string][]byte
-	// sorted is the keys of cells, nil after a change.
+	// sorted has the keys of cells; nil after a change.
 	sorted []string
 	marks  Marks
 	rules  Rules
@@ -22,7 +22,7 @@ type world struct {
 	wake   int64
 	seq    store.Seq
 	begun  []Grant
-	live   map[string]map[string]string // runs that were admitted and have not ended, with their keys
+	live   map[string]map[string]string // keys of admitted runs that have not ended
 	keys   map[string]map[string]string
 	asked  map[string]int64
 	given  map[string]int64
@@ -63,7 +63,7 @@ func (w *world) open() *Queue {
 	return b
 }
 
-// do lets f change the queue, and admits what may begin. A commit that fails leaves nothing.
+// do lets f change the queue, and admits runs. A failed commit has no effect.
 func (w *world) do(f func(b *Queue)) {
 	w.t.Helper()
 	for {
@@ -164,7 +164,7 @@ func (w *world) end(run string) {
 	w.do(func(b *Queue) { b.Return(run, incarnation(run), false) })
 }
 
-// runs returns the runs that were admitted, in order, and forgets them.
+// runs returns the admitted runs in order, and forgets them.
 func (w *world) runs() (list []string) {
 	for _, g := range w.begun {
 		list = append(list, g.Run)

@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// fakeEngine compiles anything, and counts what is open.
+// fakeEngine compiles any bytes, and counts what is open.
 type fakeEngine struct {
 	engine.Engine
 	fails         error
@@ -148,7 +148,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestResident follows what instances hold, the newest ones most.
+// TestResident estimates the memory of instances, with the greatest weight on the newest ones.
 func TestResident(t *testing.T) {
 	ctx := context.Background()
 	s := memstore.New().Open()
@@ -230,7 +230,7 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// TestPatience has a module that cannot be loaded for a while, which is no failure of a step.
+// TestPatience has a module that cannot be loaded for a while: this does not fail a step.
 func TestPatience(t *testing.T) {
 	ctx := t.Context()
 	s := memstore.New().Open()
@@ -277,7 +277,7 @@ func (e *turns) Compile(ctx context.Context, s engine.Source) (engine.Module, er
 	return e.Engine.Compile(ctx, s)
 }
 
-// impatient is a clock that is set to the next deadline when somebody waits for one of a second or more.
+// impatient is a clock that jumps to the deadline of any timer of a second or more.
 type impatient struct{ *clock.Fake }
 
 func (c *impatient) NewTimer(d time.Duration) clock.Timer {

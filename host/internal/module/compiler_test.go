@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain is what a child does, by its second argument, or the tests.
+// TestMain runs the tests, or a child process that the second argument selects.
 func TestMain(m *testing.M) {
 	if !IsChild() {
 		goleak.VerifyTestMain(m)
@@ -130,7 +130,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// A process that cannot be started says nothing of the module.
+// If the compiler process cannot be started, the error does not blame the module.
 func TestUnavailable(t *testing.T) {
 	err := NewCompiler([]string{filepath.Join(t.TempDir(), "nothing")}, tight).Build(t.Context(), nil, t.TempDir())
 	if !errors.Is(err, ErrUnavailable) {
@@ -138,7 +138,7 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// Who does not wait any longer ends the process, and the wait for a place.
+// A caller that stops waiting ends the process, or its wait for a place.
 func TestCancelled(t *testing.T) {
 	p := NewCompiler([]string{os.Args[0], "hangs"}, tight)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -159,7 +159,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// A child whose parent is gone ends within its own time. Only its standard input tells it of the parent.
+// A child whose parent has died ends by its own time limit. It could notice the end of its parent only by its
+// standard input.
 func TestOrphan(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "hangs", Argument)
 	cmd.Stdin = strings.NewReader(`{"Dir":"x","Limits":{"Wall":200000000}}` + "\n")

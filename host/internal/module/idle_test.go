@@ -16,15 +16,15 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// idler is a cache of some modules, with what has left it.
+// idler is a cache of some modules that counts what it unloads.
 type idler struct {
 	*Cache
 	e    *fakeEngine
 	mods []*Module
-	left int // modules that have left memory; guarded by e.mu, as are the counts of e
+	left int // unloaded modules; guarded by e.mu, like the counts of e
 }
 
-// counts returns how many sweeps there were, how many modules have left memory, and how many were opened and closed.
+// counts returns the number of sweeps, of unloaded modules, and of modules opened and closed.
 func (i *idler) counts() (sweeps, left, opened, closed int) {
 	i.e.mu.Lock()
 	defer i.e.mu.Unlock()
@@ -90,7 +90,8 @@ func (i *idler) instance(t *testing.T, m *Module) engine.Instance {
 	return inst
 }
 
-// A module leaves memory some time after its last instance was released, not before, and is loaded by the next one.
+// A module is unloaded some time after the release of its last instance, not before, and is loaded again for the next
+// instance.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newIdler(t, 1, Limits{Idle: 30 * time.Second, Bytes: 1000})
@@ -125,7 +126,7 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// Where there is no limit of time, modules stay; idle instances leave all the same, and then there are no sweeps.
+// Without a time limit, modules stay loaded. Idle instances are closed all the same, and then the sweeps stop.
 func TestNeverIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newIdler(t, 2, Limits{Bytes: 1000})
@@ -144,7 +145,7 @@ func TestNeverIdle(t *testing.T) {
 	})
 }
 
-// Over the limit of bytes, those leave that were used longest ago and have no instance.
+// Above the limit of bytes, the least recently used modules without an instance are unloaded.
 func TestBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newIdler(t, 5, Limits{Idle: time.Hour, Bytes: 250})
@@ -169,7 +170,7 @@ func TestBytes(t *testing.T) {
 	})
 }
 
-// A module that is forgotten is closed with its last instance, and is not loaded again.
+// A forgotten module is closed with its last instance, and is not loaded again.
 func TestForgottenInUse(t *testing.T) {
 	i := newIdler(t, 1, Limits{Bytes: 1000})
 	m := i.mods[0]
@@ -189,7 +190,7 @@ func TestForgottenInUse(t *testing.T) {
 	}
 }
 
-// Many instances that have left are collected when none is left, and not before.
+// After many instances were closed, and when none is left, the garbage collector runs once.
 func TestCollects(t *testing.T) {
 	i := newIdler(t, 1, Limits{Bytes: 1000})
 	collected := func() bool {
@@ -211,7 +212,7 @@ func TestCollects(t *testing.T) {
 	}
 }
 
-// What many guests do at a time never meets a closed module, which a fake one would say.
+// Concurrent guests never get a closed module; the fake module would panic.
 func TestIdleConcurrently(t *testing.T) {
 	i := newIdler(t, 3, Limits{Idle: time.Nanosecond, Bytes: 1000})
 	var wg sync.WaitGroup
@@ -240,7 +241,7 @@ func wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// slowEngine fails the first time, when it is told to.
+// slowEngine blocks the first time, and then fails.
 type slowEngine struct {
 	*fakeEngine
 	begun, fail chan struct{}
@@ -257,7 +258,7 @@ func (e *slowEngine) Compile(ctx context.Context, s engine.Source) (engine.Modul
 	return e.fakeEngine.Compile(ctx, s)
 }
 
-// Who waited for a module that could not be loaded loads it, for all.
+// A caller that waited for a load which failed loads the module itself, for all callers.
 func TestFailedLoadIsNotForgotten(t *testing.T) {
 	s := memstore.New().Open()
 	d, err := s.Modules().Put(t.Context(), []byte("wasm"), store.ModuleInfo{})

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestNames asks for names that are described, that are not, and that cannot be read.
+// TestNames reads names with a description, without one, and with an unreadable one.
 func TestNames(t *testing.T) {
 	var c NamesCache
 	read := 0
@@ -45,8 +45,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded keeps the names of many workflows, and of one that is larger than all room: those that were asked for last
-// are there.
+// TestNamesAreBounded caches the names of many workflows, and of one that exceeds the cache: the most recently used
+// are kept.
 func TestNamesAreBounded(t *testing.T) {
 	var c NamesCache
 	read := 0

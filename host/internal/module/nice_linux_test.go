@@ -12,7 +12,7 @@ import (
 )
 
 func init() {
-	// Threads that were there before the limits were set, and ones that come later.
+	// Threads from before the limits were set, and later ones.
 	builds["asks"] = func(_ context.Context, _ []byte, dir string) error {
 		const threads = 8
 		ready, done := make(chan bool), make(chan bool)
@@ -43,7 +43,7 @@ func init() {
 	}
 }
 
-// TestLowPriority looks at the priority of each thread of a child.
+// TestLowPriority checks the priority of each thread of a child.
 func TestLowPriority(t *testing.T) {
 	dir := t.TempDir()
 	if err := NewCompiler([]string{os.Args[0], "asks"}, tight).Build(t.Context(), nil, dir); err != nil {

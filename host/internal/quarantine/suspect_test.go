@@ -19,7 +19,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// world is runs, and the processes that come and go.
+// world is a set of runs, and a sequence of processes.
 type world struct {
 	t       *testing.T
 	dir     string
@@ -34,7 +34,7 @@ func (w *world) look(run store.RunKey) (Progress, error) {
 	return Progress{Entries: n, Over: n < 0}, nil
 }
 
-// open begins a process; the one before has ended as it stood.
+// open starts a process after the previous one has died.
 func (w *world) open() (*Watch, []string) {
 	w.t.Helper()
 	watch, convicted, err := Open(w.dir, DefaultTimes(), quiet, w.look)
@@ -49,7 +49,7 @@ func (w *world) open() (*Watch, []string) {
 	return watch, ids
 }
 
-// end ends a process as a kill does: its timers are gone.
+// end kills a process, including its timers.
 func (w *world) end(watch *Watch) {
 	watch.mu.Lock()
 	defer watch.mu.Unlock()
@@ -63,8 +63,8 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, dir: t.TempDir(), entries: map[string]int{}}
 }
 
-// life lets runs compute, each when it may, and ends the process after some time, or a second after one of the poison runs has
-// begun. It returns the convicted.
+// life lets each run compute when it may, and kills the process after some time, or a second after a poison run has
+// begun. It returns the convicted runs.
 func (w *world) life(lasts time.Duration, poison []string, runs ...string) []string {
 	watch, convicted := w.open()
 	dies := make(chan struct{}, len(runs))
@@ -92,7 +92,7 @@ func (w *world) life(lasts time.Duration, poison []string, runs ...string) []str
 	return convicted
 }
 
-// A run that ends the process each time is convicted at the sixth start; those that compute beside it are not.
+// A run that kills the process each time is convicted at the sixth start; runs that compute beside it are not.
 func TestConvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -111,7 +111,7 @@ func TestConvicted(t *testing.T) {
 	})
 }
 
-// Three that end the process are all convicted, however they stand in each other's way, and nobody else is.
+// Three runs that kill the process are all convicted, however they interfere with each other, and no other run is.
 func TestThree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -129,8 +129,8 @@ func TestThree(t *testing.T) {
 	})
 }
 
-// Nobody is convicted for a process that is ended from outside at the same age each time, whatever that is, though the runs never
-// come any further.
+// No run is convicted if the process is killed from outside at the same age each time, at any age, even if the runs
+// make no progress.
 func TestKilledPeriodically(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for age := 500 * time.Millisecond; age < 80*time.Second; age += 1700 * time.Millisecond {
@@ -149,7 +149,7 @@ func TestKilledPeriodically(t *testing.T) {
 	})
 }
 
-// Hundreds of kills at any time convict nobody who comes further in between.
+// Hundreds of kills at random times do not convict runs that make progress in between.
 func TestKilledWithProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, r := newWorld(t), rand.New(rand.NewPCG(1, 2))
@@ -171,7 +171,7 @@ func TestKilledWithProgress(t *testing.T) {
 	})
 }
 
-// A suspect that survives its trial, or comes further in it, is none any more, and the next one is tried.
+// A suspect that survives its trial, or makes progress in it, is acquitted, and the next one is tried.
 func TestAcquitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -218,7 +218,8 @@ func TestAcquitted(t *testing.T) {
 	})
 }
 
-// Who waits for a trial is refused when the host stops, and waits again in the next process, which it is not convicted in.
+// Callers that wait for a trial are refused when the host stops. They wait again in the next process, and this does
+// not convict the run.
 func TestReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -260,7 +261,7 @@ func TestReleased(t *testing.T) {
 	})
 }
 
-// What is not there any more, has ended or has been replaced is no suspect.
+// A run that was deleted, has ended or was replaced is not a suspect.
 func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -279,7 +280,7 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// The store says how far a run has come; that a restart begins an attempt again is not further.
+// Progress is read from the store. An attempt that begins again after a restart is not progress.
 func TestLook(t *testing.T) {
 	st := store.RunState{Incarnation: store.Incarnation{1}, Iteration: 2, Status: store.Running}
 	p := ProgressOf(&st, []store.Entry{{Kind: store.KindStarted}, {Kind: store.KindAttemptStarted, Code: 1}, {Kind: store.KindAttemptStarted}})
@@ -293,8 +294,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// A file that is damaged is written anew, a table of another size is read as far as it goes, and a table that the disk takes away
-// stops the notes, not the process.
+// A damaged file is written again, and a table of another size is read as far as possible. If the table is truncated
+// on disk, the watch stops recording, but the process continues.
 func TestDamaged(t *testing.T) {
 	w := newWorld(t)
 	running := filepath.Join(w.dir, runningName)
@@ -335,7 +336,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// More than the table holds compute as well, and nothing is watched without a watch.
+// More runs than the table has rows can compute, and without a watch nothing is recorded.
 func TestFull(t *testing.T) {
 	w := newWorld(t)
 	watch, _ := w.open()

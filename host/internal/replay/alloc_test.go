@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// slept gives a journal of n sleeps, one after the other, and their names.
+// slept returns a journal of n sequential sleeps, and their names.
 func slept(t testing.TB, n int) (*tail, []string) {
 	x := newTail(t)
 	names := make([]string, n)
@@ -42,7 +42,7 @@ func replayAll(t testing.TB, x *tail, names []string) {
 	}
 }
 
-// TestReplayAllocates says what a replay takes from the heap: a few things for the machine, and nothing for a call.
+// TestReplayAllocates counts heap allocations of a replay: a few for the machine, and none per call.
 func TestReplayAllocates(t *testing.T) {
 	count := func(n int) float64 {
 		x, names := slept(t, n)
@@ -57,7 +57,7 @@ func TestReplayAllocates(t *testing.T) {
 	}
 }
 
-// BenchmarkReplay replays a journal of 1,000 sleeps; an operation is one of them, with its wait.
+// BenchmarkReplay replays a journal of 1,000 sleeps; an operation is a sleep with its wait.
 func BenchmarkReplay(b *testing.B) {
 	x, names := slept(b, 1000)
 	b.ReportAllocs()

@@ -11,8 +11,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestArrivals has the steps of a guest end in any order, and the guest wait for some of them at a time, where many are left: it is
-// told of the one that ended first, and of a cancel before what came later. A replay is told the same.
+// TestArrivals ends the steps of a guest in any order, while the guest waits for some of them at a time and leaves
+// many. It gets the step that ended first, and a cancel before later deliveries. A replay gets the same.
 func TestArrivals(t *testing.T) {
 	all := t
 	rapid.Check(t, func(t *rapid.T) {
@@ -66,7 +66,7 @@ func TestArrivals(t *testing.T) {
 	})
 }
 
-// asks returns a machine whose guest takes cancels, and has asked for steps.
+// asks returns a machine whose guest has the cooperative cancel policy and has started steps.
 func asks(t testing.TB, x *tail, steps int) *Machine {
 	m := x.machine()
 	must(t, 0)(m.CancelPolicy(abi.CancelCooperative))
@@ -76,7 +76,7 @@ func asks(t testing.TB, x *tail, steps int) *Machine {
 	return m
 }
 
-// TestCosts measures what calls cost a guest that has done much, has much open, or leaves much.
+// TestCosts measures the cost of calls for a guest that has done much, has much open, or leaves much untaken.
 func TestCosts(t *testing.T) {
 	open := func(of func(*Machine, int) (int64, error)) func(t testing.TB, n int) (*tail, *Machine) {
 		return func(t testing.TB, n int) (*tail, *Machine) {

@@ -74,8 +74,8 @@ func (m *Machine) begins() {
 	}
 }
 
-// move applies Now entries to the clock: entries before index end, and entries of readings that the guest has made, up to reading
-// number reads since the newest delivery.
+// move applies Now entries to the clock: all those before index end, and later ones whose reading the guest has made.
+// reads is the number of its readings since the newest delivery.
 func (m *Machine) move(end int, reads uint32) {
 	for ; m.looked < len(m.entries); m.looked++ {
 		e := &m.entries[m.looked]

@@ -6,7 +6,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// TestOf ends runs by what their workflows return.
+// TestOf maps what workflows return to the ends of runs.
 func TestOf(t *testing.T) {
 	said := func(message string) string { return "said (" + message + ")" }
 	for i, c := range []struct {

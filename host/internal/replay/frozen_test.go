@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A machine that is frozen counts what the guest has handed over, and the names of its calls.
+// A frozen machine counts the bytes that the guest has passed to it, and the names of its calls.
 func TestFrozenBytes(t *testing.T) {
 	m := newTail(t).machine()
 	m.Complete(make([]byte, 1<<20))
@@ -16,8 +16,8 @@ func TestFrozenBytes(t *testing.T) {
 	}
 }
 
-// TestThawedBehindItsWait thaws a guest that has come to another wait since, in an instance that was not frozen: it reads the
-// clock as it did then, and not as one that has nothing before it any more.
+// TestThawedBehindItsWait thaws a snapshot after the guest has reached another wait in a new instance: it reads the
+// clock as it did then, since it has yet to take earlier deliveries.
 func TestThawedBehindItsWait(t *testing.T) {
 	x := newTail(t)
 	come := func(m *Machine) {

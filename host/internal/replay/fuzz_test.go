@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// script is a guest made of bytes: each call takes an opcode and its arguments from it.
+// script is a guest made of bytes: each call reads an opcode and arguments.
 type script struct{ b []byte }
 
 func (s *script) byte() byte {
@@ -37,7 +37,7 @@ func (s *script) number() int64 {
 	return -int64(c) << (c % 56)
 }
 
-// play makes the calls on a machine and gives what it answered, up to its suspension.
+// play makes the calls on a machine and returns the answers, up to its suspension.
 func (s *script) play(m *Machine) (answers []string, err error) {
 	say := func(v any, err error) error {
 		answers = append(answers, fmt.Sprint(v, err, string(m.Last())))
@@ -89,7 +89,7 @@ func (s *script) play(m *Machine) (answers []string, err error) {
 	return answers, err
 }
 
-// primitive makes one of the calls beyond time and steps.
+// primitive makes a call other than time and steps.
 func (s *script) primitive(m *Machine, op byte) (any, error) {
 	switch op {
 	case 12:
@@ -127,7 +127,7 @@ func FuzzCalls(f *testing.F) {
 			}
 			var again []string
 			again, err = (&script{b}).play(x.machine())
-			// The suspended call is answered in a replay that has more of the journal.
+			// The suspended call is answered in the replay, which has more of the journal.
 			n := len(live)
 			if n > 0 && len(again) >= n {
 				n--

@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestInterruptTellsTheHandle ends waits by a cancel and by a query: the error of a wait for one handle has that handle, which is
-// still open, unless the run began before guests were told.
+// TestInterruptTellsTheHandle ends waits by a cancel and by a query. If the wait is for one handle, the error has
+// that handle, which is still open, unless the run's rules are older than that.
 func TestInterruptTellsTheHandle(t *testing.T) {
 	for i, c := range []struct {
 		rules int
@@ -53,7 +53,7 @@ func TestInterruptTellsTheHandle(t *testing.T) {
 	}
 }
 
-// TestLastSurvives makes the calls that leave the newest answer as it is.
+// TestLastSurvives makes the calls that do not change the newest answer.
 func TestLastSurvives(t *testing.T) {
 	x := newTail(t)
 	m := x.machine()

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// ruled returns a journal of a run that began under rules.
+// ruled returns the journal of a run with the given rules.
 func ruled(t testing.TB, rules int) *tail {
 	x := &tail{j: &journal.Journal{}, now: 1000}
 	x.add(t, journal.Started{RunID: "r", Workflow: "w", Seed: make([]byte, 32), Rules: rules}.Entry([]byte("in")))
@@ -18,8 +18,8 @@ func ruled(t testing.TB, rules int) *tail {
 	return x
 }
 
-// TestMarkerAskedAgain asks for markers more than once, live and replayed: the answer is always the first one, whatever number the
-// code knows by then, and only the first question makes an entry.
+// TestMarkerAskedAgain reads markers repeatedly, live and replayed. The answer is always the first one, whatever
+// version the code knows by then, and only the first read appends an entry.
 func TestMarkerAskedAgain(t *testing.T) {
 	x := ruled(t, journal.RulesNewest)
 	ask := func(m *Machine, newest int64) {
@@ -48,7 +48,8 @@ func TestMarkerAskedAgain(t *testing.T) {
 	}
 }
 
-// TestMarkerInOlderJournal asks where an older journal goes on without the marker: the answer is 0, and stays so behind its end.
+// TestMarkerInOlderJournal reads a marker where an older journal continues without it: the answer is 0, also after
+// the journal's end.
 func TestMarkerInOlderJournal(t *testing.T) {
 	for _, rules := range []int{0, journal.RulesNewest} {
 		x := ruled(t, rules)
@@ -65,7 +66,8 @@ func TestMarkerInOlderJournal(t *testing.T) {
 	}
 }
 
-// TestMarkerRecordedLater asks at an earlier place than the code that made the journal did: what is recorded counts from its entry on.
+// TestMarkerRecordedLater reads a marker at an earlier place than the code that made the journal: the recorded
+// version counts from its entry on.
 func TestMarkerRecordedLater(t *testing.T) {
 	x := ruled(t, journal.RulesNewest)
 	m := x.machine()
@@ -80,7 +82,7 @@ func TestMarkerRecordedLater(t *testing.T) {
 	must(t, 1)(m.Version("tax", 1))
 }
 
-// TestMarkerUnderOlderRules replays what a second question got when it was refused, and answers the next one rightly.
+// TestMarkerUnderOlderRules replays a second read that older rules refused, and answers the next one correctly.
 func TestMarkerUnderOlderRules(t *testing.T) {
 	x := ruled(t, journal.RulesSize)
 	must(t, 1)(x.machine().Version("tax", 1))
@@ -100,7 +102,7 @@ func TestMarkerUnderOlderRules(t *testing.T) {
 	if n := x.j.Len(); n != 2+5 {
 		t.Errorf("%d entries", n)
 	}
-	x = ruled(t, journal.RulesSize) // code that asks twice where the journal has one question, and then goes on without
+	x = ruled(t, journal.RulesSize) // code that reads twice where the journal has one read, and then continues without
 	m := x.machine()
 	must(t, 1)(m.Version("tax", 1))
 	must(t, 1)(m.Sleep("a", 5))
@@ -111,7 +113,8 @@ func TestMarkerUnderOlderRules(t *testing.T) {
 	must(t, 1)(m.Version("tax", 1))
 }
 
-// TestBadMarkers refuses ids and numbers that are none, each time. They are answered 0, and not remembered, where an older journal goes on.
+// TestBadMarkers refuses invalid ids and versions each time. Where an older journal continues, they get 0, and are
+// not remembered.
 func TestBadMarkers(t *testing.T) {
 	for id, n := range map[string]int64{"": 1, strings.Repeat("n", abi.MaxNameBytes+1): 1, "a\xff": 1, "host/x": 1, "x": -1, "y": 1 << 31} {
 		x := ruled(t, journal.RulesNewest)
@@ -130,7 +133,7 @@ func TestBadMarkers(t *testing.T) {
 	}
 }
 
-// TestMarkersAreBounded asks for very many markers in a journal that has none.
+// TestMarkersAreBounded reads very many markers in a journal that has none.
 func TestMarkersAreBounded(t *testing.T) {
 	for _, rules := range []int{journal.RulesSize, journal.RulesNewest} {
 		x := ruled(t, rules)

@@ -7,8 +7,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestReadingBeforeARecordedNow reads the clock of a copy that holds a Now entry of a later reading: none of the earlier readings
-// appends an entry of its own.
+// TestReadingBeforeARecordedNow reads the clock of a copy that has a Now entry of a later reading: the earlier
+// readings append no entries.
 func TestReadingBeforeARecordedNow(t *testing.T) {
 	x := &tail{j: &journal.Journal{}, now: 1000}
 	x.add(t, journal.Started{RunID: "r", Workflow: "w", Seed: make([]byte, 32), Copied: 2, Rules: journal.RulesNewest}.Entry([]byte("in")))
@@ -28,8 +28,8 @@ func TestReadingBeforeARecordedNow(t *testing.T) {
 	}
 }
 
-// TestOlderDeliveryAfterSetBack takes a sleep that rang before another one that was taken first. In between, the clock was set back
-// by a day: the monotonic clock does not leap forward, but in runs of earlier rules.
+// TestOlderDeliveryAfterSetBack takes a sleep that fired before another one which was taken first. In between, the
+// clock was set back by a day. The monotonic clock does not jump forward, except in runs with older rules.
 func TestOlderDeliveryAfterSetBack(t *testing.T) {
 	const day = 86_400_000
 	for rules, leaps := range map[int]bool{journal.RulesNewest: false, journal.RulesOrder - 1: true} {

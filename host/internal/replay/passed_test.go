@@ -7,7 +7,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestPassed walks through a journal of a sleep and a marker: what a guest does is free up to the last call, or
+// TestPassed walks through a journal of a sleep and a marker: the guest's computing is free up to its last call, or
 // up to where it last waited.
 func TestPassed(t *testing.T) {
 	x := newTail(t)
@@ -56,7 +56,7 @@ func TestPassed(t *testing.T) {
 	}
 }
 
-// TestQueryIsNotPassed counts what the answer to a query costs.
+// TestQueryIsNotPassed counts the cost of answering a query.
 func TestQueryIsNotPassed(t *testing.T) {
 	x := newTail(t)
 	m := x.machine()
@@ -75,7 +75,7 @@ func TestQueryIsNotPassed(t *testing.T) {
 	}
 }
 
-// TestBodyIsNotPassed counts what a body makes, although its workflow has made other calls since.
+// TestBodyIsNotPassed counts the cost of a body, although its workflow has made other calls since.
 func TestBodyIsNotPassed(t *testing.T) {
 	x := newTail(t)
 	m := x.machine()
@@ -94,7 +94,7 @@ func TestBodyIsNotPassed(t *testing.T) {
 	}
 }
 
-// TestDumpIsNotPassed counts what a guest does that is asked for its stacks where it last waited.
+// TestDumpIsNotPassed counts the computing of a guest that is asked for its stacks at its last wait.
 func TestDumpIsNotPassed(t *testing.T) {
 	x := newTail(t)
 	for _, rested := range []store.Seq{0, 2} {
@@ -113,7 +113,7 @@ func TestDumpIsNotPassed(t *testing.T) {
 	}
 }
 
-// TestLongPoll waits with the longest time-out, and at the end of time.
+// TestLongPoll waits with the longest timeout, and until the end of time.
 func TestLongPoll(t *testing.T) {
 	x := newTail(t)
 	m := x.machine()

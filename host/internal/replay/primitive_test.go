@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestPrimitives makes each call beyond time and steps, live and replayed.
+// TestPrimitives makes each call other than time and steps, live and replayed.
 func TestPrimitives(t *testing.T) {
 	x := newTail(t)
 	play := func(m *Machine) {
@@ -38,7 +38,7 @@ func TestPrimitives(t *testing.T) {
 	m := x.machine()
 	play(m)
 	play(x.machine())
-	must(t, 5)(m.Await([]int64{5})) // a token of the host's own is there at once
+	must(t, 5)(m.Await([]int64{5})) // a generated token is available at once
 	if b, n := m.Result(5); n != 5 || string(b) != "token" || !m.Told(5) || m.Told(6) || m.Told(99) {
 		t.Fatalf("%q %d", b, n)
 	}
@@ -73,7 +73,7 @@ func TestMarkers(t *testing.T) {
 	x := newTail(t)
 	m := x.machine()
 	must(t, 1)(m.Sleep("a", 5))
-	again := x.machine() // code that has a marker now, in a journal without it
+	again := x.machine() // newer code with a marker, in a journal without it
 	must(t, 0)(again.Version("new", 3))
 	must(t, 1)(again.Sleep("a", 5))
 	must(t, 3)(again.Version("newer", 3))
@@ -96,11 +96,12 @@ func TestContinueAsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := x.machine().ContinueAsNew(make([]byte, abi.MaxPayloadBytes+1), nil); !errors.As(err, &refused) {
-		t.Fatal(err) // what was refused is answered by the record
+		t.Fatal(err) // the entry answers a refused call
 	}
 }
 
-// TestOnAfterDump ends a guest that goes on when it was asked for its stacks: the journal does not say that it was.
+// TestOnAfterDump ends a guest that continues after it was asked for its stacks: the journal does not record the
+// request.
 func TestOnAfterDump(t *testing.T) {
 	for name, on := range map[string]func(m *Machine) error{
 		`sleep "a"`: func(m *Machine) error { _, err := m.Sleep("a", 500); return err },
@@ -125,8 +126,8 @@ func TestOnAfterDump(t *testing.T) {
 	}
 }
 
-// TestMisplaced ends a guest that makes calls which have no meaning where it is; where the journal holds something else, that is
-// a mismatch.
+// TestMisplaced ends a guest that makes calls in a place where they are not allowed; if the journal has another call
+// there, it is a mismatch.
 func TestMisplaced(t *testing.T) {
 	for name, call := range map[string]func(m *Machine) error{
 		abi.FnStepEnd: func(m *Machine) error { return m.StepEnd(0, nil) },
@@ -192,7 +193,7 @@ func TestQuery(t *testing.T) {
 	if got, err := m.Poll(PollRequest{Events: true}); got != PollEvents || err != nil || m.NextEvent() != abi.PackEvent(abi.EventQuery, 0) {
 		t.Fatal(got, err)
 	}
-	m = ask() // a workflow that does more than the journal knows comes to rest before it
+	m = ask() // a workflow that calls more than the journal has is suspended before that call
 	must(t, 1)(m.Sleep("a", 500))
 	if _, err := m.Sleep("later", 1); !errors.Is(err, ErrSuspend) {
 		t.Fatal(err)
@@ -241,8 +242,8 @@ func TestPrimitiveRefusals(t *testing.T) {
 	}
 }
 
-// TestChildRoom starts children up to the limit, is refused, and has room again when the guest has been told that one has ended
-// or has let go of one. A replay under another limit is answered by the journal.
+// TestChildRoom starts children up to the limit, and is refused. There is room again when the guest has received the
+// end of one, or has withdrawn one. A replay under another limit gets the journal's answers.
 func TestChildRoom(t *testing.T) {
 	x := newTail(t)
 	limit := 2
@@ -281,7 +282,7 @@ func TestChildRoom(t *testing.T) {
 	must(t, refused)(m.Child("g", "w", nil, nil))
 }
 
-// TestProgramOfOldRuns asks for the argument of a program: a run that began when there was none has none for good.
+// TestProgramOfOldRuns asks for the argument of a program: a run from before there was one never has one.
 func TestProgramOfOldRuns(t *testing.T) {
 	for rules, want := range []string{"", "w", "w"} {
 		m := newTail(t).machine(func(c *Config) { c.Started.Rules = rules })

@@ -157,7 +157,7 @@ func TestRefusals(t *testing.T) {
 	}
 	first := refused(x.machine())
 	n := x.j.Len()
-	// Replayed under a host that would decide otherwise: history stays what it was.
+	// Replayed under a host that would decide otherwise: the recorded answers stay.
 	second := refused(x.machine(func(c *Config) { c.HandlerError = func(string) error { return nil } }))
 	if !slices.Equal(first, second) || x.j.Len() != n {
 		t.Fatalf("%v\n%v", first, second)
@@ -271,7 +271,7 @@ func TestPolls(t *testing.T) {
 	if s := m.Suspension(); !s.Poll || s.Events || !s.PollDue || s.PollDueUnixMs != 3001 {
 		t.Fatalf("%+v", s)
 	}
-	x.now = 3001 + abi.MaxLagMs // late, and not so late that the clock is moved
+	x.now = 3001 + abi.MaxLagMs // late, but not late enough to move the clock
 	x.j.Suspend(m.Suspension())
 	if err := x.j.FireDue(x.now); err != nil {
 		t.Fatal(err)
@@ -307,7 +307,7 @@ func TestPolls(t *testing.T) {
 	if !m.Dump() || m.Dump() || m.NextEvent() != abi.PackEvent(abi.EventDump, 0) {
 		t.Fatal("dump")
 	}
-	// A clock in the journal where the guest polls without one.
+	// The journal has a clock where the guest polls without one.
 	other := x.machine()
 	if _, err := other.Poll(PollRequest{Events: true}); err == nil {
 		t.Fatal("a clock was given to a poll without one")
@@ -391,8 +391,8 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestReplayIsLive runs a random workflow live with deliveries in random order, then replays its journal: it
-// sees the same answers, the same time and the same random numbers.
+// TestReplayIsLive runs a random workflow live with deliveries in random order, then replays its journal: it gets the
+// same answers, times and random numbers.
 func TestReplayIsLive(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		x := newTail(t)
@@ -456,7 +456,7 @@ func TestReplayIsLive(t *testing.T) {
 	})
 }
 
-// TestWallClockEnds has the clock of WASI stop where its 64 bits end, and not begin again.
+// TestWallClockEnds: the WASI clock stops at the end of its 64 bits instead of wrapping around.
 func TestWallClockEnds(t *testing.T) {
 	for ms, ns := range map[int64]uint64{lastWallMs: 18446744073709e6, lastWallMs + 1: 18446744073709e6, abi.MaxUnixMs: 18446744073709e6} {
 		if got := wallNs(ms); uint64(got) != ns {

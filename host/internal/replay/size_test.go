@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/host/internal/journal"
 )
 
-// TestSizesOfOldRuns refuses a result and an error that are too large. No journal has these refusals, so a run that was told a
-// byte more than the limit when it began is told the same by a replay.
+// TestSizesOfOldRuns refuses a result and an error that are too large. No journal records these refusals, so a run with
+// older rules, which report one byte more than the limit whatever the size, gets the same text in a replay.
 func TestSizesOfOldRuns(t *testing.T) {
 	large := make([]byte, 3<<20)
 	for rules, want := range map[int]int{0: abi.MaxPayloadBytes + 1, journal.RulesHandle: abi.MaxPayloadBytes + 1, journal.RulesSize: 3 << 20} {
@@ -24,7 +24,8 @@ func TestSizesOfOldRuns(t *testing.T) {
 	}
 }
 
-// TestLargeEndIsCopied ends a body and a query by more than what is kept: nothing of the guest's memory is.
+// TestLargeEndIsCopied ends a body and a query with more than is kept: the machine keeps no reference to the guest's
+// memory.
 func TestLargeEndIsCopied(t *testing.T) {
 	large := make([]byte, 3<<20)
 	m := newTail(t).machine(func(c *Config) { c.Mode = Body })
@@ -44,8 +45,8 @@ func TestLargeEndIsCopied(t *testing.T) {
 	}
 }
 
-// TestLargeReportIsCopied has a body and a step function fail with reports over the limit: a copy is kept, of which what is over
-// MaxReportBytes is cut.
+// TestLargeReportIsCopied fails a body and a step function with reports over the limit: the machine keeps a copy, cut
+// at MaxReportBytes.
 func TestLargeReportIsCopied(t *testing.T) {
 	const most = abi.MaxReportBytes
 	for n, want := range map[int]int{3 << 20: 3 << 20, most: most, most + 1: abi.MaxPayloadBytes + 1} {

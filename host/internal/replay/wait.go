@@ -200,7 +200,8 @@ func (m *Machine) NextEvent() int64 {
 	return e
 }
 
-// ErrDeadlock: the guest waits for an event that can never come, or did anything but wait for it or return after Dump.
+// ErrDeadlock: the guest waits for an event that can never come. After Dump, it also means that the guest did
+// something other than wait for an event or return.
 var ErrDeadlock = errors.New("deadlock: the workflow waits for something that can never come")
 
 // Dump asks a deadlocked guest to report its stacks, once. It returns false if the guest does not listen for events or was asked

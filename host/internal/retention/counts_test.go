@@ -15,7 +15,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestKeepsByStatus keeps the newest of each status, so that a flood of completed runs pushes out no failed one.
+// TestKeepsByStatus keeps the newest runs of each status, so that many completed runs do not displace failed ones.
 func TestKeepsByStatus(t *testing.T) {
 	w := newWorld(t, store.Retention{KeepTerminated: 1})
 	for i := range int64(4) {
@@ -38,10 +38,10 @@ func TestKeepsByStatus(t *testing.T) {
 	if r := w.left("c7 c8 f1 f2 f3 t3 x0 x1 x2 x3", true); r.Deleted != 4 {
 		t.Errorf("%+v", r)
 	}
-	w.sweep("c7 c8 t3 x1 x2 x3") // f1 and x0 by their status, f2 and f3 as the oldest of seven
+	w.sweep("c7 c8 t3 x1 x2 x3") // f1 and x0 exceed their status's limit; f2 and f3 are the oldest of seven
 }
 
-// model says which runs of a list retentions keep: none that is too old, then the newest of each status, then the newest of all.
+// model computes which runs of a list stay: not too old, then the newest of each status, then the newest of all.
 func model(runs []store.RunState, x *store.Retention, now int64, held map[string]bool) (left []string) {
 	slices.SortFunc(runs, func(a, b store.RunState) int {
 		return -cmp.Or(cmp.Compare(a.CreatedUnixMs, b.CreatedUnixMs), cmp.Compare(a.Run.ID, b.Run.ID))
@@ -77,8 +77,9 @@ func model(runs []store.RunState, x *store.Retention, now int64, held map[string
 	return left
 }
 
-// TestSweepsFollowAModel lets runs begin, end in another order, and be held by a parent, between sweeps of one sweeper, of which
-// each goes on where the one before ended. What is left is what the retention says, and a dry run has said it before.
+// TestSweepsFollowAModel lets runs begin, end in another order, and be held by a parent, between sweeps of one
+// sweeper, each of which continues where the previous one ended. The remaining runs are right, and a dry run
+// predicted them.
 func TestSweepsFollowAModel(t *testing.T) {
 	for seed := range uint64(100) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -161,14 +162,14 @@ func sortedKeys(m map[string]store.RunState) (list []string) {
 	return list
 }
 
-// TestCountsGoOn: a sweep does not go once more through what the one before has passed, though it finds runs that began long
-// ago and have ended since. It looks again at what was held back once a day.
+// TestCountsGoOn: a sweep does not pass again through runs that earlier sweeps passed, even if runs that began long
+// ago have ended since. Runs that were held back are checked again once a day.
 func TestCountsGoOn(t *testing.T) {
 	w := newWorld(t, store.Retention{KeepCompleted: 2})
 	w.put("old", "w", store.Sleeping, 90)
 	w.put("older", "w", store.Sleeping, 91)
 	for i := range 600 {
-		w.put(fmt.Sprintf("f%03d", i), "w", store.Failed, 50) // kept for ever
+		w.put(fmt.Sprintf("f%03d", i), "w", store.Failed, 50) // kept forever
 	}
 	for i := range int64(5) {
 		w.put(fmt.Sprint("c", i), "w", store.Completed, 9-i)
@@ -210,8 +211,9 @@ func TestCountsGoOn(t *testing.T) {
 	}
 }
 
-// TestLateRuns: a run that began long ago and ends now is the oldest one; none that is to be kept goes in its place. The one that
-// began first goes first if not all of them are over. One that has to stay takes one place, however often it is read.
+// TestLateRuns: a run that began long ago and ends now is the oldest one, and no newer run is deleted instead. If
+// several are late, the one that began first is deleted first. A run that must stay counts once, however often it is
+// read.
 func TestLateRuns(t *testing.T) {
 	w := newWorld(t, store.Retention{KeepCompleted: 2})
 	w.parent(store.Waiting)
@@ -253,7 +255,7 @@ func TestLateRuns(t *testing.T) {
 	w.sweep("c2 c9 parent")
 }
 
-// TestCountsAfterAChange: what has ended while no number was set counts when one is set again.
+// TestCountsAfterAChange: runs that ended while no number was set count when one is set again.
 func TestCountsAfterAChange(t *testing.T) {
 	w := newWorld(t, store.Retention{})
 	set := func(r store.Retention) {
@@ -277,7 +279,7 @@ func TestCountsAfterAChange(t *testing.T) {
 	w.sweep("c2")
 }
 
-// TestCountsInPortions deletes more than a portion, and does the rest after it was cut.
+// TestCountsInPortions deletes more than a portion, and the rest after it was interrupted.
 func TestCountsInPortions(t *testing.T) {
 	w := newWorld(t, store.Retention{KeepCompleted: 3, KeepFailed: 1})
 	for i := range int64(1000) {
@@ -303,8 +305,8 @@ func TestCountsInPortions(t *testing.T) {
 	w.sweep("c997 c998 c999 f")
 }
 
-// TestCountsAfterACutSweep: a sweep that ends before it has deleted the runs that ended late leaves them to the next one. None
-// that is to be kept goes in their place.
+// TestCountsAfterACutSweep: a sweep that is interrupted before it has deleted late runs leaves them to the next one.
+// No run that must stay is deleted instead.
 func TestCountsAfterACutSweep(t *testing.T) {
 	w := newWorld(t, store.Retention{KeepCompleted: 2})
 	for i := range int64(2) {
@@ -332,8 +334,8 @@ func TestCountsAfterACutSweep(t *testing.T) {
 	w.sweep("c2 c3")
 }
 
-// TestCountsOfTwoHosts: each host deletes the runs of its own partitions, and what the other one has deleted meanwhile keeps
-// none in its place.
+// TestCountsOfTwoHosts: each host deletes runs of its own partitions, and runs that the other host has deleted no
+// longer count.
 func TestCountsOfTwoHosts(t *testing.T) {
 	w := newWorld(t, store.Retention{})
 	of := func(owned []store.PartitionID) *retention.Sweeper {
@@ -364,7 +366,7 @@ func TestCountsOfTwoHosts(t *testing.T) {
 	}
 }
 
-// TestMoreLateRunsThanAreHeld has so many runs end late that not all are held in memory: each is deleted once.
+// TestMoreLateRunsThanAreHeld has more runs end late than are held in memory: each is deleted once.
 func TestMoreLateRunsThanAreHeld(t *testing.T) {
 	const late = 10_050
 	w := newWorld(t, store.Retention{KeepCompleted: 2})

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestIterationsAreReadOnceAMinute: a host hears of its own changes at once, and of those of other hosts within a minute.
+// TestIterationsAreReadOnceAMinute: a host sees its own changes at once, and changes by other hosts within a minute.
 func TestIterationsAreReadOnceAMinute(t *testing.T) {
 	var (
 		set   []store.Retention

@@ -32,7 +32,7 @@ type world struct {
 	before  func(key store.RunKey) // a deletion
 }
 
-// counting counts the states that are read, and the runs of any status that stand where lists are read. Methods that are named in
+// counting counts the states that are read, and the runs that lists pass, whatever their status. The methods named in
 // fails fail.
 type counting struct {
 	*memstore.Store
@@ -121,7 +121,7 @@ func (w *world) commit(c store.RunCommit) {
 	w.ok(p.Commit(ctx, []store.RunCommit{c}))
 }
 
-// put creates a run; it ended so many days ago, or lives if its status is not an end.
+// put creates a run. It ended the given number of days ago, or is live if its status is not final.
 func (w *world) put(id, workflow string, status store.Status, days int64, opts ...func(*store.RunState)) store.RunState {
 	w.t.Helper()
 	st := store.RunState{Run: store.RunKey{ID: id}, Workflow: workflow, Version: 1, Status: status, WakeUnixMs: store.NoWake,
@@ -158,7 +158,7 @@ func (w *world) delete(_ context.Context, key store.RunKey, which func(*store.Ru
 	return nil
 }
 
-// sweep sweeps, and says which runs are left.
+// sweep sweeps, and checks which runs are left.
 func (w *world) sweep(want string) retention.Report {
 	w.t.Helper()
 	return w.left(want, false)
@@ -224,7 +224,7 @@ func TestKeepsTheNewest(t *testing.T) {
 	w.sweep("a4 a5 a9 b3 b4 b5")
 }
 
-// TestOthersPartitions leaves runs alone whose partition another host owns.
+// TestOthersPartitions does not touch runs in partitions that another host owns.
 func TestOthersPartitions(t *testing.T) {
 	w := newWorld(t, store.Retention{CompletedMs: day, FailedMs: 50 * day, Keep: 1})
 	w.put("r1", "w", store.Completed, 9)
@@ -260,7 +260,8 @@ func (w *world) parent(status store.Status) {
 	w.commit(store.RunCommit{State: st, Create: true, Replace: true, Append: j.All()})
 }
 
-// TestChildrenForWhichAParentWaits are kept until it waits no more, and what is left of them while there is a parent.
+// TestChildrenForWhichAParentWaits: they are kept until their parent no longer waits, and the rest of a deleted child
+// stays as long as the parent exists.
 func TestChildrenForWhichAParentWaits(t *testing.T) {
 	w := newWorld(t, store.Retention{CompletedMs: day, FailedMs: 100 * day})
 	w.parent(store.Waiting)
@@ -269,7 +270,7 @@ func TestChildrenForWhichAParentWaits(t *testing.T) {
 	if r := w.sweep("parent parent.2"); r.Held != 1 || r.Deleted != 1 {
 		t.Errorf("%+v", r)
 	}
-	w.parent(store.Failed) // it may be retried, and asks for its children then
+	w.parent(store.Failed) // if it is retried, it asks for its children
 	w.sweep("parent parent.2")
 	w.now += day // it is looked at once a day
 	w.sweep("parent")
@@ -291,7 +292,7 @@ func TestChildrenForWhichAParentWaits(t *testing.T) {
 	}
 }
 
-// TestWhoIsFaster leaves a run alone that was retried or replaced after it was read.
+// TestWhoIsFaster does not delete a run that was retried or replaced after it was read.
 func TestWhoIsFaster(t *testing.T) {
 	w := newWorld(t, store.Retention{FailedMs: day})
 	w.put("retried", "w", store.Failed, 5)
@@ -318,11 +319,12 @@ func TestWhoIsFaster(t *testing.T) {
 	w.sweep("retried")
 }
 
-// TestSweepGoesOn after an error of one run, and after it was cut; it does not look again at what stays.
+// TestSweepGoesOn: a sweep continues after an error for one run, and the next one continues after an interruption.
+// Runs that stay are not read again.
 func TestSweepGoesOn(t *testing.T) {
 	w := newWorld(t, store.Retention{CompletedMs: day})
 	for i := range 600 {
-		w.put(fmt.Sprintf("f%03d", i), "w", store.Failed, 5) // kept for ever
+		w.put(fmt.Sprintf("f%03d", i), "w", store.Failed, 5) // kept forever
 	}
 	w.put("bad", "w", store.Completed, 5)
 	for i := range 9 {
@@ -355,7 +357,7 @@ func TestSweepGoesOn(t *testing.T) {
 	}
 }
 
-// TestClockSetBack deletes runs that end before what was swept.
+// TestClockSetBack deletes runs whose end is earlier than what was already swept.
 func TestClockSetBack(t *testing.T) {
 	w := newWorld(t, store.Retention{CompletedMs: day})
 	w.put("a", "w", store.Completed, 1)
@@ -365,7 +367,7 @@ func TestClockSetBack(t *testing.T) {
 	w.sweep("")
 }
 
-// TestSweepThatWaits is given up with its context while another sweep is made.
+// TestSweepThatWaits cancels a sweep that waits for another one.
 func TestSweepThatWaits(t *testing.T) {
 	w := newWorld(t, store.Retention{CompletedMs: day})
 	w.put("a", "w", store.Completed, 5)
@@ -384,7 +386,7 @@ func TestSweepThatWaits(t *testing.T) {
 	}
 }
 
-// TestRetentionsOfOthers: a namespace whose retentions change costs the others nothing.
+// TestRetentionsOfOthers: changing the retentions of one namespace does not restart the sweeps of others.
 func TestRetentionsOfOthers(t *testing.T) {
 	w := newWorld(t, store.Retention{CompletedMs: day})
 	sweep := func() (states int) {
@@ -394,7 +396,7 @@ func TestRetentionsOfOthers(t *testing.T) {
 		return w.s.states - before
 	}
 	for i := range 50 {
-		w.put(fmt.Sprint("f", i), "w", store.Failed, 5) // kept for ever
+		w.put(fmt.Sprint("f", i), "w", store.Failed, 5) // kept forever
 	}
 	sweep()
 	for i := range 5 {
@@ -409,7 +411,7 @@ func TestRetentionsOfOthers(t *testing.T) {
 	}
 }
 
-// TestStoreThatFails ends a sweep with what the store said.
+// TestStoreThatFails ends a sweep with the store's error.
 func TestStoreThatFails(t *testing.T) {
 	w := newWorld(t, store.Retention{Keep: 1})
 	w.put("a", "w", store.Completed, 1)
@@ -424,7 +426,8 @@ func TestStoreThatFails(t *testing.T) {
 	w.sweep("a")
 }
 
-// TestRunsThatCannotBeRead: a run that the store cannot read stays, and so does a child whose parent it cannot read; others go.
+// TestRunsThatCannotBeRead: a run that cannot be read stays, and so does a child whose parent cannot be read; others
+// are deleted.
 func TestRunsThatCannotBeRead(t *testing.T) {
 	for _, what := range []string{"State of a", "State of parent", "Run of parent"} {
 		w := newWorld(t, store.Retention{CompletedMs: day})

@@ -19,7 +19,7 @@ type Ask struct {
 	Handler  string // without its prefix; Instances for a body or step function
 	Input    []byte // must not be changed
 	SinceMs  int64  // the instant since which the attempt could begin, in Unix milliseconds
-	// Anew says that all other asks of the run are to be withdrawn first.
+	// Anew withdraws all other asks of the run first.
 	Anew bool
 }
 
@@ -56,8 +56,8 @@ type (
 type asks struct {
 	verdicts  map[int64]Verdict // by the handle of the step
 	soon      int               // how many verdicts are Soon
-	withdrawn []int64           // handles whose asks are to be withdrawn, if there are any
-	all       bool              // all asks are to be withdrawn
+	withdrawn []int64           // handles whose asks must be withdrawn, if there are any
+	all       bool              // all asks must be withdrawn
 	none      bool              // nothing asks: not even what was asked before the run was read from the store
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestCancelIsToldOnce continues a run that was asked to cancel, three times: the workflow is told by the iteration in which it was
-// told, or by the next one, and by none after it.
+// TestCancelIsToldOnce continues a cancelled run as new three times: the workflow gets the cancel in the iteration in
+// which it was cancelled, or in the next one, and never again.
 func TestCancelIsToldOnce(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		j := &journal.Journal{}

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// wide is a run that waits for many things at once.
+// wide is a run with many open calls.
 type wide struct {
 	t     testing.TB
 	r     *Run
@@ -17,7 +17,7 @@ type wide struct {
 	going []*Attempt
 }
 
-// newWide returns a run whose guest waits for the signal "go", beside whatever calls there are: n times what call returns.
+// newWide returns a run whose guest waits for the signal "go", and has made n other calls, which call returns.
 func newWide(t testing.TB, n int, call func(i int) store.Entry) *wide {
 	t.Helper()
 	key := store.RunKey{Namespace: 1, ID: "r"}
@@ -57,12 +57,12 @@ func (w *wide) commit() {
 	w.r.NextWake(w.now)
 }
 
-// beside is what a run has many of, and how many it may have.
+// beside is something that a run can have many of, and the maximum.
 type beside struct {
 	name  string
 	most  int
 	entry func(i int) store.Entry
-	// then is done with each run before it is measured; nil: nothing.
+	// then is called for each run before it is measured; nil: nothing.
 	then func(w *wide)
 }
 
@@ -100,7 +100,7 @@ func aStep(i int) store.Entry {
 	return store.Entry{Kind: store.KindStep, Name: fmt.Sprint("p", i), Target: "host/x"}
 }
 
-// failAll ends the first attempt of each step with a failure, and begins the second.
+// failAll fails the first attempt of each step, and begins the second.
 func (w *wide) failAll() {
 	first := w.going
 	w.going = nil
@@ -115,7 +115,8 @@ func (w *wide) failAll() {
 	}
 }
 
-// TestCosts measures what each event costs a run that has many things: the step, its commit and its next wake.
+// TestCosts measures the cost of each event, with the step, its commit and its next wake, for a run with much data of
+// each kind.
 func TestCosts(t *testing.T) {
 	events := []struct {
 		name string
@@ -141,7 +142,7 @@ func TestCosts(t *testing.T) {
 	for _, b := range besides {
 		for _, e := range events {
 			if e.name == "wake of one name" && b.name == "open sleeps" {
-				continue // it compares the names of all of them
+				continue // this compares the names of all of them
 			}
 			cases = append(cases, cost.Case{Call: e.name, Of: b.name, Sizes: sizes(b.most), Setup: func(t testing.TB, n int) func() {
 				w, i := b.wide(t, n), 0
@@ -156,7 +157,7 @@ func TestCosts(t *testing.T) {
 	cost.Table(t, append(cases, ends()...))
 }
 
-// sizes are those with which events are measured, of what a run may have so many of.
+// sizes returns the amounts to measure with, for data that has a maximum.
 func sizes(most int) []int {
 	if most <= 1000 {
 		return []int{10, most / 2, most}
@@ -172,7 +173,7 @@ func (b *beside) wide(t testing.TB, n int) *wide {
 	return w
 }
 
-// ends are events that end one of many things. They need 160 of them.
+// ends are events that end one of many calls. Each case needs 160 of them.
 func ends() (cases []cost.Case) {
 	add := func(call string, b *beside, end func(w *wide, i int)) {
 		most := max(sizes(b.most)[2], 400)
@@ -217,7 +218,7 @@ func ends() (cases []cost.Case) {
 	return cases
 }
 
-// answer gives the run another run's answer to the i-th of its many calls.
+// answer delivers another run's answer to the i-th call of a run with many.
 func (w *wide) answer(kind store.CommandKind, i int, m Message) {
 	m.Handle, m.Sender = int64(i+2), w.r.State().Incarnation
 	before := w.r.Journal().OpenHandles()

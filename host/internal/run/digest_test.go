@@ -15,7 +15,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestInputDigest compares inputs: those of a group are one, whatever their white space and order, and no two groups are.
+// TestInputDigest compares inputs: inputs of one group are equal, whatever their white space and order, and differ
+// from other groups.
 func TestInputDigest(t *testing.T) {
 	groups := [][]string{
 		{`{"a":1,"b":2}`, `{"b":2,"a":1}`, " {\n\"b\": 2, \"a\": 1}"},
@@ -43,7 +44,7 @@ func TestInputDigest(t *testing.T) {
 	}
 }
 
-// TestIsInputDigest takes the digests that earlier releases have stored, and no others.
+// TestIsInputDigest accepts the digests that earlier releases have stored, and no others.
 func TestIsInputDigest(t *testing.T) {
 	sum := func(text string) store.Digest { return sha256.Sum256([]byte(text)) }
 	for _, c := range []struct {
@@ -67,7 +68,7 @@ func TestIsInputDigest(t *testing.T) {
 	}
 }
 
-// TestSortedValues sorts values that package json has written, in any order, and reads them again.
+// TestSortedValues sorts values that package json has written in any order, and reads them again.
 func TestSortedValues(t *testing.T) {
 	value := rapid.Custom(func(t *rapid.T) any { return anyValue(t, 3) })
 	rapid.Check(t, func(t *rapid.T) {
@@ -112,7 +113,8 @@ func anyValue(t *rapid.T, depth int) any {
 	return object
 }
 
-// TestDeepInputs takes inputs that are nested as deep as package json allows, each level with its members in the wrong order.
+// TestDeepInputs accepts inputs nested as deeply as package json allows, with the members of each level in the wrong
+// order.
 func TestDeepInputs(t *testing.T) {
 	const depth = 9000
 	pad := strings.Repeat("x", 100)

@@ -24,7 +24,7 @@ var (
 
 // Event is an event of a run.
 type Event interface {
-	// happen applies the event in a turn of an existing run. Start and StartChild also apply when there is no run.
+	// apply applies the event in a transition of an existing run. Start and StartChild also apply when there is no run.
 	apply(t *transition) error
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestForkRefusedBesideAnotherGuest: a guest whose instance was left to a body that has not begun is refused a place, since the host
-// drains. Nobody performs the body then: it is begun again when the run is active again.
+// TestForkRefusedBesideAnotherGuest: a guest has left its instance to a body that has not begun, and is refused a
+// place because the host drains. Then no guest executes the body: it begins again when the run is active again.
 func TestForkRefusedBesideAnotherGuest(t *testing.T) {
 	key := store.RunKey{Namespace: 1, ID: "r"}
 	r := New(key, Config{Active: true})
@@ -40,7 +40,8 @@ func TestForkRefusedBesideAnotherGuest(t *testing.T) {
 	if second == nil {
 		t.Fatal("no other guest")
 	}
-	// The commit is durable: the first guest is told to execute the body, has to wait for a place, and the host drains.
+	// The commit becomes durable: the first guest is told to execute the body, and has to wait for a place while the
+	// host drains.
 	r.SetActive(false)
 	do(Refused{Lease: second})
 	do(Refused{Lease: l})

@@ -7,7 +7,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestStartOfRunThatIsGone makes no run of a start that nobody has checked, as it was for a run that is not there any more.
+// TestStartOfRunThatIsGone creates no run for an unchecked start, which was meant for a run that no longer exists.
 func TestStartOfRunThatIsGone(t *testing.T) {
 	for _, r := range []*Record{{}, {Tombstone: &store.RunState{Deleted: true}}} {
 		if err := r.Refuses(&NewRun{Existing: true}, store.DefaultIDsMs); !errors.Is(err, ErrNoRun) {

@@ -12,7 +12,7 @@ import (
 
 var there = store.RunKey{Namespace: 3, ID: "r"}
 
-// came is a run that has begun elsewhere, with more entries.
+// came is a run that began elsewhere, with more entries.
 func came(t *testing.T, change func(*journal.Started), entries ...store.Entry) *journal.Journal {
 	t.Helper()
 	s := journal.Started{RunID: "r", Workflow: "w", Version: 7, Incarnation: strings.Repeat("ab", 16), Seed: make([]byte, 32),
@@ -41,7 +41,7 @@ func begin(t *testing.T, r *run.Run, i *run.Import) *run.Effects {
 	return r.Apply(5000, run.Start{New: run.NewRun{Key: there, Workflow: "w", Version: 2, Import: i}})
 }
 
-// fresh returns a run that was imported, with its first commit.
+// fresh returns an imported run with its first commit.
 func fresh(t *testing.T, i *run.Import) (*run.Run, *store.RunCommit) {
 	t.Helper()
 	r := run.New(there, run.Config{})
@@ -53,7 +53,8 @@ func fresh(t *testing.T, i *run.Import) (*run.Run, *store.RunCommit) {
 
 var move = store.Entry{Kind: store.KindMoved, Target: "id"}
 
-// TestImport commits all that came, and nothing that was said before; the chosen token alone is claimed.
+// TestImport commits everything that was imported, and repeats no messages of the past; only the chosen token is
+// claimed.
 func TestImport(t *testing.T) {
 	hook := store.Entry{Kind: store.KindHook, Handle: 1, Name: "h", Target: "token", Data: []byte("token")}
 	j := came(t, nil, hook, store.Entry{Kind: store.KindHookReady, Handle: 1, Data: []byte("token")},
@@ -206,7 +207,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestCheckOfWhatCame refuses what no host writes into entry 0.
+// TestCheckOfWhatCame refuses an entry 0 that no host would write.
 func TestCheckOfWhatCame(t *testing.T) {
 	if err := run.CheckImported(came(t, nil)); err != nil {
 		t.Error(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestClockSetBackWhileAStepWaits sets the clock back while one step waits for a place, after a delay. Another one, whose attempt is
-// given up then, asks all the same.
+// TestClockSetBackWhileAStepWaits sets the clock back while one step waits for a place after a delay. Another step,
+// whose attempt is then given up, still asks for a place.
 func TestClockSetBackWhileAStepWaits(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		w := newWide(t, 2, func(i int) store.Entry {
@@ -41,8 +41,9 @@ func TestClockSetBackWhileAStepWaits(t *testing.T) {
 	}
 }
 
-// TestQueuedRunKeepsItsTurn has a step wait for a place. A signal comes while no guest may start, and the run leaves memory as queued.
-// Loaded again, the step asks, and withdraws nothing: a handler with limits knows no other order than that of asking.
+// TestQueuedRunKeepsItsTurn has a step wait for a place. A signal comes while no guest may start, and the run leaves
+// memory as queued. When it is loaded again, the step asks, and does not withdraw: a handler with limits would put it
+// at the end of its queue.
 func TestQueuedRunKeepsItsTurn(t *testing.T) {
 	w := newWide(t, 1, func(i int) store.Entry {
 		e := aStep(i)

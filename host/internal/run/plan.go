@@ -128,7 +128,7 @@ func SignalOfStart(j *journal.Journal) *Signal {
 		return nil
 	}
 	e := &j.Entries()[1]
-	if e.Kind != store.KindSignalAccepted { // of an archive that somebody made
+	if e.Kind != store.KindSignalAccepted { // an archive that wfhost did not write
 		return nil
 	}
 	return &Signal{Name: e.Name, Data: e.Data, IdempotencyKey: e.Target}

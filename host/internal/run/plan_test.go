@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// planned is the journal of a run that has made one call of each kind, some of which have an outcome.
+// planned is the journal of a run that has made one call of each kind, some with an outcome.
 func planned(t *testing.T, more ...store.Entry) *journal.Journal {
 	t.Helper()
 	j, err := journal.Begin(&journal.Started{RunID: "r", Workflow: "w", Rules: journal.RulesNewest, Seed: make([]byte, seedBytes)}, nil, 1000)
@@ -46,7 +46,7 @@ func namesOf(calls []Call) string {
 	return strings.Join(list, ", ")
 }
 
-// TestPlan keeps what came before a call: the step of a name, although a marker before it has the same one.
+// TestPlan keeps the calls before a named step, although an earlier marker has the same name.
 func TestPlan(t *testing.T) {
 	p, err := NewPlan(planned(t), "tax")
 	if err != nil {
@@ -77,7 +77,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanOfOtherCalls begins at the first call of a name that no step has, and from the beginning without one.
+// TestPlanOfOtherCalls begins at the first call with a name that no step has, or from the beginning without a name.
 func TestPlanOfOtherCalls(t *testing.T) {
 	p, err := NewPlan(planned(t), "progress")
 	if err != nil || namesOf(p.Repeated) != "step slow, emit progress" {
@@ -89,7 +89,7 @@ func TestPlanOfOtherCalls(t *testing.T) {
 	}
 }
 
-// TestPlanOfNoCall names the calls that there are, and the nearest one first.
+// TestPlanOfNoCall lists the existing calls in the error, the most similar name first.
 func TestPlanOfNoCall(t *testing.T) {
 	for name, want := range map[string]string{"reserv": `did you mean "reserve"? it has made "reserve", "kid", "slow", "once", "nap", "tax"`,
 		"elsewhere": `iteration 0; it has made "reserve"`} {

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// crashWorld is a run, the places of its handlers, and what a store has of it.
+// crashWorld is a run, the places of its handlers, and its stored state.
 type crashWorld struct {
 	t       *testing.T
 	rnd     *rand.Rand
@@ -21,7 +21,7 @@ type crashWorld struct {
 	entries []store.Entry // durable
 	state   store.RunState
 	commits []*store.RunCommit
-	after   [][]*Attempt // start when the commits are durable: after[i] with commits[i]
+	after   [][]*Attempt // to be started when commits are durable: after[i] with commits[i]
 	behind  []*Attempt   // with the next commit
 	going   []*Attempt
 	waiting map[int64]Verdict
@@ -159,7 +159,7 @@ func (x *crashWorld) guest(fx *Effects) {
 	}
 }
 
-// compute is the guest: it waits for a signal, then may cancel a step, and waits for the next signal.
+// compute is the guest: it waits for a signal, may cancel a step, and waits for the next signal.
 func (x *crashWorld) compute(l *Lease) *Effects {
 	j := l.r.rec.Journal
 	var last *store.Entry
@@ -201,9 +201,9 @@ func (x *crashWorld) compute(l *Lease) *Effects {
 	return x.do(GuestWaits{Lease: l, Suspension: store.Suspension{Seq: x.seqs[last.Handle], Awaited: []int64{last.Handle}}})
 }
 
-// TestRandomAttempts has steps wait for places, begin, fail and be cancelled in random order, with commits that are durable later,
-// evictions and crashes: no number of an attempt begins twice, no step that has begun counts as not begun when it is cancelled, and
-// each place is returned once.
+// TestRandomAttempts has steps wait for places, begin, fail and be cancelled in random order, with delayed commits,
+// evictions and crashes. No attempt number begins twice, a step that has begun never counts as not begun when it is
+// cancelled, and each place is returned once.
 func TestRandomAttempts(t *testing.T) {
 	for seed := range uint64(2000) {
 		crashes(t, seed)

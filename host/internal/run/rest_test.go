@@ -6,7 +6,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// A run at rest keeps nothing of its newest step, and takes another one.
+// A run at rest keeps nothing of its newest step, and can start another one.
 func TestRest(t *testing.T) {
 	r := New(store.RunKey{ID: "r"}, Config{})
 	for range 2 {

@@ -8,7 +8,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestRulesStayWithARun begins runs beside, behind and out of one that began under the first rules.
+// TestRulesStayWithARun: new runs and restarts from the beginning have the newest rules. The next iteration, and a
+// restart with a part of the journal, keep the original's.
 func TestRulesStayWithARun(t *testing.T) {
 	old := &journal.Journal{}
 	for _, e := range []store.Entry{

@@ -23,7 +23,7 @@
 // that is at most once, begins when its own entry is durable.
 //
 // A Run consists of its durable record (Record), its guest, and its attempts in flight. Each event has a method
-// happen, which applies it in a transition. The transition gathers the effects.
+// apply, which applies it in a transition. The transition gathers the effects.
 package run
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// places stands for what gives attempts their places: a few for each handler.
+// places imitates the source of places for attempts: a few for each handler.
 type places struct {
 	free    map[string]int
 	answer  func() Verdict
@@ -50,7 +50,7 @@ func (p *places) back(place any) {
 	p.free[*name]++
 }
 
-// obey carries out what a step says of places.
+// obey carries out the effects that concern places.
 func (w *wide) obey(p *places, ev Event) {
 	fx := w.do(ev)
 	w.going = append(w.going, fx.Start...)
@@ -70,9 +70,9 @@ func (w *wide) obey(p *places, ev Event) {
 	w.commit()
 }
 
-// After each event each open step whose delay has passed has an attempt in flight or waits for a place, however many steps
-// there are, in whatever order attempts end, fail or are given up, and however places come and go; also if the run has left
-// memory meanwhile. Each place belongs to one attempt in flight.
+// After each event, each open step whose delay has passed has an attempt in flight or waits for a place: however many
+// steps there are, in whatever order attempts end, fail or are given up, however places come and go, and if the run
+// has left memory in between. Each place belongs to one attempt in flight.
 func TestEveryStepThatMayBeginHasAnAttemptOrWaits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := &places{free: map[string]int{"0": 2, "1": 100, "2": 0}, waiting: map[int64]string{}, soon: map[int64]bool{},
@@ -124,7 +124,7 @@ func TestEveryStepThatMayBeginHasAnAttemptOrWaits(t *testing.T) {
 				}
 				h := rapid.SampledFrom(slices.Sorted(maps.Keys(p.waiting))).Draw(rt, "step")
 				name := p.waiting[h]
-				if delete(p.waiting, h); rapid.Bool().Draw(rt, "another handler") { // it was a step of an iteration before
+				if delete(p.waiting, h); rapid.Bool().Draw(rt, "another handler") { // the place was for a step of an earlier iteration
 					name = "another"
 				}
 				w.obey(p, Admitted{Handle: h, Handler: name, Place: p.give(name)})

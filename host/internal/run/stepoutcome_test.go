@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// TestReported reads failure reports of bodies and step functions, and what is none.
+// TestReported parses failure reports of bodies and step functions, and invalid ones.
 func TestReported(t *testing.T) {
 	for report, want := range map[string]struct {
 		message, kind, typ string
@@ -34,7 +34,8 @@ func TestReported(t *testing.T) {
 	}
 }
 
-// TestErrorsFit records errors that are larger as JSON than as reports, or together with their history: a workflow can fail with them.
+// TestErrorsFit records errors that are larger as JSON than as reports, or together with their history: a workflow
+// can fail with them.
 func TestErrorsFit(t *testing.T) {
 	for name, e := range map[string]abi.Error{
 		"stack":  {Message: "no", Details: map[string]string{"stack": strings.Repeat("<", 900<<10)}},
@@ -51,10 +52,10 @@ func TestErrorsFit(t *testing.T) {
 	}
 }
 
-// TestLongReports reads reports over the limit: their texts are truncated between characters, and the error fits.
+// TestLongReports parses reports over the limit: their texts are truncated between characters, and the error fits.
 func TestLongReports(t *testing.T) {
 	const long = abi.MaxPayloadBytes
-	message := "x" + strings.Repeat("é", maxMessageBytes/2-1) + "…" // a byte less than the limit, and no half character
+	message := "x" + strings.Repeat("é", maxMessageBytes/2-1) + "…" // one byte less than the limit, so that no character is cut
 	control := strings.Repeat(`\u0001`, long/6)
 	for name, c := range map[string]struct {
 		report, message string

@@ -102,10 +102,10 @@ func (s *story) delete() {
 // wake ends sleeps before their time: wake [name=NAME].
 func (s *story) wake() { s.pass(); s.step(run.Wake{Name: s.arg("name")}, true) }
 
-// due says that time has passed, or that something has changed: due [after=1h].
+// due reports that time has passed, or that a condition has changed: due [after=1h].
 func (s *story) due() { s.pass(); s.step(run.Due{}, false) }
 
-// retry lets the run go on: retry [version=2] [workflow=NAME].
+// retry retries the run: retry [version=2] [workflow=NAME].
 func (s *story) retry() {
 	s.pass()
 	s.step(run.Retry{Version: s.version()}, true)
@@ -124,8 +124,8 @@ func (s *story) version() *store.Version {
 	return v
 }
 
-// migrate lets the run go on under another version. What was checked is the run as it is now, unless it is said otherwise:
-// migrate version=2 [workflow=NAME] [length=N] [iteration=N] [from=VERSION] [incarnation=other].
+// migrate moves the run to another version. By default, the check was made for the run as it is now: migrate
+// version=2 [workflow=NAME] [length=N] [iteration=N] [from=VERSION] [incarnation=other].
 func (s *story) migrate() {
 	s.pass()
 	st := s.run.State()
@@ -140,7 +140,7 @@ func (s *story) migrate() {
 	s.step(run.Migrate{Version: *s.version(), Checked: of}, true)
 }
 
-// restart ends the story of this run, and begins that of a run that repeats it: restart [from=NAME].
+// restart ends the story of this run, and begins the story of a restart of it: restart [from=NAME].
 func (s *story) restart() {
 	s.pass()
 	var n run.NewRun
@@ -161,7 +161,7 @@ func (s *story) restart() {
 	s.step(run.Start{New: n}, true)
 }
 
-// restarted returns what a restart begins with, unless somebody has to know more for it.
+// restarted returns the start of a restart, unless it needs information from elsewhere.
 func restarted(r *run.Run, from string) (run.NewRun, error) {
 	x, err := r.Restart(nil, from)
 	if err == nil && len(x.Plan.Open)+len(x.Plan.Undone) > 0 {
@@ -173,7 +173,7 @@ func restarted(r *run.Run, from string) (run.NewRun, error) {
 	return x.New, err
 }
 
-// command takes something of another run in: command KIND [handle=1] [iteration=0] [status=failed] [failure=JSON]
+// command delivers a command of another run: command KIND [handle=1] [iteration=0] [status=failed] [failure=JSON]
 // [payload=TEXT] [name=SIGNAL] [incarnation=other] [parent=other] [end=terminate] [taken].
 func (s *story) command() {
 	s.pass()
@@ -208,7 +208,7 @@ func (s *story) command() {
 	s.step(run.Command{Command: cmd, Message: m}, false)
 }
 
-// slot gives the run a slot: slot [retry=SEQ], for which it has asked at first, or after that retry.
+// slot gives the run a slot: slot [retry=SEQ], which it asked for at first, or after that retry.
 func (s *story) slot() {
 	s.pass()
 	st := s.run.State()
@@ -220,7 +220,7 @@ func (s *story) slot() {
 	s.step(run.Command{Command: cmd}, false)
 }
 
-// attempt ends an attempt, or has it log something: attempt A1 ok=DATA, attempt A1 fails [kind=K] [final] [after=1m]
+// attempt ends an attempt, or makes it log a line: attempt A1 ok=DATA, attempt A1 fails [kind=K] [final] [after=1m]
 // [retry-after=1m], attempt A1 abandoned, attempt A1 logs=TEXT, attempt A1 not-forked.
 func (s *story) attempt() {
 	s.pass()
@@ -236,7 +236,7 @@ func (s *story) attempt() {
 	}
 }
 
-// body ends an attempt that was made in the instance of its guest: its arguments are those of attempt.
+// body ends an attempt that was executed in its guest's instance: its arguments are the ones of attempt.
 func (s *story) body() {
 	s.pass()
 	a := s.attemptArg()
@@ -282,13 +282,13 @@ func (s *story) admitted() {
 	s.step(run.Admitted{Handle: s.int("step", 1), Handler: name, Place: name}, false)
 }
 
-// queued says that a step waits that was to be told soon: queued step=1.
+// queued reports that a step waits, after the verdict Soon: queued step=1.
 func (s *story) queued() {
 	s.pass()
 	s.step(run.Queued{Handle: s.int("step", 1)}, false)
 }
 
-// launch says that attempts became durable while the run was lent: launch A1.
+// launch reports that attempts became durable while the run was lent: launch A1.
 func (s *story) launch() {
 	s.step(run.Launch{Attempts: []*run.Attempt{s.attemptArg()}}, false)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// ready says that a guest has its instance and a place: ready [guest=1]. The newest guest is meant if none is named.
+// ready reports that a guest has its instance and a place: ready [guest=1]. The default is the newest guest.
 func (s *story) ready() {
 	s.pass()
 	s.step(run.GuestReady{Lease: s.leaseArg()}, false)
@@ -52,7 +52,7 @@ func (s *story) guest() {
 	}
 }
 
-// call is one line of what a guest does.
+// call is one line of a guest's calls.
 type call struct {
 	name string
 	args []string

@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// tellAppended tells what was appended to the journal since it was told last.
+// tellAppended prints the entries that were appended since the last call.
 func (s *story) tellAppended() {
 	j := s.run.Journal()
 	if j == nil || !s.run.Exists() {
@@ -68,7 +68,7 @@ func void(e *store.Entry) string {
 	return fmt.Sprint(o.Void)
 }
 
-// short shows data: of an error its message, and of a step's also how often it was tried.
+// short formats data: of an error its message, and for a step's error also its attempts.
 func short(data []byte) string {
 	var e struct {
 		Kind     string `json:"kind"`
@@ -142,7 +142,7 @@ func (s *story) logs() {
 	}
 }
 
-// look shows what a guest knows of its run.
+// look prints what a guest knows about its run.
 func (s *story) look() {
 	l := s.leaseArg()
 	i := l.Info()
@@ -150,7 +150,7 @@ func (s *story) look() {
 		l.State.Version)
 }
 
-// load loads the run as the store could hold it: load status=NAME [wake=1h] [faults=1]. The journal is the one that was
+// load loads a run as the store could have it: load status=NAME [wake=1h] [faults=1]. Its journal is the one that was
 // committed last.
 func (s *story) load() {
 	st, entries, err := s.store.Run(context.Background(), key)
@@ -183,7 +183,7 @@ func (s *story) load() {
 	s.step(run.Due{}, false)
 }
 
-// fill makes the journal nearly full, by calls that the guest could make: fill entries=N [bytes=N].
+// fill makes the journal nearly full with calls that the guest could make: fill entries=N [bytes=N].
 func (s *story) fill() {
 	l := s.leaseArg()
 	data := bytes.Repeat([]byte{'x'}, int(s.int("bytes", 0)))

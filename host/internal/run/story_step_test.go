@@ -13,13 +13,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// step lets an event happen, tells what came of it, and commits.
+// step applies an event, prints its effects, and commits.
 func (s *story) step(ev run.Event, answered bool) {
 	s.apply(s.run.Apply(s.now, ev), ev, answered)
 	s.settle()
 }
 
-// apply does what needs nothing durable, and keeps the rest.
+// apply carries out effects that need no commit, and keeps the rest.
 func (s *story) apply(fx *run.Effects, ev run.Event, answered bool) {
 	s.tellAppended()
 	if fx.Err != nil {
@@ -93,7 +93,7 @@ func answerText(a run.Answer) string {
 	return strings.Join(parts, ", ")
 }
 
-// settle plays the shard after an event: it commits if that is wanted, and tells when the run wakes.
+// settle does what the shard does after an event: it commits if necessary, and prints when the run wakes.
 func (s *story) settle() {
 	for !s.manual && !s.run.Lent() && (s.urgent || s.run.Wants()) {
 		if !s.prepare() {
@@ -108,14 +108,15 @@ func (s *story) settle() {
 	}
 }
 
-// commit makes the commit that the run has ready: in stories where commits are manual.
+// commit makes the commit that the run has ready, in stories with manual commits.
 func (s *story) commit() {
 	if !s.prepare() {
 		s.say("nothing to commit")
 	}
 }
 
-// prepare makes one commit durable, and does what has waited for it. It reports whether there was anything to do.
+// prepare makes one commit durable, and carries out the effects that waited for it. It reports whether there was
+// anything to do.
 func (s *story) prepare() bool {
 	continued := s.run.Continued()
 	c := s.run.Prepare(s.now)
@@ -181,7 +182,7 @@ func (s *story) sayCommit(c *store.RunCommit) {
 	s.say("%s %d entries; %s%s, wake %s", what, len(c.Append), c.State.Status, reason, at(c.State.WakeUnixMs))
 }
 
-// durable does what has waited for a commit.
+// durable carries out what has waited for a commit.
 func (s *story) durable(a after) {
 	if a.answer != "" {
 		s.say("answer when durable: %s", a.answer)
@@ -223,7 +224,7 @@ func (s *story) begin(a *run.Attempt) {
 	s.say("start %s: step %q, attempt %d, %s%s", s.name(a), a.Name, a.Number, who, last)
 }
 
-// name returns what the story calls an attempt.
+// name returns the story's name for an attempt.
 func (s *story) name(a *run.Attempt) string {
 	i := slices.Index(s.attempts, a)
 	if i < 0 {
@@ -233,12 +234,12 @@ func (s *story) name(a *run.Attempt) string {
 	return fmt.Sprintf("A%d", i+1)
 }
 
-// lease returns what the story calls a guest.
+// lease returns the story's name for a guest.
 func (s *story) lease(l *run.Lease) string {
 	return fmt.Sprintf("guest %d", slices.Index(s.leases, l)+1)
 }
 
-// check checks what holds after every event of every story.
+// check checks invariants after every event of every story.
 func (s *story) check() {
 	r := s.run
 	if r.Lent() || !r.Exists() {
@@ -257,7 +258,7 @@ func (s *story) check() {
 	s.checkWake()
 }
 
-// checkWake checks that a run at rest wakes: here, and on another host, which knows nothing but what is durable.
+// checkWake checks that a run at rest wakes: here, and on another host, which has only the durable state.
 func (s *story) checkWake() {
 	r := s.run
 	st, entries, err := s.store.Run(context.Background(), key)
@@ -275,7 +276,7 @@ func (s *story) checkWake() {
 	}
 }
 
-// crash kills the host: what is not durable is gone, and another host reads the run.
+// crash kills the host: what is not durable is lost, and another host loads the run.
 func (s *story) crash() {
 	s.pass()
 	s.behind, s.urgent, s.leases = nil, false, nil

@@ -40,7 +40,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// commands are what a story consists of. Each is explained where it is defined.
+// commands are the commands of stories, documented where they are defined.
 var commands = map[string]func(*story){
 	"host": (*story).host, "clock": (*story).clock, "start": (*story).start, "child": (*story).child, "load": (*story).load,
 	"signal": (*story).signal, "cancel": (*story).cancel, "terminate": (*story).terminate, "pause": (*story).pause,
@@ -52,17 +52,17 @@ var commands = map[string]func(*story){
 	"admitted": (*story).admitted, "queued": (*story).queued,
 }
 
-// epoch is the instant at which every story begins; instants are shown as the time since then.
+// epoch is the start of every story; instants are shown as the time since then.
 const epoch = 1_800_000_000_000
 
-// story is one run with everything around it: a host that never really runs a guest, and a store.
+// story is one run with its environment: a store, and a host that does not really execute guests.
 type story struct {
 	t   *testing.T
 	d   *datadriven.TestData
 	out strings.Builder
 
 	now      int64
-	handlers map[string]run.Verdict // what an attempt is told that asks for a place of a handler
+	handlers map[string]run.Verdict // verdict for an attempt that asks for a place of the handler
 	active   bool
 	manual   bool // commits are made by commands alone
 
@@ -77,13 +77,13 @@ type story struct {
 	number   uint64 // of what has to differ: incarnations, commands
 }
 
-// shown is how much of a journal the story has told.
+// shown is how much of a journal the story has printed.
 type shown struct {
 	started int64
 	entries int
 }
 
-// after is what has to wait until a commit is durable.
+// after has the effects that wait for a commit to be durable.
 type after struct {
 	answer string
 	start  []*run.Attempt
@@ -109,7 +109,7 @@ func (s *story) config() run.Config {
 	return run.Config{Ask: s.ask, Active: s.active}
 }
 
-// say adds a line to what the command answers.
+// say adds a line to the output of the command.
 func (s *story) say(format string, args ...any) {
 	fmt.Fprintf(&s.out, format+"\n", args...)
 }
@@ -125,7 +125,7 @@ func at(unixMs int64) string {
 	return "+" + (time.Duration(unixMs-epoch) * time.Millisecond).String()
 }
 
-// arg returns an argument of the command, "" if it is not there.
+// arg returns an argument of the command, "" if it is missing.
 func (s *story) arg(name string) (value string) {
 	s.d.MaybeScanArgs(s.t, name, &value)
 	return value
@@ -148,10 +148,10 @@ func (s *story) ms(text string) int64 {
 	return d.Milliseconds()
 }
 
-// pass moves the clock by the argument "after", which every event has.
+// pass advances the clock by the argument "after", which every event has.
 func (s *story) pass() { s.now += s.ms(s.arg("after")) }
 
-// clock moves the clock alone: clock by=1h, clock to=5s. It can be set back.
+// clock only sets the clock: clock by=1h, clock to=5s. It can be set back.
 func (s *story) clock() {
 	s.now += s.ms(s.arg("by"))
 	if s.d.HasArg("to") {
@@ -177,8 +177,8 @@ func (s *story) ask(a run.Ask) (place any, v run.Verdict) {
 	return a.Handler, v
 }
 
-// host says what the host is like: which handlers it has, of which of them steps have to wait for a place, or are told soon
-// whether they have to, whether guests and attempts may start, and whether the story commits by itself.
+// host sets properties of the host: its handlers, and for which of them steps must wait for a place or get the
+// verdict Soon; whether guests and attempts may start; and whether the story commits by itself.
 func (s *story) host() {
 	if a, ok := s.d.Arg("handlers"); ok {
 		s.handlers = map[string]run.Verdict{}

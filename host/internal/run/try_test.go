@@ -7,7 +7,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/run"
 )
 
-// A step whose tries are used up is begun again after a crash, unless that has happened a thousand times.
+// A step without tries left begins again after a crash, unless that has happened a thousand times.
 func TestRecoveries(t *testing.T) {
 	for recoveries, poison := range map[uint32]bool{0: false, 3: false, 999: false, 1000: true} {
 		s := &journal.Step{InFlight: true, Attempt: recoveries + 1, Recoveries: recoveries}

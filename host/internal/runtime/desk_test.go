@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/shard"
 )
 
-// TestBodiesLeaveNoContext: an attempt that has ended leaves nothing behind.
+// TestBodiesLeaveNoContext: an ended attempt leaves nothing behind.
 func TestBodiesLeaveNoContext(t *testing.T) {
 	l := newLife(t.Context())
 	w := shard.NewWriter(shard.WriterConfig{Clock: clock.System(), Activity: &l.activity, Commits: 1,
@@ -17,7 +17,7 @@ func TestBodiesLeaveNoContext(t *testing.T) {
 	w.Start(shard.New(nil, shard.Limits{Woken: 1, Commits: 1}))
 	defer w.Close()
 	g := guest.NewRunner(guest.Config{Clock: clock.System(), MaxInstances: 1})
-	g.Close() // so that Perform returns at once, as one that has ended
+	g.Close() // so that Perform returns at once, as if it had ended
 	d := &desk{life: l, writer: w, guests: g, clock: clock.System()}
 	a := &run.Attempt{Try: run.Try{Name: "body", Handle: 1}}
 	d.Start(a) // performed in an instance of its own

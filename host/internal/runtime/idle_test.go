@@ -8,7 +8,8 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// TestIdleAfterFailure waits for Run while something is due, and the store fails: Run only says so then, and does not begin.
+// TestIdleAfterFailure waits for the host to be idle while a deadline has passed, and lets the store fail. If Run is
+// called only then, it returns the failure without starting.
 func TestIdleAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &Runtime{cfg: Config{Clock: clock.System()}, life: newLife(context.Background())}

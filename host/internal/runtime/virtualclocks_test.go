@@ -9,18 +9,19 @@ import (
 
 func key(id string) store.RunKey { return store.RunKey{Namespace: 3, ID: id} }
 
-// now asks for the clock of a run, of which there was one.
+// now returns the virtual clock of an incarnation of a run.
 func now(c *virtualClocks, at int64, run store.RunKey, parent string) int64 {
 	return c.Now(at, run, store.RunKey{Namespace: run.Namespace, ID: parent}, inc(run.ID), inc(parent))
 }
 
-// inc is the incarnation of the run of an id.
+// inc returns the incarnation of the run with an id.
 func inc(id string) (i store.Incarnation) {
 	copy(i[:], id)
 	return i
 }
 
-// TestTakenIDs has other runs take the ids of members: they are strangers, and so is a child of the run before.
+// TestTakenIDs lets other runs take over the ids of members: they do not belong to the family, and neither does a
+// child of the previous run.
 func TestTakenIDs(t *testing.T) {
 	var c virtualClocks
 	c.Begin(key("a"), inc("a"))
@@ -44,7 +45,7 @@ func TestTakenIDs(t *testing.T) {
 	}
 }
 
-// TestFamily moves the clock of a run, its child and that one's child, and of nobody else.
+// TestFamily moves the clock of a run, its child and its grandchild, and of no other run.
 func TestFamily(t *testing.T) {
 	var c virtualClocks
 	if got := now(&c, 5, key("a"), ""); got != 5 {

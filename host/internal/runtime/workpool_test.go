@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Errands of a namespace that has many wait for each other, and those of others for one of each at most.
+// If a namespace has many tasks, they wait for each other. A task of another namespace waits for at most one task of
+// each namespace.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorkPool(1, func() func() { return func() {} })
@@ -34,7 +35,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// What an errand does aside keeps nobody from being done, and it goes on before those that have not begun.
+// While a task runs without its permit, another task can run. The first one then continues before tasks that have not
+// begun.
 func TestWithoutPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorkPool(1, func() func() { return func() {} })
@@ -63,7 +65,7 @@ func TestWithoutPermit(t *testing.T) {
 	})
 }
 
-// An errand that is kept counts until it is released, or for as long as it may.
+// A task with Keep counts until it is released, or for its maximum time.
 func TestKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorkPool(2, func() func() { return func() {} })
@@ -96,7 +98,7 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// No more are done at a time than is said, each is done once, and none is left.
+// The number of concurrent tasks is limited, each is performed once, and none is left.
 func TestLimit(t *testing.T) {
 	const limit, all = 4, 2000
 	synctest.Test(t, func(t *testing.T) {

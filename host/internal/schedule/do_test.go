@@ -10,7 +10,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestTriggerWithoutCaller triggers a schedule whose caller goes away while the run is started: the schedule knows the run.
+// TestTriggerWithoutCaller triggers a schedule whose caller goes away while the run is started: the schedule records
+// the run.
 func TestTriggerWithoutCaller(t *testing.T) {
 	h := newFake(t)
 	h.k.Begin(h)
@@ -38,7 +39,8 @@ func TestTriggerWithoutCaller(t *testing.T) {
 	}
 }
 
-// TestTriggerGoesOn has nobody know what came of the start of a trigger: the schedule makes it, also while it is paused, and once.
+// TestTriggerGoesOn loses the outcome of a triggered start: the schedule makes it, also while it is paused, exactly
+// once.
 func TestTriggerGoesOn(t *testing.T) {
 	h := newFake(t)
 	h.k.Begin(h)
@@ -65,7 +67,7 @@ func TestTriggerGoesOn(t *testing.T) {
 	}
 }
 
-// TestTriggersAreBounded refuses triggers while many have not come to a start.
+// TestTriggersAreBounded refuses triggers while too many have not started a run yet.
 func TestTriggersAreBounded(t *testing.T) {
 	s := hourly(t, nil)
 	for range maxAsked {
@@ -81,7 +83,7 @@ func TestTriggersAreBounded(t *testing.T) {
 	}
 }
 
-// TestEndsNothing ends no run for one that cannot be started, nor skips what waits.
+// TestEndsNothing ends no run, and skips no buffered instant, for a run that cannot be started.
 func TestEndsNothing(t *testing.T) {
 	for _, policy := range []Overlap{TerminateOther, CancelOther} {
 		h := newFake(t)
@@ -105,7 +107,7 @@ func TestEndsNothing(t *testing.T) {
 	}
 }
 
-// TestEndsNewestFirst ends the newest run first: it would have the place of an older one for which it waits.
+// TestEndsNewestFirst ends the newest run first: otherwise it would get the slot of an older run that it waits for.
 func TestEndsNewestFirst(t *testing.T) {
 	for _, policy := range []Overlap{TerminateOther, CancelOther} {
 		h := newFake(t)
@@ -126,7 +128,8 @@ func TestEndsNewestFirst(t *testing.T) {
 	}
 }
 
-// TestDamagedRun has a run that can be neither ended nor read: the schedule says so, and goes on with the next instant.
+// TestDamagedRun has a run that can be neither ended nor read: the schedule reports it, and continues with the next
+// instant.
 func TestDamagedRun(t *testing.T) {
 	for _, policy := range []Overlap{TerminateOther, CancelOther} {
 		h := newFake(t)
@@ -160,7 +163,7 @@ func TestDamagedRun(t *testing.T) {
 	}
 }
 
-// TestFractions has a rule between two milliseconds: nothing goes on for ever.
+// TestFractions has a rule with instants between two milliseconds: no loop runs forever.
 func TestFractions(t *testing.T) {
 	s := hourly(t, func(d *Definition) { d.When = "R/1970-01-01T01:00:00.0005/P1D" })
 	last := int64(0)

@@ -34,7 +34,7 @@ type fakeHost struct {
 	never  error         // of Startable
 	broken error         // of the other calls
 	stuck  error         // of cancels and terminations
-	slow   chan struct{} // starts offer it when they begin, and wait until it is taken again
+	slow   chan struct{} // starts send to it when they begin, and block until they receive again
 	parts  map[store.PartitionID]store.Partition
 	failed error
 }
@@ -155,7 +155,7 @@ func (h *fakeHost) StoreFailed(err error) {
 	h.failed = err
 }
 
-// due has the schedule looked at, at an instant, and waits for that.
+// due has the keeper process the schedule at an instant, and waits for that.
 func (h *fakeHost) due(at int64) {
 	h.mu.Lock()
 	h.now = at
@@ -165,7 +165,7 @@ func (h *fakeHost) due(at int64) {
 	<-done
 }
 
-// took returns what was started since the last call, and when the timer was set to last.
+// took returns what was started since the last call, and the deadline of the timer.
 func (h *fakeHost) took() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -249,7 +249,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// TestKeeperFaults meets errors of starts, of the store, and of partitions: nothing is lost.
+// TestKeeperFaults has starts, the store, and partitions fail: nothing is lost.
 func TestKeeperFaults(t *testing.T) {
 	h := newFake(t)
 	h.k.Begin(h)
@@ -268,7 +268,7 @@ func TestKeeperFaults(t *testing.T) {
 			t.Errorf("%+v %v", x, err)
 		}
 	}
-	h.want("[1], wake 3600000, errors 0") // the run of a start whose commit fails is found by the next one
+	h.want("[1], wake 3600000, errors 0") // if the commit after a start fails, the next attempt finds the run
 	h.s.err = &store.RefusedError{Run: -1, Err: fmt.Errorf("%w: %w", store.ErrUnknown, store.ErrFailed)}
 	h.due(hour)
 	if h.failed == nil {
@@ -320,7 +320,7 @@ func TestKeeperFaults(t *testing.T) {
 	}
 }
 
-// TestManyStarts starts more than are started before a commit.
+// TestManyStarts starts more runs than are started before a commit.
 func TestManyStarts(t *testing.T) {
 	h := newFake(t)
 	h.k.Begin(h)
@@ -402,7 +402,7 @@ func TestCalls(t *testing.T) {
 	h.ok(err)
 }
 
-// TestClosed refuses what comes after Close, and before Begin.
+// TestClosed refuses calls after Close, and before Begin.
 func TestClosed(t *testing.T) {
 	h := newFake(t)
 	gone, cancel := context.WithCancel(ctx)

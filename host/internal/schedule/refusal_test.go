@@ -9,7 +9,7 @@ import (
 
 const minute = hour / 60
 
-// TestRefusals names what was given: instants as they were written, and the id of the schedule that is there.
+// TestRefusals names the given values: instants as they were written, and the id of the existing schedule.
 func TestRefusals(t *testing.T) {
 	h := newFake(t)
 	h.k.Begin(h)
@@ -39,7 +39,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestBackfillTooLong fills a range of a hundred thousand instants, and not one of one more.
+// TestBackfillTooLong backfills a range of a hundred thousand instants, and refuses one more.
 func TestBackfillTooLong(t *testing.T) {
 	h := newFake(t)
 	h.k.Begin(h)

@@ -28,7 +28,7 @@ func hourly(t *testing.T, change func(*Definition)) *State {
 	return s
 }
 
-// TestPolicies decides about three instants while a run goes on that began at the first one.
+// TestPolicies decides about three instants while the run of the first one is in progress.
 func TestPolicies(t *testing.T) {
 	for _, c := range []struct {
 		policy Overlap
@@ -70,7 +70,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestBufferIsBounded buffers more than may wait: the rest is missed.
+// TestBufferIsBounded buffers more instants than allowed: the rest is missed.
 func TestBufferIsBounded(t *testing.T) {
 	s := hourly(t, func(d *Definition) { d.Overlap, d.CatchUpMs = BufferAll, 2000*hour })
 	s.Running = []string{"a"}
@@ -85,7 +85,7 @@ func TestBufferIsBounded(t *testing.T) {
 	}
 }
 
-// TestGrowth fills everything that may come to the largest definition: it is stored.
+// TestGrowth adds everything that may be added to the largest definition: the result can be stored.
 func TestGrowth(t *testing.T) {
 	s := &State{}
 	d := Definition{Workflow: "w", When: "@every 1h", Input: make([]byte, MaxInputBytes), Overlap: BufferAll, Attributes: map[string]string{}}
@@ -115,7 +115,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestRunID keeps runs where their schedule is, under ids of their own.
+// TestRunID keeps runs in their schedule's partition, with unique ids.
 func TestRunID(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 200 {
@@ -134,7 +134,7 @@ func TestRunID(t *testing.T) {
 	}
 }
 
-// TestRefused tries again with a back-off, and misses after the window.
+// TestRefused retries with a backoff, and gives up after the catch-up window.
 func TestRefused(t *testing.T) {
 	s := hourly(t, func(d *Definition) { d.CatchUpMs = hour / 2 })
 	now, waits := hour, []int64{}
@@ -170,7 +170,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestJitterStaysInOrder delays by more than there is between two instants: the order stays.
+// TestJitterStaysInOrder has a jitter longer than the interval: the order is kept.
 func TestJitterStaysInOrder(t *testing.T) {
 	s := hourly(t, func(d *Definition) { d.JitterMs = 3 * hour })
 	last, delays := int64(0), map[int64]bool{}
@@ -189,12 +189,12 @@ func TestJitterStaysInOrder(t *testing.T) {
 	}
 }
 
-// TestCatchUp wakes long after instants that were due: those without runs, of a host that was not there, are missed at once,
-// and counted.
+// TestCatchUp wakes long after several instants were due on a host that was down: instants without a run are missed
+// at once, and counted.
 func TestCatchUp(t *testing.T) {
 	for _, c := range []struct {
 		hours  int64 // how long the host was not there
-		looked int64 // for how many instants a run is looked for
+		looked int64 // for how many instants a run is searched
 		want   Miss
 	}{
 		{30, 27, Miss{Count: 27}},
@@ -218,7 +218,7 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// TestRunsEnd has a schedule of three runs: what waits for the run before counts.
+// TestRunsEnd has a schedule of three runs: buffered instants count.
 func TestRunsEnd(t *testing.T) {
 	s := hourly(t, func(d *Definition) { d.Runs, d.Overlap = 3, BufferAll })
 	if next := s.Upcoming("s", 0, 10); len(next) != 3 {
@@ -241,7 +241,8 @@ func TestRunsEnd(t *testing.T) {
 	}
 }
 
-// TestPausedWithinJitter pauses a schedule between an instant and its run: the run comes next when it is resumed.
+// TestPausedWithinJitter pauses a schedule between an instant and its delayed run: the run starts after the schedule
+// is resumed.
 func TestPausedWithinJitter(t *testing.T) {
 	s := hourly(t, func(d *Definition) { d.JitterMs = hour })
 	at := hour

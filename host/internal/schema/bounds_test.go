@@ -17,7 +17,7 @@ func refusedSchema(t *testing.T, cases map[string]string) {
 	}
 }
 
-// TestCircles refuses schemas that refer to themselves at the same value, which no check would ever end.
+// TestCircles refuses schemas that refer to themselves for the same value, whose check would never end.
 func TestCircles(t *testing.T) {
 	var chain strings.Builder
 	for i := range maxChain + 1 {
@@ -33,7 +33,8 @@ func TestCircles(t *testing.T) {
 	compile(t, `{"properties":{"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"items":{"$ref":"#"}}`)
 }
 
-// TestReferences refuses those that do not lead to a schema within the schema, and what would move where they lead.
+// TestReferences refuses references that do not lead to a schema within the schema, and keywords that would redirect
+// references.
 func TestReferences(t *testing.T) {
 	refusedSchema(t, map[string]string{
 		`{"$ref":"https://json-schema.org/draft/2020-12/schema"}`: "is outside of the schema",
@@ -58,7 +59,7 @@ func TestReferences(t *testing.T) {
 	compile(t, `{"const":{"$ref":"#/no","$id":7},"properties":{"$id":{"type":"string"},"$ref":true}}`)
 }
 
-// TestMaxParts refuses schemas of many parts, or with long pointers, before the library compiles them.
+// TestMaxParts refuses schemas with many parts, or with long pointers, before the library compiles them.
 func TestMaxParts(t *testing.T) {
 	refusedSchema(t, map[string]string{
 		`{"allOf":[true` + strings.Repeat(",true", MaxParts) + `]}`:                                                    "the schema consists of more than 2000 schemas",
@@ -75,7 +76,7 @@ func TestMaxParts(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "consist of more than 20000 schemas") {
 		t.Error(err)
 	}
-	// The same text is one schema, which takes memory once.
+	// Equal texts are one schema, whose memory counts once.
 	same, set := `{"workflows":[{"name":"a","signal_schemas":{"s":`+one, &Set{}
 	for i := range 2 * len(many) {
 		same += fmt.Sprintf(`,"s%d":%s`, i, one)
@@ -94,7 +95,7 @@ func TestMaxParts(t *testing.T) {
 	}
 }
 
-// TestCompiledBytes compares what the cache thinks that schemas take with what they do.
+// TestCompiledBytes compares the cache's estimate of the memory of schemas with the real one.
 func TestCompiledBytes(t *testing.T) {
 	live := func() int64 {
 		runtime.GC()
@@ -132,7 +133,7 @@ func TestCompiledBytes(t *testing.T) {
 	}
 }
 
-// TestFaultsAreBounded refuses values with many faults at long names, and tells little of them.
+// TestFaultsAreBounded refuses values with many faults at long names, and limits the length of the report.
 func TestFaultsAreBounded(t *testing.T) {
 	wrong := "[1" + strings.Repeat(",1", 9999) + "]"
 	deep := strings.Repeat(`{"c":`, MaxDepth-10) + "[1" + strings.Repeat(",1", 90_000) + "]" + strings.Repeat("}", MaxDepth-10)
@@ -161,7 +162,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	}
 }
 
-// TestComparisonsCount has what is compared count as work, and the work of one value not be that of the next.
+// TestComparisonsCount: comparisons count as work, separately for each value.
 func TestComparisonsCount(t *testing.T) {
 	var numbers []string
 	for i := range MaxEnum {
@@ -199,7 +200,7 @@ func TestComparisonsCount(t *testing.T) {
 	}
 }
 
-// TestFormatRegex checks many values that are patterns: a schema keeps none of them.
+// TestFormatRegex checks many values that are patterns: the schema caches none of them.
 func TestFormatRegex(t *testing.T) {
 	s := compile(t, `{"items":{"format":"regex"}}`)
 	kept, programs := len(s.patterns), s.programs
@@ -218,7 +219,7 @@ func TestFormatRegex(t *testing.T) {
 	}
 }
 
-// TestStop ends checks with their context, as they are read, and in the library.
+// TestStop ends checks with their context: while a value is read, and in the library.
 func TestStop(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
@@ -231,7 +232,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestWordsOfFaults says what is wanted, and of what.
+// TestWordsOfFaults checks the texts of faults.
 func TestWordsOfFaults(t *testing.T) {
 	for _, c := range [][3]string{
 		{`{"maximum":9007199254740992}`, `9007199254740993`, "maximum: got 9007199254740993, want 9007199254740992"},
@@ -270,7 +271,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestLargeList takes a list that is too large for the library, where its schema is plain, and says of another that it is.
+// TestLargeList accepts a list that is too large for the library if its schema is plain, and otherwise says that it
+// is too large.
 func TestLargeList(t *testing.T) {
 	s, many := compile(t, `{"items":{"type":"integer"}}`), "["+strings.Repeat("1,", MaxValues)
 	if err := s.Check(context.Background(), []byte(many+"1]")); err != nil {

@@ -79,6 +79,6 @@ func TestCache(t *testing.T) {
 		t.Error(err)
 	}
 	if w, err := c.Of(context.Background(), [32]byte{9, 9}, "w", func() ([]byte, error) { return []byte(`{"workflows":[{"name":"w","input_schema":17}]}`), nil }); w != nil || err != nil {
-		t.Error(w, err) // of a release that did not look at it
+		t.Error(w, err) // of a release that did not check it
 	}
 }

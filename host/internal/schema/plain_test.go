@@ -27,8 +27,8 @@ func compiled(t *testing.T, text string) *jsonschema.Schema {
 	return s
 }
 
-// TestWork ends with the work of one value, or with its context: references that branch are looked at once for a schema, and not
-// for each value.
+// TestWork ends when the work for one value is used up, or with its context. Branching references are resolved once
+// per schema, not once per value.
 func TestWork(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	m := NewMeter(ctx, 10_000)
@@ -40,7 +40,7 @@ func TestWork(t *testing.T) {
 		t.Error("the check goes on after its context has ended")
 	}
 	var defs strings.Builder
-	for i := range 40 { // a walk through all branches would be one of two to the forty
+	for i := range 40 { // walking through all branches would take 2^40 steps
 		fmt.Fprintf(&defs, `"n%d":{"anyOf":[{"$ref":"#/$defs/n%d"},{"$ref":"#/$defs/n%d"}]},`, i, i+1, i+1)
 	}
 	p := Of(compiled(t, `{"$ref":"#/$defs/n0","$defs":{`+defs.String()+`"n40":{"type":"array"}}}`))
@@ -54,7 +54,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestPlain compares what is said at once with what the library says.
+// TestPlain compares verdicts with the library's.
 func TestPlain(t *testing.T) {
 	values := []string{`null`, `true`, `"a"`, `"abcd"`, `""`, `0`, `-4`, `7`, `1.5`, `1e2`, `99999999999999999999`, `[]`, `["a"]`, `[1,2,3]`, `{}`, `{"a":1}`,
 		`{"a":"x","b":null}`, `{"b":{"b":{"b":{}}}}`, `{"c":[{"a":1}]}`}
@@ -93,7 +93,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestLarge takes values that are too large for the library, of schemas that are plain, and what is wrong with them is found.
+// TestLarge checks values that are too large for the library against plain schemas, and finds their faults.
 func TestLarge(t *testing.T) {
 	many := strings.Repeat("1,", 100_000)
 	list := Of(compiled(t, `{"type":["object","null"],"properties":{"n":{"type":["array","null"],"items":{"type":"integer","minimum":0}},

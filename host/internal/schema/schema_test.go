@@ -81,7 +81,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// TestBounds gives schemas and values that would take the library hours or gigabytes.
+// TestBounds uses schemas and values that would take the library hours or gigabytes.
 func TestBounds(t *testing.T) {
 	// Each level tries the next one twice.
 	var twice strings.Builder

@@ -170,7 +170,7 @@ func (s *Schema) count(of *jsonschema.Schema, seen map[*jsonschema.Schema]bool) 
 			p.each++
 		}
 	}
-	if s.unevaluated { // each part beside keeps a list of what it has not evaluated
+	if s.unevaluated { // each subschema applied in place keeps a list of what it has not evaluated
 		p.each += 1 + beside
 	}
 	for _, r := range []*big.Rat{of.Minimum, of.Maximum, of.ExclusiveMinimum, of.ExclusiveMaximum, of.MultipleOf} {

@@ -11,7 +11,7 @@ import (
 
 func never() bool { return false }
 
-// TestWait waits for what goes on, and for what it has caused.
+// TestWait waits for work in progress, and for the work that it causes.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a shard.Activity
@@ -40,7 +40,7 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestWaitIsOver waits for something that goes on for ever.
+// TestWaitIsOver waits for work that never ends.
 func TestWaitIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a shard.Activity

@@ -18,13 +18,13 @@ var (
 	actorErrDisk = errors.New("a sector cannot be read")
 )
 
-// actorWorld is an actor with a port and a home that write down what is asked of them.
+// actorWorld is an actor with a port and a home that record requests.
 type actorWorld struct {
 	t     *testing.T
 	now   int64
 	a     *actor
 	said  []string
-	lease *run.Lease   // of the guest that was asked for last
+	lease *run.Lease   // of the last requested guest
 	began *run.Attempt // that was started last
 }
 
@@ -60,7 +60,7 @@ func (w *actorWorld) Happened(fx *run.Effects) {
 	}
 }
 
-// heard checks what was asked since it was called last.
+// heard checks the requests since the last call.
 func (w *actorWorld) heard(want ...string) {
 	w.t.Helper()
 	if !slices.Equal(w.said, want) {
@@ -74,7 +74,7 @@ func actorNewRun(n byte) run.NewRun {
 		InputDigest: run.InputDigest([]byte(`1`)), Seed: make([]byte, 32), Incarnation: store.Incarnation{n}}
 }
 
-// deliver delivers an event whose reply says so.
+// deliver delivers an event with a reply that is recorded under the given name.
 func (w *actorWorld) deliver(name string, ev run.Event) {
 	w.a.Deliver(w.now, Envelope{Event: ev, Reply: func(a run.Answer, err error) {
 		if err != nil {
@@ -115,7 +115,7 @@ func (w *actorWorld) guest(ev run.Event) {
 	w.a.Drain(w.now)
 }
 
-// fly sends a commit on its way, and returns its state.
+// fly puts a commit in flight, and returns its state.
 func (w *actorWorld) fly() *store.RunState {
 	w.t.Helper()
 	if w.a.Fly(w.now) == nil {
@@ -148,7 +148,7 @@ func (w *actorWorld) calls(calls ...store.Entry) {
 	w.guest(run.GuestWaits{Lease: w.lease, Suspension: store.Suspension{Seq: at, Awaited: []int64{last}}})
 }
 
-// What comes before the run is read waits, and is answered when it is durable.
+// Events that arrive before the run is read wait, and are answered when they are durable.
 func TestMailWaits(t *testing.T) {
 	w := actorNewWorld(t)
 	w.deliver("start", run.Start{New: actorNewRun(1)})
@@ -172,7 +172,7 @@ func TestMailWaits(t *testing.T) {
 	}
 }
 
-// A guest is asked once to yield, and what it was asked for is committed with what it has done.
+// A guest is asked to yield only once, and the event is committed together with the guest's calls.
 func TestActorYield(t *testing.T) {
 	w := actorNewWorld(t)
 	w.start()
@@ -191,7 +191,8 @@ func TestActorYield(t *testing.T) {
 	w.heard("free signal", "signal: running")
 }
 
-// An attempt starts when its cause is durable; if the guest has the run then, when that yields; and not if the run has ended.
+// An attempt starts when its cause is durable. If the guest has the run then, the attempt starts when the guest
+// yields, and not at all if the run has ended.
 func TestAttemptsStartWhenTheirCauseIsDurable(t *testing.T) {
 	w := actorNewWorld(t)
 	w.start()
@@ -219,7 +220,7 @@ func TestAttemptsStartWhenTheirCauseIsDurable(t *testing.T) {
 		t.Errorf("an attempt of a run that has ended: %v", w.began)
 	}
 	w.said = nil
-	w.deliver("late", run.Signal{Name: "x"}) // is told of an end that is durable
+	w.deliver("late", run.Signal{Name: "x"}) // the reply: the run has ended, durably
 	w.heard("free late")
 	if w.a.Fly(w.now) != nil {
 		t.Error("there is something to commit")
@@ -227,7 +228,7 @@ func TestAttemptsStartWhenTheirCauseIsDurable(t *testing.T) {
 	w.heard("late: run \"order-1\": run has ended: terminated")
 }
 
-// The cause of an attempt becomes durable while the guest has the run: it starts when the guest has yielded.
+// The cause of an attempt becomes durable while the guest has the run: the attempt starts when the guest has yielded.
 func TestActorAttemptStartsWhenTheGuestYields(t *testing.T) {
 	w := actorNewWorld(t)
 	w.start()
@@ -249,7 +250,7 @@ func TestActorAttemptStartsWhenTheGuestYields(t *testing.T) {
 	}
 }
 
-// A step whose handler is missing waits, and an early reply does not.
+// A step whose handler is missing waits, but an early reply does not.
 func TestMissingHandlerAndEarlyReply(t *testing.T) {
 	w := actorNewWorld(t)
 	w.start()
@@ -264,7 +265,7 @@ func TestMissingHandlerAndEarlyReply(t *testing.T) {
 	}
 }
 
-// A run takes the place of one that ends first, in another commit.
+// A run replaces another one that ends first, in a separate commit.
 func TestActorReplace(t *testing.T) {
 	w := actorNewWorld(t)
 	w.start()
@@ -279,7 +280,7 @@ func TestActorReplace(t *testing.T) {
 	w.heard("halt: a sector cannot be read", "withdraw all", "free replace", "replace: a sector cannot be read")
 }
 
-// Those who wait for a run that cannot be read, or for a commit, are refused.
+// Callers that wait for a run that cannot be read, or for a commit, are refused.
 func TestRefuse(t *testing.T) {
 	w := actorNewWorld(t)
 	w.deliver("signal", run.Signal{Name: "x"})
@@ -300,13 +301,13 @@ func TestRefuse(t *testing.T) {
 	w.a.Lose(actorErrDisk)
 	w.heard("free pause", "pause: a sector cannot be read")
 	w.load()
-	w.deliver("wake", run.Wake{}) // there is no run, which is known when nothing of it is on its way
+	w.deliver("wake", run.Wake{}) // there is no run, which is certain once no commit of it is in flight
 	if w.a.Fly(w.now) != nil || len(w.said) != 2 || w.said[0] != "free wake" {
 		t.Errorf("asked: %v", w.said)
 	}
 }
 
-// That a run was left to a person is told when it is durable.
+// A run is reported as stuck when that is durable.
 func TestStuck(t *testing.T) {
 	w := actorNewWorld(t)
 	w.start()
@@ -319,7 +320,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// The next iteration begins when the commit that ends the one before is made.
+// The next iteration begins when the commit that ends the previous one is made.
 func TestActorContinue(t *testing.T) {
 	w := actorNewWorld(t)
 	w.start()
@@ -330,7 +331,8 @@ func TestActorContinue(t *testing.T) {
 	w.heard("prepared", "activate")
 }
 
-// A start is told that the id is taken when it is durable that it is: the run may never have been there, else.
+// A start is refused because of its id only when the run with that id is durable: otherwise that run might never have
+// existed.
 func TestRefusalIsDurable(t *testing.T) {
 	w := actorNewWorld(t)
 	w.load()

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// waitsForPlace starts a run whose step waits for a place, and has it leave memory.
+// waitsForPlace starts a run whose step waits for a place, and evicts the run from memory.
 func (w *world) waitsForPlace(key store.RunKey) {
 	w.t.Helper()
 	delete(w.handlers, "charge")
@@ -24,7 +24,8 @@ func (w *world) waitsForPlace(key store.RunKey) {
 	}
 }
 
-// TestPlaceThatNobodyNeeds returns the place of a run that ended, was deleted, cannot be read, or whose partition is lost.
+// TestPlaceThatNobodyNeeds returns the place of a run that ended, was deleted, cannot be read, or whose partition was
+// lost.
 func TestPlaceThatNobodyNeeds(t *testing.T) {
 	key := keyIn(1, 0)
 	for _, c := range []struct {
@@ -54,7 +55,7 @@ func TestPlaceThatNobodyNeeds(t *testing.T) {
 	}
 }
 
-// TestLostPartitionWithdraws withdraws what the runs in memory wait for.
+// TestLostPartitionWithdraws withdraws the requests of runs in memory.
 func TestLostPartitionWithdraws(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	key := keyIn(1, 0)

@@ -93,7 +93,7 @@ func TestRefusedRunIsLeftOut(t *testing.T) {
 	}
 }
 
-// The only run of a commit is refused: there is nothing left to commit.
+// The only run of a commit is refused: nothing is left to commit.
 func TestOnlyRunIsRefused(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -128,7 +128,7 @@ func TestFencedPartitionIsLost(t *testing.T) {
 	}
 }
 
-// Nobody knows whether the commit is durable: its partitions are lost, and acquired again.
+// The outcome of a commit is unknown: its partitions are lost, and acquired again.
 func TestUnknownOutcome(t *testing.T) {
 	w := newWorld(t, limits, 1, 2, 3)
 	a, b, c := keyIn(1, 0), keyIn(2, 0), keyIn(3, 0)
@@ -186,7 +186,7 @@ func TestAnswersAndAttemptsComeAfterTheCommit(t *testing.T) {
 	}
 }
 
-// An attempt that is given up before it could start does not.
+// An attempt that was given up before it could start does not start.
 func TestAttemptGivenUpBeforeItStarts(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -204,7 +204,7 @@ func TestAttemptGivenUpBeforeItStarts(t *testing.T) {
 	}
 }
 
-// What led to an attempt becomes durable while the guest computes again: the attempt starts when it yields.
+// The cause of an attempt becomes durable while the guest computes again: the attempt starts when the guest yields.
 func TestAttemptStartsWhenTheGuestYields(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -226,14 +226,14 @@ func TestAttemptStartsWhenTheGuestYields(t *testing.T) {
 	}
 	w.guest(l, run.GuestYields{Lease: l})
 	w.pump()
-	w.guest(l, run.GuestYields{Lease: l}) // what came since was durable too, and the guest was asked again
+	w.guest(l, run.GuestYields{Lease: l}) // later entries were durable, too, and the guest was asked again
 	if len(w.starts) != 1 {
 		t.Errorf("%d attempts start", len(w.starts))
 	}
 }
 
-// A run of another workflow is in the next batch, however many of one have come before it, and a batch holds no more than
-// a part of those that write much.
+// A run of another workflow is in the next batch, however many runs of one workflow came before it. Runs that write
+// much get only part of a batch.
 func TestWorkflowsTakeTurns(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	var much []store.RunKey
@@ -276,8 +276,8 @@ func TestWorkflowsTakeTurns(t *testing.T) {
 	}
 }
 
-// A guest that computes on, and yields for a commit while the one before is on its way, has the next one made when that is
-// durable.
+// A guest computes on, and yields for a commit while the previous one is in flight: the next commit is made when that
+// one is durable.
 func TestCommitsOfAGuestThatComputes(t *testing.T) {
 	several := limits
 	several.Commits = 4
@@ -309,7 +309,7 @@ func TestCommitsOfAGuestThatComputes(t *testing.T) {
 	}
 }
 
-// A batch weighs what it writes: lines and the state as well as entries.
+// The weight of a batch includes log lines and states as well as entries.
 func TestWeight(t *testing.T) {
 	b := &Batch{}
 	for _, c := range []struct {
@@ -354,7 +354,7 @@ func TestDuplicateSignalWaitsForTheFirst(t *testing.T) {
 	w.want(third, nil)
 }
 
-// Of two starts that terminate, each ends what it finds.
+// Each of two starts with the conflict policy terminate ends the run that it finds.
 func TestReplaceTwice(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -392,8 +392,8 @@ func TestDelete(t *testing.T) {
 	w.want(late, store.ErrNotFound)
 }
 
-// A commit becomes durable whose partition was lost meanwhile, or whose outcome is unknown: commands that it has sent to
-// other partitions are in their inboxes.
+// A commit becomes durable although its partition was lost in the meantime, or its outcome is unknown: commands that
+// it sent to other partitions are in their inboxes.
 func TestCommandsOfALostPartitionAreKicked(t *testing.T) {
 	for _, outcome := range []error{nil, store.ErrUnknown} {
 		w := newWorld(t, limits, 1, 2)
@@ -416,7 +416,7 @@ func TestCommandsOfALostPartitionAreKicked(t *testing.T) {
 	}
 }
 
-// A reply shows the run as of the commit that made the event durable, not of one that is prepared behind it.
+// A reply shows the run as of the commit that made the event durable, not of a later one in preparation.
 func TestAnswerShowsNothingThatIsNotDurable(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -438,7 +438,7 @@ func TestAnswerShowsNothingThatIsNotDurable(t *testing.T) {
 	w.want(pause, nil)
 }
 
-// A start takes the place of another run, which ends first. What comes behind it in the same commit is about the old run.
+// A start replaces another run, which ends first. Later events in the same commit concern the old run.
 func TestReplace(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -462,7 +462,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// A run whose commit is refused because something could not be read is woken again.
+// A run whose commit is refused because data could not be read is woken again.
 func TestRefusedRunKeepsItsWake(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)

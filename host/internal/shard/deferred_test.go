@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// deferred fails a run that has sent a signal, and gives it the answer, and another command behind that.
+// deferred fails a run that has sent a signal, and delivers the answer to it, followed by another command.
 func (w *world) deferred(key store.RunKey) {
 	w.t.Helper()
 	w.start(key)
@@ -34,7 +34,7 @@ func (w *world) deferred(key store.RunKey) {
 	}
 }
 
-// sent returns how often a run was told what came of its signal.
+// sent returns how often a run received the outcome of its signal.
 func (w *world) sent(key store.RunKey) (n int) {
 	w.t.Helper()
 	for e, err := range w.store.Load(context.Background(), key, 0, 0) {
@@ -48,7 +48,8 @@ func (w *world) sent(key store.RunKey) (n int) {
 	return n
 }
 
-// An answer that comes when its run has failed stays in the inbox, out of the way of others, and is taken after a retry.
+// An answer that arrives after its run has failed stays in the inbox without blocking other commands, and is taken
+// after a retry.
 func TestDeferredCommandIsTakenAfterARetry(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -68,7 +69,7 @@ func TestDeferredCommandIsTakenAfterARetry(t *testing.T) {
 	}
 }
 
-// One that was deferred when its host was lost is read again by the next one.
+// If the host is lost, the next host reads the deferred answer again.
 func TestDeferredCommandOutlivesThePartition(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -86,7 +87,7 @@ func TestDeferredCommandOutlivesThePartition(t *testing.T) {
 	}
 }
 
-// When the run is deleted instead, the answer is discarded.
+// If the run is deleted instead, the answer is discarded.
 func TestDeferredCommandIsDiscardedWithItsRun(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -102,7 +103,7 @@ func TestDeferredCommandIsDiscardedWithItsRun(t *testing.T) {
 	}
 }
 
-// TestDamagedCommandIsPassedOver has a damaged command before another one for the same run.
+// TestDamagedCommandIsPassedOver puts a damaged command before another one for the same run.
 func TestDamagedCommandIsPassedOver(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestAsksOfEvictedRuns ends a run that has left memory while its step waited for a place: the step no longer waits.
+// TestAsksOfEvictedRuns ends an evicted run whose step waits for a place: the step no longer waits.
 func TestAsksOfEvictedRuns(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	key := keyIn(1, 0)
@@ -24,7 +24,7 @@ func TestAsksOfEvictedRuns(t *testing.T) {
 	}
 }
 
-// TestCancelOfAStepOfAnEvictedRun has a signal load such a run, whose workflow cancels the step.
+// TestCancelOfAStepOfAnEvictedRun loads such a run by a signal, upon which its workflow cancels the step.
 func TestCancelOfAStepOfAnEvictedRun(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	key := keyIn(1, 0)
@@ -51,8 +51,8 @@ func TestCancelOfAStepOfAnEvictedRun(t *testing.T) {
 	}
 }
 
-// TestAdmittedWhileUnreadable has a run that also has a timer, and cannot be read at the moment when its step gets a place. It is
-// read again soon.
+// TestAdmittedWhileUnreadable gives a place to the step of a run that also has a timer, and cannot be read at that
+// moment. It is read again soon.
 func TestAdmittedWhileUnreadable(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	key := keyIn(1, 0)
@@ -83,8 +83,8 @@ func TestAdmittedWhileUnreadable(t *testing.T) {
 	}
 }
 
-// TestPartitionLostDuringACancel loses a partition while a guest cancels a step that waits for a place. The race detector finds what the
-// shard reads of a run that the guest has.
+// TestPartitionLostDuringACancel loses a partition while a guest cancels a step that waits for a place. The race
+// detector reports if the shard reads a run that the guest has.
 func TestPartitionLostDuringACancel(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	key := keyIn(1, 0)

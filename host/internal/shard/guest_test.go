@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// An event comes while the guest computes: the guest is asked to yield, once, the event is committed with what the guest has
-// done so far, and the guest goes on.
+// An event arrives while the guest computes: the guest is asked to yield, once, the event is committed with the
+// guest's calls so far, and the guest continues.
 func TestYield(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -41,7 +41,7 @@ func TestYield(t *testing.T) {
 	w.pump()
 }
 
-// A run is terminated while its guest computes: the guest is told when it yields.
+// A run is terminated while its guest computes: the guest learns it when it yields.
 func TestTerminateWhileComputing(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -84,7 +84,7 @@ func TestNotes(t *testing.T) {
 	}
 	w.deliver(b, run.Signal{Name: "x"})
 	w.pump()
-	w.guest(l, run.GuestYields{Lease: l}) // it does not compute: nothing is told twice
+	w.guest(l, run.GuestYields{Lease: l}) // it does not compute: nothing is reported twice
 }
 
 // A guest cancels a step that has begun: the attempt is told.
@@ -110,7 +110,7 @@ func TestTell(t *testing.T) {
 	w.pump()
 }
 
-// A handler that has no place: the run leaves memory, and goes on when there is one.
+// A handler has no free place: the run leaves memory, and continues when there is one.
 func TestNoPlace(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -133,7 +133,7 @@ func TestNoPlace(t *testing.T) {
 	}
 }
 
-// Every iteration begins when the commit that ends the one before is on its way.
+// Each iteration begins when the commit that ends the previous one is in flight.
 func TestContinue(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -153,7 +153,7 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// What was due while nobody was active is due on the next host: a step that the guest had come to is made there.
+// What came due while the shard was inactive is done by the next host: it makes a step that the guest had reached.
 func TestDrainOfAComputingGuest(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -173,7 +173,7 @@ func TestDrainOfAComputingGuest(t *testing.T) {
 	}
 }
 
-// New runs that wait for a place are bounded: those beyond it wait as keys, and ask in their order.
+// New runs that wait for a place are bounded: the excess waits as keys, and asks in order.
 func TestStartsAreBounded(t *testing.T) {
 	few := limits
 	few.Starts, few.KeptBytes = 8, 0 // a workflow has a quarter
@@ -186,7 +186,7 @@ func TestStartsAreBounded(t *testing.T) {
 	if s := w.s.Stats(w.now); len(w.asked) != 2 || s.Queued != 9 {
 		t.Fatalf("%d guests are asked for, %d runs are queued", len(w.asked), s.Queued)
 	}
-	for range 3 { // what happens to a run that waits does not make it wait twice
+	for range 3 { // events for a waiting run do not make it wait twice
 		w.deliver(keyIn(1, 4), run.Signal{Name: "x"})
 		w.pump()
 	}
@@ -208,7 +208,7 @@ func TestStartsAreBounded(t *testing.T) {
 	}
 }
 
-// The runs that hold the places of the queue are lost with their partition: others have these places.
+// The runs that hold the places of the queue are lost with their partition: other runs get these places.
 func TestStartsAfterALoss(t *testing.T) {
 	few := limits
 	few.Starts = 8 // a workflow has a quarter
@@ -232,7 +232,7 @@ func TestStartsAfterALoss(t *testing.T) {
 	}
 }
 
-// A run that waits for its first place ends and is deleted, or cannot be read: its place in the queue is free.
+// A run that waits for its first place ends and is deleted, or cannot be read: its place in the queue becomes free.
 func TestPlaceOfADeletedRun(t *testing.T) {
 	few := limits
 	few.Starts = 1
@@ -267,7 +267,7 @@ func TestPlaceOfADeletedRun(t *testing.T) {
 	}
 }
 
-// The host drains: nothing new starts, what goes on is recorded, and is taken up when the shard is active again.
+// The host drains: nothing new starts, work in progress is recorded, and is resumed when the shard is active again.
 func TestDrain(t *testing.T) {
 	few := limits
 	few.Starts, few.KeptBytes = 1, 0
@@ -314,8 +314,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A duplicate signal comes while the guest computes and the first one is on its way: nothing has to be committed for it, and
-// it is answered with the first one.
+// A duplicate signal arrives while the guest computes and the first one is in flight: it needs no commit, and is
+// answered together with the first one.
 func TestDuplicateSignalWhileComputing(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -333,7 +333,7 @@ func TestDuplicateSignalWhileComputing(t *testing.T) {
 	w.want(second, nil)
 }
 
-// The shard becomes active: the runs that it has in memory are looked at.
+// When the shard becomes active, it processes the runs that it has in memory.
 func TestRunsInMemoryBeginWhenActive(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)

@@ -14,7 +14,7 @@ import (
 
 var sender = store.RunKey{ID: "sender"}
 
-// submit puts a command into the inbox of its receiver, and has it looked at.
+// submit puts a command into the inbox of its receiver, and has the shard read the inbox.
 func (w *world) submit(n int, kind store.CommandKind, to store.RunKey, m run.Message) {
 	w.t.Helper()
 	m.Sender = store.Incarnation{0xaa}
@@ -44,7 +44,7 @@ func (w *world) signalCommand(n int, to store.RunKey) {
 	w.submit(n, store.CommandSignal, to, run.Message{Signal: fmt.Sprint("s", n), Handle: 1})
 }
 
-// serveRefusals carries refusals out, and returns their answers.
+// serveRefusals carries out refusals, and returns their answers.
 func (w *world) serveRefusals(err error) (answers []store.Command) {
 	w.t.Helper()
 	list := w.refusals
@@ -64,7 +64,7 @@ func (w *world) serveRefusals(err error) (answers []store.Command) {
 	return answers
 }
 
-// inboxOf returns the commands that are durable in an inbox.
+// inboxOf returns the durable commands of an inbox.
 func (w *world) inboxOf(id store.PartitionID) int {
 	w.t.Helper()
 	cmds, err := w.s.Partition(id).Owned.Commands(context.Background(), 0, 10_000)
@@ -87,7 +87,7 @@ func (w *world) names(key store.RunKey) (list []string) {
 	return list
 }
 
-// Commands for one run are taken in their order, in one commit with their effects.
+// Commands for one run are taken in order, in one commit with their effects.
 func TestInboxOrder(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a, b := keyIn(1, 0), keyIn(1, 1)
@@ -109,7 +109,7 @@ func TestInboxOrder(t *testing.T) {
 	}
 }
 
-// An inbox is read in portions, and not beyond what waits in memory.
+// An inbox is read in portions, and only while few commands wait in memory.
 func TestInboxPortions(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a, b := keyIn(1, 0), keyIn(1, 1)
@@ -133,7 +133,7 @@ func TestInboxPortions(t *testing.T) {
 	}
 }
 
-// A command that cannot be taken in is tried again, before those behind it, and holds up no other run.
+// A command that cannot be taken is retried before the commands behind it, and does not block other runs.
 func TestFailingCommandBlocksItsRunAlone(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a, b := keyIn(1, 0), keyIn(1, 1)
@@ -158,7 +158,7 @@ func TestFailingCommandBlocksItsRunAlone(t *testing.T) {
 	}
 }
 
-// The inbox cannot be read: it is read again after a second.
+// If the inbox cannot be read, it is read again after a second.
 func TestInboxCannotBeRead(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -175,7 +175,7 @@ func TestInboxCannotBeRead(t *testing.T) {
 	}
 }
 
-// Commands that no run takes are answered, and leave the inbox.
+// Commands that no run takes are answered and removed from the inbox.
 func TestCommandsThatNobodyTakes(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -228,7 +228,7 @@ func TestCommandToAnEndedRun(t *testing.T) {
 	}
 }
 
-// child returns what a command to start a child becomes.
+// child returns the start that results from a command to start a child.
 func child(key store.RunKey, handle int64) *run.NewRun {
 	n := newRun(key)
 	by := store.Incarnation{0xaa}
@@ -237,7 +237,7 @@ func child(key store.RunKey, handle int64) *run.NewRun {
 	return &n
 }
 
-// carry answers the command that is carried out.
+// carry completes the command that is being carried out.
 func (w *world) carry(start *run.NewRun, free *int, err error) {
 	w.t.Helper()
 	if len(w.carried) == 0 {
@@ -275,7 +275,7 @@ func TestChildStart(t *testing.T) {
 	}
 }
 
-// The run of a child cannot be read: its start is tried again.
+// If the run of a child cannot be read, its start is retried.
 func TestChildStartCannotBeRead(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -312,8 +312,8 @@ func TestClaim(t *testing.T) {
 	w.s.Carried(w.now, w.s.Partition(1), a, nil, nil, nil) // of a queue that is gone
 }
 
-// The start of a child that was started before, or whose id is taken, or that cannot be, is refused. Its version is free at
-// once, whatever the run of that id does.
+// The start of a child is refused if it was already started, its id is taken, or the start is invalid. Its version is
+// released at once, whatever the run with that id does.
 func TestChildStartIsRefused(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a, b := keyIn(1, 0), keyIn(1, 1)
@@ -340,7 +340,7 @@ func TestChildStartIsRefused(t *testing.T) {
 	if answers := w.serveRefusals(nil); len(answers) != 1 || free != 2 {
 		t.Errorf("answers %v, freed %d times", answers, free)
 	}
-	for i := 3; i < 5; i++ { // the second one is the same command again
+	for i := 3; i < 5; i++ { // the second one repeats the same command
 		w.submit(i, store.CommandChildStart, b, run.Message{Handle: 4, Workflow: "order"})
 		w.pump()
 		w.carry(child(b, 4), &free, nil)
@@ -358,8 +358,8 @@ func TestChildStartIsRefused(t *testing.T) {
 	}
 }
 
-// The commit that takes commands in is refused, or a command waits for a guest to yield when that happens: the commands
-// are in the inbox, and are taken again, in their order.
+// The commit that takes commands is refused, or a command is waiting for a guest to yield at that time: the commands
+// are still in the inbox, and are taken again in order.
 func TestCommandsOfARefusedRunAreTakenAgain(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a, b := keyIn(1, 0), keyIn(1, 1)
@@ -382,7 +382,7 @@ func TestCommandsOfARefusedRunAreTakenAgain(t *testing.T) {
 	}
 }
 
-// The same, where the guest has the run when its commit is refused.
+// The same, if the guest has the run when its commit is refused.
 func TestCommandsOfALentRunAreTakenAgain(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -406,8 +406,8 @@ func TestCommandsOfALentRunAreTakenAgain(t *testing.T) {
 	}
 }
 
-// The start of a child waits for a run of its id when the commit of that is refused: whatever the store says of that commit,
-// the child is not refused.
+// The start of a child waits for a run with its id when the commit of that run is refused: whatever the store says
+// about that commit, the child is not refused.
 func TestChildStartAtARefusedRun(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -434,7 +434,8 @@ func TestChildStartAtARefusedRun(t *testing.T) {
 	}
 }
 
-// A claim is being carried out when the commit of its receiver's run is refused: it is not mixed up with what is read again.
+// A claim is being carried out when the commit of its receiver's run is refused: it is not confused with what is read
+// again.
 func TestCarriedCommandOfARefusedRun(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -453,7 +454,7 @@ func TestCarriedCommandOfARefusedRun(t *testing.T) {
 	}
 }
 
-// The inbox is being read when a run's commit is refused: what comes of that is read again too.
+// The inbox is being read when a run's commit is refused: what this read returns is read again, too.
 func TestInboxIsReadWhileARunIsRefused(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a, b := keyIn(1, 0), keyIn(1, 1)

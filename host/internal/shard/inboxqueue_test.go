@@ -15,7 +15,7 @@ func signal(seq store.CommandSeq, to string) inboxCommand {
 	return inboxCommand{Command: store.Command{Seq: seq, Kind: store.CommandSignal, To: store.RunKey{ID: to}}}
 }
 
-// Commands for a run are taken one after the other, and one that is tried again keeps its place.
+// Commands for a run are taken one after the other, and a command that is retried keeps its position.
 func TestOrder(t *testing.T) {
 	b := newInbox()
 	a := store.RunKey{ID: "a"}
@@ -41,7 +41,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A portion is read when there is something to read, one at a time, and while few commands wait in memory.
+// Portions are read one at a time, when the inbox has more and few commands wait in memory.
 func TestReads(t *testing.T) {
 	b := newInbox()
 	if _, ok := b.Read(); ok {
@@ -77,7 +77,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// Deferred commands of a failed run are out of the way, until they return before those behind them.
+// Deferred commands of a failed run do not block others, and later return to their position.
 func TestDeferred(t *testing.T) {
 	b := newInbox()
 	a := store.RunKey{ID: "a"}

@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/run"
 )
 
-// while is a time that the shard waits for.
+// while is a period that the shard waits for.
 type while struct {
 	lasts   time.Duration
 	f       func(now int64)
@@ -16,14 +16,14 @@ type while struct {
 	over    bool
 }
 
-// After has the test say when time has passed.
+// After lets the test decide when the period is over.
 func (w *world) After(d time.Duration, f func(now int64)) (stop func()) {
 	x := &while{lasts: d, f: f}
 	w.whiles = append(w.whiles, x)
 	return func() { x.stopped = true }
 }
 
-// whilesEnd lets every time that the shard waits for be over, of which there is one at least.
+// whilesEnd ends all periods that the shard waits for, of which there must be at least one.
 func (w *world) whilesEnd() {
 	w.t.Helper()
 	ended := 0
@@ -40,7 +40,7 @@ func (w *world) whilesEnd() {
 	w.check()
 }
 
-// lingers returns the n-th wait, the newest one, of a start that is not committed, and checks that it goes on.
+// lingers returns the wait of an uncommitted start, which must be the n-th and newest one and still in progress.
 func (w *world) lingers(n int) *while {
 	w.t.Helper()
 	if len(w.whiles) != n {
@@ -78,13 +78,14 @@ func TestStartLinger(t *testing.T) {
 	if !x.stopped {
 		t.Error("a start is committed, and its wait goes on")
 	}
-	x.f(w.now) // it was about to end when it was stopped
+	x.f(w.now) // its timer had already fired when it was stopped
 	if n := w.pump(); n != 0 {
 		t.Errorf("%d commits", n)
 	}
 }
 
-// A start goes on waiting while other runs are committed, and where its own commit cannot be made because its guest has begun.
+// An uncommitted start keeps waiting while other runs are committed, and while its own commit is impossible because
+// its guest has begun.
 func TestStartLingersOn(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a, b := keyIn(1, 0), keyIn(1, 1)
@@ -114,7 +115,7 @@ func TestStartLingersOn(t *testing.T) {
 	w.want(signal, nil)
 }
 
-// The wait of a start whose partition was lost ends, and nothing comes of it.
+// The wait of a start whose partition was lost ends, and has no effect.
 func TestLingerOfALostStart(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	r := w.start(keyIn(1, 0))

@@ -12,7 +12,7 @@ import (
 
 var errDisk = errors.New("a sector cannot be read")
 
-// A run that is due cannot be read: its wake is kept, and it is read again after a second.
+// If a run that is due cannot be read, its wake is kept, and the run is read again after a second.
 func TestLoadFailureKeepsTheWake(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -35,7 +35,7 @@ func TestLoadFailureKeepsTheWake(t *testing.T) {
 	}
 }
 
-// Callers of a run that cannot be read are told, and so is whoever comes later.
+// Callers of a run that cannot be read get an error, and so do later ones.
 func TestLoadFailureIsTold(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -51,7 +51,7 @@ func TestLoadFailureIsTold(t *testing.T) {
 	w.want(r3, nil)
 }
 
-// That a corrupt run is stuck cannot be written: callers are told.
+// If the stuck status of a corrupt run cannot be written, callers get an error.
 func TestCorruptRunCannotBeWritten(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -66,7 +66,7 @@ func TestCorruptRunCannotBeWritten(t *testing.T) {
 	w.pump()
 }
 
-// A run that a newer release has written is not touched, and its wake is not tried again and again.
+// A run written by a newer release is not touched, and its wake is not retried over and over.
 func TestNewerRunIsNotTouched(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a, b := keyIn(1, 0), keyIn(1, 1)
@@ -88,7 +88,7 @@ func TestNewerRunIsNotTouched(t *testing.T) {
 	}
 }
 
-// A host that closes says nothing of runs that it can no longer read.
+// A closing host does not report runs that it can no longer read.
 func TestClosedStoreIsNotNoted(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -102,7 +102,8 @@ func TestClosedStoreIsNotNoted(t *testing.T) {
 	}
 }
 
-// Lose answers everybody exactly once: those that wait for a run to be read, for a commit, or for a guest to yield.
+// Lose answers every caller exactly once: callers that wait for a run to be read, for a commit, or for a guest to
+// yield.
 func TestLoseAnswersEverybodyOnce(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a, b, c, d := keyIn(1, 0), keyIn(1, 1), keyIn(1, 2), keyIn(1, 3)
@@ -145,7 +146,7 @@ func TestLoseAnswersEverybodyOnce(t *testing.T) {
 	}
 }
 
-// Attempts of a partition that is lost are dropped, and those that were about to start do not.
+// Attempts of a lost partition are dropped, and attempts that were about to start do not start.
 func TestLoseDropsAttempts(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -162,7 +163,7 @@ func TestLoseDropsAttempts(t *testing.T) {
 	w.inside(a, run.AttemptEnds{Attempt: w.starts[0]})
 }
 
-// A partition is lost between the refusal of another run and the commit of what was left.
+// A partition is lost between the refusal of another run and the commit of the rest.
 func TestLoseBetweenRefusalAndCommit(t *testing.T) {
 	w := newWorld(t, limits, 1, 2)
 	a, b, c := keyIn(1, 0), keyIn(1, 1), keyIn(2, 0)
@@ -188,7 +189,7 @@ func TestPartitions(t *testing.T) {
 	}
 	old := w.s.Partition(1)
 	w.acquire(1)
-	w.s.DueRead(w.now, old, nil, false, Never, nil) // what comes for the one before is not looked at
+	w.s.DueRead(w.now, old, nil, false, Never, nil) // results for the previous ownership are ignored
 	w.s.InboxRead(w.now, old, nil, nil)
 	freed := false
 	w.s.Carried(w.now, old, keyIn(1, 0), nil, func() { freed = true }, nil)
@@ -201,7 +202,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// The wake of a run comes near while the run is read for somebody else, which fails: the wake is not lost.
+// A wake comes near while the run is being read for a caller, and the read fails: the wake is not lost.
 func TestWakeThatComesWhileARunIsRead(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -220,7 +221,7 @@ func TestWakeThatComesWhileARunIsRead(t *testing.T) {
 	}
 }
 
-// A run whose journal cannot be read is left to a person, who sees why. Its journal stays as it is.
+// A run whose journal cannot be read becomes stuck, with the reason in its status. Its journal stays unchanged.
 func TestCorruptRunIsStuck(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -230,7 +231,7 @@ func TestCorruptRunIsStuck(t *testing.T) {
 	w.serveLoads()
 	w.want(r1, store.ErrCorrupt)
 	batch := w.begin()
-	r2 := w.deliver(a, run.Signal{Name: "x"}) // while that it is stuck is on its way
+	r2 := w.deliver(a, run.Signal{Name: "x"}) // while the stuck status is in flight
 	w.end(batch, nil)
 	w.pump()
 	w.want(r2, store.ErrCorrupt)
@@ -244,7 +245,7 @@ func TestCorruptRunIsStuck(t *testing.T) {
 	}
 }
 
-// Nobody asks for a corrupt run but its wake: it is stuck, and gone from memory.
+// Only its wake touches a corrupt run: it becomes stuck, and leaves memory.
 func TestCorruptRunThatIsDue(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// ration lets a namespace wake as many as it says.
+// ration lets each namespace wake the given number of runs.
 type ration map[uint32]int
 
 func (r ration) Wake(ns uint32, _, _ int64) bool {
@@ -30,8 +30,8 @@ func of(ns store.NamespaceID, id string) TimerKey {
 	return TimerKey{store.WakeRun, store.RunKey{Namespace: ns, ID: id}}
 }
 
-// TestPaced keeps runs whose namespace has woken as many as it may: the one that was due first is the first to go on, and
-// those of other namespaces go before it.
+// TestPaced holds back runs of a namespace at its limit: the run that was due first continues first, and runs of
+// other namespaces go before it.
 func TestPaced(t *testing.T) {
 	r := ration{1: 1, 2: 99}
 	s := newWakeTimers(1, r)
@@ -80,7 +80,7 @@ func TestPaced(t *testing.T) {
 	}
 }
 
-// TestPacedAgain changes when a run wakes that waits for its namespace.
+// TestPacedAgain changes the wake of a run that waits for its namespace.
 func TestPacedAgain(t *testing.T) {
 	r := ration{}
 	s := newWakeTimers(1, r)
@@ -95,7 +95,7 @@ func TestPacedAgain(t *testing.T) {
 	}
 }
 
-// TestTurnsOfANamespaceThatDrains has a namespace whose only waiting run is woken and followed by another one.
+// TestTurnsOfANamespaceThatDrains wakes the only waiting run of a namespace, and then adds another one.
 func TestTurnsOfANamespaceThatDrains(t *testing.T) {
 	var p pacedWakes
 	r := ration{1: 100, 2: 100}

@@ -9,7 +9,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestAdmittedWhileInactive has a place come, or be refused, while the host drains, and then the host goes on.
+// TestAdmittedWhileInactive delivers or refuses a place while the host drains, and then resumes the host.
 func TestAdmittedWhileInactive(t *testing.T) {
 	for _, place := range []any{nil, "a place"} {
 		for _, mem := range []bool{false, true} {
@@ -44,8 +44,8 @@ func TestAdmittedWhileInactive(t *testing.T) {
 	}
 }
 
-// TestDeadlineWhileWaiting has the deadline of a run come that waits for a place and is not in memory, also after a read of the index
-// has failed.
+// TestDeadlineWhileWaiting lets the deadline pass of a run that waits for a place and is not in memory, also after a
+// failed read of the index.
 func TestDeadlineWhileWaiting(t *testing.T) {
 	for _, fail := range []bool{false, true} {
 		w := newWorld(t, limits, 1)
@@ -84,7 +84,7 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestPlaceForARunThatWasLost has a place on its way while the partition is lost and acquired again.
+// TestPlaceForARunThatWasLost has a place in flight while the partition is lost and acquired again.
 func TestPlaceForARunThatWasLost(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	key := keyIn(1, 0)

@@ -15,7 +15,8 @@ func queuedKey(ns store.NamespaceID, workflow string, i int) (backlogGroup, stor
 	return backlogGroup{ns, workflow}, store.RunKey{Namespace: ns, ID: fmt.Sprint(workflow, i)}
 }
 
-// Whoever starts many runs has no more than a part of what may ask; the others ask at once, or after a turn of each.
+// A namespace or workflow that starts many runs gets only a part of the slots for asking; others ask at once, or take
+// turns with it.
 func TestParts(t *testing.T) {
 	s := startBacklog{Limit: 16, Most: 1 << 20}
 	asked := func(ns store.NamespaceID, workflow string, from, n int) (marks []*backlogState) {
@@ -53,13 +54,13 @@ func TestParts(t *testing.T) {
 		order = append(order, k.ID)
 		s.Invite(of, &backlogState{})
 	}
-	// The honest workflow has three, and four at most. Those of the flood's namespace take turns.
+	// The honest workflow has three slots, and may have four. The workflows of the flood's namespace take turns.
 	if got := strings.Join(order, " "); got != "flood4 honest4 other4 more0 flood5 other5 more1 flood6 other6" {
 		t.Error(got)
 	}
 }
 
-// What is next is known at once, however many have their part.
+// The next run is found at once, however many groups have used up their part.
 func TestPartsOfBytes(t *testing.T) {
 	s := startBacklog{Limit: 100, Most: 1000}
 	large := &backlogState{}
@@ -79,7 +80,7 @@ func TestPartsOfBytes(t *testing.T) {
 	}
 }
 
-// The place of a run that is invited is kept for it while it is read, whoever else asks meanwhile.
+// The place of an invited run is reserved while it is read, whoever else asks in the meantime.
 func TestInvited(t *testing.T) {
 	s := startBacklog{Limit: 8, Most: 1 << 20}
 	ask := func(ns store.NamespaceID, workflow string, i int) (*backlogState, bool) {
@@ -116,7 +117,7 @@ func TestInvited(t *testing.T) {
 	}
 }
 
-// Everybody who waits as a key is next in the end, once; a set in which nobody is has nothing.
+// Every run that waits as a key becomes next exactly once; an empty backlog holds nothing.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := startBacklog{Limit: rapid.IntRange(1, 12).Draw(t, "limit"), Most: rapid.Int64Range(1, 400).Draw(t, "most")}
@@ -198,8 +199,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// TestTurnsOfAWorkflowThatDrains has a workflow, of the same namespace or of another one, whose only waiting run is invited and followed
-// by another one: it has no more turns than the others.
+// TestTurnsOfAWorkflowThatDrains has a workflow, of the same namespace or another one, whose only waiting run is
+// invited and followed by another: it gets no more turns than the others.
 func TestTurnsOfAWorkflowThatDrains(t *testing.T) {
 	for _, other := range []store.NamespaceID{1, 2} {
 		s := startBacklog{Limit: 100, Most: 1 << 20}

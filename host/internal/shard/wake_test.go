@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// A run has one timer, however often something happens to it.
+// A run has one timer, however many events it gets.
 func TestOneTimerAfterManySignals(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -29,7 +29,7 @@ func TestOneTimerAfterManySignals(t *testing.T) {
 	}
 }
 
-// Far wakes are keys in the index. They are read in portions when their time comes near.
+// Far wakes are only in the index. They are read in portions when their time comes near.
 func TestPortionsOfTheIndex(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	const runs = 35 // a portion is 10
@@ -52,7 +52,7 @@ func TestPortionsOfTheIndex(t *testing.T) {
 	}
 }
 
-// With many timers in memory, less is loaded ahead, and beyond that only what is due.
+// With many timers in memory, less is loaded ahead, and with even more, only what is due.
 func TestManyTimersAreLoadedLate(t *testing.T) {
 	few := limits
 	few.Timers = 5
@@ -72,8 +72,8 @@ func TestManyTimersAreLoadedLate(t *testing.T) {
 	}
 }
 
-// Wakes of other kinds, and of other namespaces, stand in the same index. Those of runs are runs' of any namespace; nothing
-// is done here about those of other kinds.
+// The index also has wakes of other kinds and of other namespaces. Wakes of runs in any namespace are processed,
+// wakes of other kinds are not.
 func TestOtherWakes(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	other := store.RunKey{Namespace: 5, ID: "x"}
@@ -98,7 +98,7 @@ func TestOtherWakes(t *testing.T) {
 	}
 }
 
-// The clock is set forward and back. Nothing wakes too early, and nothing is lost.
+// The clock is set forward and back. No run wakes too early, and no wake is lost.
 func TestClockIsSet(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	near, far := keyIn(1, 0), keyIn(1, 1)
@@ -111,7 +111,7 @@ func TestClockIsSet(t *testing.T) {
 	}
 	w.now = epoch + 9_000
 	w.pump()
-	// The timer fires, the run has to be read, and the clock is set back meanwhile.
+	// The timer fires, the run has to be read, and the clock is set back in the meantime.
 	w.forget(near)
 	w.now = epoch + 10_000
 	w.s.Tick(w.now)
@@ -131,8 +131,8 @@ func TestClockIsSet(t *testing.T) {
 	}
 }
 
-// The clock is set back by far after the index was read up to some instant: what is written since has earlier wakes. The run that
-// slept before is looked at, and sleeps for as long as it says from there on.
+// The clock is set far back after the index was read up to some instant: wakes that are written since are earlier.
+// The run that slept before is processed, and sleeps its full duration from there.
 func TestClockIsSetBackBehindTheIndex(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a, b := keyIn(1, 0), keyIn(1, 1)
@@ -146,7 +146,7 @@ func TestClockIsSetBackBehindTheIndex(t *testing.T) {
 	}
 }
 
-// The index cannot be read: it is read again after a second, from the beginning.
+// If the index cannot be read, it is read again after a second, from the beginning.
 func TestIndexCannotBeRead(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
@@ -171,7 +171,7 @@ func TestIndexCannotBeRead(t *testing.T) {
 	}
 }
 
-// What is kept in memory is bounded. The run that was used longest ago gives way, and its wake stays.
+// The number of runs in memory is bounded. The least recently used run is evicted, and its wake stays.
 func TestKeptRunsAreBounded(t *testing.T) {
 	few := limits
 	few.KeptBytes = 20_000
@@ -193,7 +193,7 @@ func TestKeptRunsAreBounded(t *testing.T) {
 	w.later(time.Second)
 }
 
-// The runs that are woken at a time are bounded: the others wait as timers until one of them comes to rest.
+// The number of concurrently woken runs is bounded: the others wait as timers until one of them comes to rest.
 func TestWokenRunsAreBounded(t *testing.T) {
 	few := limits
 	few.Woken, few.KeptBytes = 3, 0 // they have to be read
@@ -221,7 +221,7 @@ func TestWokenRunsAreBounded(t *testing.T) {
 	}
 }
 
-// Runs that take long to come to rest do not hold up others.
+// Runs that take long to come to rest do not block others.
 func TestWokenRunsCountForAWhile(t *testing.T) {
 	few := limits
 	few.Woken, few.KeptBytes = 3, 0
@@ -246,8 +246,8 @@ func TestWokenRunsCountForAWhile(t *testing.T) {
 	}
 }
 
-// A shard that has been told to stop while it had no room for more runs does not come again and again: nothing is fired,
-// and nobody comes to rest for it.
+// A shard was told to stop while it had no room for more runs. It does not set its timer again and again: nothing
+// fires, and no run will come to rest.
 func TestWokenRunsExpireWhileNothingIsFired(t *testing.T) {
 	few := limits
 	few.Woken, few.KeptBytes = 3, 0

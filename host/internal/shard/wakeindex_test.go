@@ -31,7 +31,7 @@ func (x *index) Due(_ context.Context, after store.WakeKey, untilUnixMs int64, l
 	return due, nil
 }
 
-// A portion ends at its limit or at its instant, and tells of the first wake behind it.
+// A portion ends at its limit or its instant, and reports the first wake behind it.
 func TestFind(t *testing.T) {
 	all := []store.Wake{indexed("a", 10), indexed("b", 20), indexed("c", 20), indexed("d", 500)}
 	for _, c := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// states are those of runs, by id. A run of which there is none was deleted.
+// states has the states of runs by id. A missing run was deleted.
 type states map[string]store.RunState
 
 func (s states) State(_ context.Context, key store.RunKey) (store.RunState, error) {
@@ -24,7 +24,7 @@ func (s states) State(_ context.Context, key store.RunKey) (store.RunState, erro
 	}
 }
 
-// TestFindAhead finds the runs that wake later than an instant and were changed later than that.
+// TestFindAhead finds the runs that wake after an instant and were changed after it.
 func TestFindAhead(t *testing.T) {
 	const now = 1000
 	ahead := store.RunState{UpdatedUnixMs: now + 5, WakeUnixMs: now + 10}

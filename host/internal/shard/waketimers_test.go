@@ -14,7 +14,7 @@ func indexed(id string, at int64) store.Wake {
 
 func nothing(store.RunKey) bool { return false }
 
-// The index is read from its beginning, in portions, and again when the first wake behind them comes near.
+// The index is read from its beginning in portions, and again when the first wake behind them comes near.
 func TestPortions(t *testing.T) {
 	s := newWakeTimers(1, nil)
 	if at, ok := s.NextRead(loadAheadMs); !ok || at > 0 || !s.Reads(0, loadAheadMs) {
@@ -47,7 +47,7 @@ func TestPortions(t *testing.T) {
 	}
 }
 
-// What is in memory is newer than the index: a timer, and a run.
+// Timers and runs in memory are newer than the index.
 func TestMemoryIsNewer(t *testing.T) {
 	s := newWakeTimers(1, nil)
 	s.Put(timerKey("a"), 5)
@@ -62,7 +62,7 @@ func TestMemoryIsNewer(t *testing.T) {
 	}
 }
 
-// The timer of a run that is dropped stays if the index was read so far, and else its wake is left to the index.
+// The timer of an evicted run stays if the index was read that far; otherwise its wake is left to the index.
 func TestDropped(t *testing.T) {
 	s := newWakeTimers(1, nil)
 	s.Read(0, loadAheadMs)
@@ -91,7 +91,7 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// A clock that is set back is not waited for by what is tried again, and by nothing else.
+// If the clock is set back, retries do not wait for it to catch up; everything else does.
 func TestWakeTimersClockSetBack(t *testing.T) {
 	s := newWakeTimers(1, nil)
 	s.Read(5000, loadAheadMs)
@@ -125,7 +125,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// A wake that is set has its timer if the index was read so far, and else is left to the index; the one before is gone.
+// A new wake gets a timer if the index was read that far, and is otherwise left to the index; the previous timer is
+// removed.
 func TestWakeTimersSet(t *testing.T) {
 	s := newWakeTimers(1, nil)
 	k := TimerKey{store.WakeSchedule, store.RunKey{ID: "s"}}
@@ -151,8 +152,8 @@ func TestWakeTimersSet(t *testing.T) {
 	}
 }
 
-// TestOverdue is late by what is due and was not popped, in memory or in the index, and not by what has to wait for another
-// reason.
+// TestOverdue measures lateness by what is due and was not popped, in memory or in the index, but not by what waits
+// for another reason.
 func TestOverdue(t *testing.T) {
 	r := ration{0: 99, 1: 1}
 	s := newWakeTimers(1, r)

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSet compares the set with one that is counted.
+// TestWakeWindow compares the set with a simple count.
 func TestWakeWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := wokenRuns{Limit: rapid.IntRange(1, 4).Draw(t, "limit")}
@@ -53,7 +53,7 @@ func TestWakeWindow(t *testing.T) {
 	})
 }
 
-// A clock that is set back holds nobody up.
+// A clock that is set back does not block wakes.
 func TestWakeWindowClockSetBack(t *testing.T) {
 	s := wokenRuns{Limit: 1}
 	var m wokenState

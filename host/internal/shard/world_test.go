@@ -17,8 +17,8 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// world is a shard with a Port that writes down what is asked of it, and answers when the test says so. Its store is a real
-// one. After every call it checks what always holds: see check.
+// world is a shard with a Port that records requests and answers when the test says so, over a real store. After
+// every call it checks the invariants: see check.
 type world struct {
 	begun []*Batch // commits that are on their way
 	t     *testing.T
@@ -27,7 +27,7 @@ type world struct {
 	store *memstore.Store
 	s     *Shard
 
-	handlers map[string]bool // those that have a place for every attempt; of others there is none
+	handlers map[string]bool // handlers with a place for every attempt; other handlers have none
 	asks     map[store.RunKey][]run.Ask
 	returned []any
 	unread   map[store.RunKey]error // runs that cannot be read
@@ -137,7 +137,7 @@ func keyIn(id store.PartitionID, n int) store.RunKey {
 	}
 }
 
-// Ask gives an attempt a place if there is one, and writes down that it waits if there is none.
+// Ask gives an attempt a place if there is one, and otherwise records that it waits.
 func (w *world) Ask(a run.Ask) (place any, v run.Verdict) {
 	switch {
 	case a.Handler == "":
@@ -208,7 +208,7 @@ func (w *world) Kick(p store.PartitionID)        { w.kicks = append(w.kicks, p) 
 func (w *world) Forgot(store.RunKey)             {}
 func (w *world) Report(n Report)                 { w.reports = append(w.reports, n) }
 
-// Start checks that what led to the attempt is durable.
+// Start checks that the cause of the attempt is durable.
 func (w *world) Start(a *run.Attempt) {
 	w.starts = append(w.starts, a)
 	st, err := w.store.State(context.Background(), a.Run.Run)
@@ -219,7 +219,7 @@ func (w *world) Start(a *run.Attempt) {
 
 func (w *world) Durable(c *store.RunCommit) { w.durables = append(w.durables, c) }
 
-// deliver delivers an event, and checks what its reply says.
+// deliver delivers an event, and checks its reply.
 func (w *world) deliver(key store.RunKey, ev run.Event) *reply {
 	r := &reply{key: key}
 	w.replies = append(w.replies, r)
@@ -280,7 +280,7 @@ func (w *world) check() {
 	}
 }
 
-// flying reports whether a commit of a run is on its way, and checks that there is one at most.
+// flying reports whether a commit of a run is in flight, and checks that there is at most one.
 func (w *world) flying(rs *resident) bool {
 	n := 0
 	for _, b := range slices.Concat(w.begun, w.s.mem.commits.again) {
@@ -303,7 +303,7 @@ func (w *world) residents(b *Batch) [][]*resident {
 	return b.residents
 }
 
-// checkTimer checks that a run at rest has the timer of its wake.
+// checkTimer checks that a run at rest has a timer for its wake.
 func (w *world) checkTimer(p *Partition, rs *resident) {
 	if !rs.atRest() || !w.s.mem.active {
 		return
@@ -388,7 +388,7 @@ func (w *world) begin() *Batch {
 	return b
 }
 
-// end commits what was begun: in the store, unless an error is given.
+// end completes a commit: in the store, or with the given error.
 func (w *world) end(b *Batch, err error) {
 	w.t.Helper()
 	if err == nil {
@@ -405,7 +405,7 @@ func (w *world) end(b *Batch, err error) {
 	w.check()
 }
 
-// pump does everything but what guests and attempts do, and returns the number of commits.
+// pump does everything except for guests and attempts, and returns the number of commits.
 func (w *world) pump() (commits int) {
 	w.t.Helper()
 	for range 10_000 {
@@ -436,7 +436,7 @@ func (w *world) later(d time.Duration) int {
 	return w.pump()
 }
 
-// guest lets an event of a guest happen.
+// guest delivers an event of a guest.
 func (w *world) guest(l *run.Lease, ev run.Event) {
 	w.s.Guest(w.now, l, ev)
 	w.check()
@@ -447,7 +447,7 @@ func (w *world) inside(key store.RunKey, ev run.Event) {
 	w.check()
 }
 
-// lastLease returns the guest of a run that was asked for last.
+// lastLease returns the newest requested guest of a run.
 func (w *world) lastLease(key store.RunKey) *run.Lease {
 	w.t.Helper()
 	for i := len(w.asked) - 1; i >= 0; i-- {
@@ -495,7 +495,7 @@ func waitCall(handle int64, name string) store.Entry {
 	return store.Entry{Kind: store.KindSignalWait, Name: name, Handle: handle}
 }
 
-// sleeper starts a run, and has it sleep.
+// sleeper starts a run that sleeps.
 func (w *world) sleeper(key store.RunKey, d time.Duration) {
 	w.t.Helper()
 	w.start(key)
@@ -506,7 +506,7 @@ func (w *world) sleeper(key store.RunKey, d time.Duration) {
 	w.pump()
 }
 
-// waiter starts a run, and has it wait for a signal.
+// waiter starts a run that waits for a signal.
 func (w *world) waiter(key store.RunKey) {
 	w.t.Helper()
 	w.start(key)
@@ -526,7 +526,7 @@ func (w *world) state(key store.RunKey) store.RunState {
 	return st
 }
 
-// forget drops a run from memory, as if others had been used since. One that waits for a place has left it already.
+// forget evicts a run from memory, as if others had been used since. A run that waits for a place has already left.
 func (w *world) forget(key store.RunKey) {
 	w.t.Helper()
 	rs := w.s.Partition(key.Partition()).residents[key]
@@ -550,7 +550,7 @@ func (w *world) reported(kind ReportKind) (list []Report) {
 	return list
 }
 
-// want fails the test unless a reply was given.
+// want checks a reply.
 func (w *world) want(r *reply, err error) {
 	w.t.Helper()
 	if r.calls != 1 || !errors.Is(r.err, err) {

@@ -7,7 +7,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// slow is a clock that is looked at, and each time some time has passed.
+// slow is a clock that advances at each reading.
 type slow struct {
 	clock.Clock
 	now   time.Time
@@ -21,7 +21,8 @@ func (c *slow) Now() time.Time {
 	return c.now
 }
 
-// TestYield has yields take long, and then not: there are few of the former, and each one of the latter.
+// TestWriterYield has yields that take long, and then quick ones: there are few of the former, and one of the latter
+// at each opportunity.
 func TestWriterYield(t *testing.T) {
 	c := &slow{Clock: clock.System()}
 	w := NewWriter(WriterConfig{Clock: c})

@@ -13,13 +13,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// handlerNames are the handlers that steps name. Each host has some of them, and gets the others later.
+// handlerNames are the handlers that steps name. Each host has some of them, and registers the others later.
 var handlerNames = []string{"quick", "fails", "slow", "stubborn", "late"}
 
 // work is an attempt that is performed.
 type work struct {
 	a       *run.Attempt
-	end     *item // nil for a body in the instance of its guest
+	end     *item // nil for a body in its guest's instance
 	told    bool
 	dropped bool
 	n       int // of the ledger
@@ -87,7 +87,7 @@ func (x *writer) bodyOutcome(a *run.Attempt) (int64, run.StepOutcome) {
 	return took, run.StepOutcome{Data: fmt.Appendf(nil, "body %s #%d", a.Name, x.works[a].n)}
 }
 
-// Ask, Asks, Withdraw and Return are about the places of attempts, as in production.
+// Ask, Asks, Withdraw and Return manage the places of attempts, as in production.
 func (x *writer) Ask(a run.Ask) (any, run.Verdict)        { return x.h.handlers.Ask(a) }
 func (x *writer) Asks(key store.RunKey) bool              { return x.h.handlers.Asks(key) }
 func (x *writer) Withdraw(key store.RunKey, handle int64) { x.h.handlers.Withdraw(key, handle) }
@@ -99,7 +99,7 @@ func (x *writer) placeOf(a *run.Attempt) (p *handler.Place) {
 	return p
 }
 
-// endsIn has an attempt end after a while.
+// endsIn makes an attempt end after a random time.
 func (x *writer) endsIn(wk *work, afterMs int64, out run.StepOutcome) {
 	a := wk.a
 	wk.end = x.w.later(x.h, afterMs, fmt.Sprintf("%s: attempt %d of %s of %s ends", x.name(), a.Number, a.Name, a.Run.Run.ID),
@@ -113,7 +113,7 @@ func (x *writer) endsIn(wk *work, afterMs int64, out run.StepOutcome) {
 	}
 }
 
-// Tell tells an attempt that the workflow has cancelled it. A stubborn one does not listen.
+// Tell reports to an attempt that the workflow has cancelled it. A stubborn one ignores this.
 func (x *writer) Tell(a *run.Attempt) {
 	x.calls++
 	wk := x.works[a]
@@ -127,7 +127,7 @@ func (x *writer) Tell(a *run.Attempt) {
 	}
 }
 
-// Drop stops an attempt. Its outcome may come all the same.
+// Drop stops an attempt. Its outcome may still arrive.
 func (x *writer) Drop(a *run.Attempt) {
 	x.calls++
 	x.goesWith(a)
@@ -150,8 +150,8 @@ func (x *writer) cancel(wk *work) {
 	x.w.items = slices.DeleteFunc(x.w.items, func(it *item) bool { return it == wk.end })
 }
 
-// copyOf executes a copy of the workflow up to the body, as it is done in production. It reports false if the workflow
-// waits for something else, and does not look at events.
+// copyOf executes a copy of the workflow up to the body, as in production. It returns false if the workflow waits for
+// another event instead.
 func (x *writer) copyOf(a *run.Attempt) bool {
 	g := &env{w: x.w, m: replay.New(bodyConfig(a)), prog: x.w.byMod[a.Run.Module], enter: func() error { return nil },
 		wait: func() error { return errElsewhere }, it: a.Started.Iteration}
@@ -169,7 +169,7 @@ func (x *writer) copyOf(a *run.Attempt) bool {
 
 var errElsewhere = errors.New("the workflow waits, but not for its body")
 
-// bodyConfig is what the machine is made from that executes a body.
+// bodyConfig configures the machine that executes a body.
 func bodyConfig(a *run.Attempt) replay.Config {
 	return replay.Config{Mode: replay.Body, Started: a.Started, Input: a.Entries[0].Input, StartedUnixMs: a.StartedMs,
 		Tail: frozen(a.Entries), Until: a.Until.Seq, Rested: a.Until.Seq, Handle: a.Handle, BodiesEvent: true,
@@ -186,7 +186,7 @@ func (f frozen) CallRoom() error                           { return nil }
 func (f frozen) CheckAttribute(string) error               { return nil }
 func (f frozen) Now() int64                                { return 0 }
 
-// ledger is what the effects of attempts were, as the world outside sees them.
+// ledger has the effects of attempts, as an outside observer sees them.
 type ledger struct {
 	inputs  map[string]string // by idempotency key
 	n       int

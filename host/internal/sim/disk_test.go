@@ -15,18 +15,19 @@ import (
 const (
 	diskTotal   = 1 << 30
 	diskReserve = 32 << 10
-	diskOpening = 2 << 10 // what has to be free for a store to be opened
-	commitBytes = 200     // what the commit of a run takes beside its entries
+	diskOpening = 2 << 10 // free space required to open a store
+	commitBytes = 200     // size of a run's commit without its entries
 )
 
-// disk is the one on which the store is. Others may fill it, and make room again. While it is nearly full, users are refused by
-// the monitor that hosts ask in production, and what runs commit comes out of the reserve. When that is gone, the store fails.
+// disk is the store's disk. Other programs may fill it, and free space again. While it is nearly full, the monitor
+// that hosts use in production refuses users' requests, and commits of runs use the reserve. When that is used up,
+// the store fails.
 type disk struct {
-	odds    int // of 10,000 steps: others take room, or make some
+	odds    int // of 10,000 steps: other programs use or free space
 	free    int64
 	monitor *datadir.DiskMonitor
 	starts  map[store.Incarnation]bool // that were refused
-	events  map[string]bool            // signals and updates by their data: whether they were refused each time that they came
+	events  map[string]bool            // signals and updates by their data: whether every delivery was refused
 	// What was seen of it.
 	refused, went, failures int
 }
@@ -39,7 +40,7 @@ func (d *disk) init(w *world) {
 	}})
 }
 
-// change has others fill the disk up to some of the reserve, or make room.
+// change has other programs fill the disk up to a part of the reserve, or free space.
 func (d *disk) change(w *world) {
 	if d.free < diskTotal {
 		d.room(w)
@@ -57,7 +58,7 @@ func (d *disk) room(w *world) {
 	w.note("the disk has room")
 }
 
-// admits reports whether a host takes what a user asks for: what is new needs room.
+// admits reports whether a host accepts a user's request: new work needs space.
 func (d *disk) admits(w *world, ev run.Event) bool {
 	bytes := 0
 	switch e := ev.(type) {
@@ -91,7 +92,7 @@ func (d *disk) admits(w *world, ev run.Event) bool {
 	return false
 }
 
-// commit makes a commit if there is room for it. Where there is none the store fails, perhaps after the commit was durable.
+// commit makes a commit if there is space for it. Otherwise the store fails, perhaps after the commit was durable.
 func (d *disk) commit(w *world, groups []store.Group) error {
 	need := int64(0)
 	for i := range groups {
@@ -118,10 +119,10 @@ func (d *disk) commit(w *world, groups []store.Group) error {
 	return w.seen.commit(w, groups)
 }
 
-// opens reports whether a store can be opened on the disk.
+// opens reports whether the disk has space for a store to be opened.
 func (d *disk) opens() bool { return d.free >= diskOpening }
 
-// nowhere checks that nothing is stored of what was refused: no run, and no signal.
+// nowhere checks that nothing of a refused request is stored: no run, and no signal.
 func (d *disk) nowhere(w *world, c *store.RunCommit) {
 	if c.Create && d.starts[c.State.Incarnation] {
 		w.broken("a refused start is nowhere", "%s was refused, and is there", c.Run.ID)

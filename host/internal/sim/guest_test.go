@@ -20,12 +20,12 @@ const (
 	waitPlace waiting = iota // a place among the guests
 	waitTurn                 // its turn: it computes
 	waitOrder                // an order
-	waitPark                 // an order or a body, while its instance is kept
+	waitPark                 // an order or a body, with its instance kept
 	waitBody                 // the end of a body
 )
 
-// actor is what guest.Activation is in production, with a scripted program in the place of an instance. It is a coroutine:
-// it hands control back wherever something else may happen.
+// actor imitates guest.Activation, with a scripted program in place of an instance. It is a coroutine: it yields
+// wherever another event may happen.
 type actor struct {
 	w      *world
 	x      *writer
@@ -122,7 +122,7 @@ func (a *actor) runnable() bool {
 	return true
 }
 
-// deadline returns the instant at which the actor goes on by itself.
+// deadline returns the instant at which the actor continues by itself.
 func (a *actor) deadline() (int64, bool) {
 	return a.until, !a.dead && (a.state == waitPark && a.until < forever || a.state == waitBody)
 }
@@ -138,7 +138,7 @@ func (a *actor) resume() {
 	}
 }
 
-// block hands control back until the actor may go on.
+// block yields until the actor may continue.
 func (a *actor) block(s waiting) error {
 	if a.killed || !a.yield(s) {
 		a.killed = true
@@ -213,7 +213,7 @@ func (a *actor) perform() error {
 	return a.finish(code)
 }
 
-// ask takes an event to the writer and waits until the run is lent.
+// ask passes an event to the writer and waits until the run is lent.
 func (a *actor) ask(ev run.Event) error {
 	a.guest(ev)
 	if err := a.block(waitOrder); err != nil {
@@ -251,7 +251,7 @@ func (a *actor) enters() error {
 	return nil
 }
 
-// waits is called when the guest waits for something that has not happened.
+// waits is called when the guest waits for an event that has not happened.
 func (a *actor) waits() error {
 	if a.halted != nil {
 		return a.halted
@@ -280,7 +280,7 @@ func (a *actor) waits() error {
 	return errSuspended
 }
 
-// park keeps the instance while attempts go on.
+// park keeps the instance while attempts are in progress.
 func (a *actor) park() error {
 	a.evict, a.until = !a.x.h.active, a.w.mono+a.w.p.linger
 	for {
@@ -321,7 +321,7 @@ func (a *actor) enterAgain() error {
 	return nil
 }
 
-// fork executes a body in the instance of the guest, which waits.
+// fork executes a body in the instance of its waiting guest.
 func (a *actor) fork(of *run.Attempt) error {
 	if err := a.enterAgain(); err != nil {
 		return err
@@ -368,7 +368,7 @@ type endEntry struct{ entry store.Entry }
 
 func (e *endEntry) Error() string { return "the run has " + e.entry.Kind.String() }
 
-// end says what the end of an activation means for its run.
+// end reports the end of an activation to its run.
 func (a *actor) end(err error) run.End {
 	var ended *endEntry
 	var mismatch *replay.Mismatch
@@ -394,7 +394,7 @@ func (a *actor) end(err error) run.End {
 	return run.End{Fault: err}
 }
 
-// tail is the journal of a run that is lent, for the machine.
+// tail is the journal of a lent run, for the machine.
 type tail struct{ a *actor }
 
 func (t tail) Entries() []store.Entry          { return t.a.lease.Entries() }

@@ -16,19 +16,19 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// host is a process that may crash: its writers, and the handlers that it has.
+// host is a process that may crash: its writers and registered handlers.
 type host struct {
 	w        *world
 	name     string
 	up       bool
 	active   bool
-	failed   bool // its store has failed: it accepts nothing until it is started again
+	failed   bool // its store has failed, and accepts nothing until the host is restarted
 	want     map[store.PartitionID]bool
 	writers  []*writer
-	handlers *handler.Registry // gives attempts their places; this test performs them
+	handlers *handler.Registry // gives attempts their places; the test performs them
 }
 
-// writer is what runtime.writer is in production: it drives a shard, and is its port.
+// writer imitates runtime.writer: it drives a shard, and is its port.
 type writer struct {
 	w        *world
 	h        *host
@@ -76,10 +76,10 @@ func (h *host) start() {
 	h.announce()
 }
 
-// performed stands for the function of a handler: see writer.Start.
+// performed is a placeholder for a handler's function: see writer.Start.
 func performed(context.Context, handler.Attempt, []byte) ([]byte, error) { return nil, nil }
 
-// Admitted gives an attempt that waited its place, as the runtime does.
+// Admitted delivers a place to a waiting attempt, as the runtime does.
 func (h *host) Admitted(key store.RunKey, ev run.Admitted) {
 	x := h.writerOf(key.Partition())
 	x.post(func(now int64) { x.shard.Admitted(now, key, ev) })
@@ -90,8 +90,8 @@ func (h *host) Queued(key store.RunKey, _ int64) {
 	h.w.broken("a handler without limits", "%s", key.ID)
 }
 
-// announce has the other hosts look at their inboxes: this one may have died between a commit and its kicks. In production
-// there is nothing yet by which hosts tell each other of commands; this is what it has to do.
+// announce makes the other hosts read their inboxes: this host may have died between a commit and its kicks. Hosts in
+// production have no way yet to notify each other of commands; this is what it will have to do.
 func (h *host) announce() {
 	for _, o := range h.w.hosts {
 		for _, x := range o.writers {
@@ -109,7 +109,7 @@ func (h *host) announce() {
 // later adds an operation that ends with the host.
 func (h *host) later(name string, do func()) *item { return h.w.later(h, 0, h.name+" "+name, do) }
 
-// acquire makes the host the owner of a partition at once, and has its shard told.
+// acquire makes the host the owner of a partition at once, and informs its shard.
 func (h *host) acquire(id store.PartitionID) {
 	owned, err := h.w.db.Acquire(ctx, id, h.name, 0)
 	if err != nil {
@@ -129,7 +129,7 @@ func (h *host) acquire(id store.PartitionID) {
 	})
 }
 
-// take has the host acquire a partition that it has already, or that is another's.
+// take makes the host acquire a partition, which it or another host owns.
 func (h *host) take(id store.PartitionID) {
 	if !h.w.odds(1, 4) && h.w.homes != nil {
 		for id = range store.PartitionID(store.Partitions) {
@@ -150,7 +150,7 @@ func (h *host) setActive(active bool) {
 	}
 }
 
-// drainOrResume stops what the host does as a signal to the process would, or has it go on.
+// drainOrResume drains the host, as a signal to the process would, or resumes it.
 func (h *host) drainOrResume() {
 	h.w.note("%s drains or resumes: active was %v", h.name, h.active)
 	if h.setActive(!h.active); !h.active {
@@ -162,7 +162,7 @@ func (h *host) drainOrResume() {
 	}
 }
 
-// crash ends the process at this very point. What is in flight is written, or not.
+// crash kills the process at this point. What is in flight is written or lost.
 func (h *host) crash() {
 	w := h.w
 	w.note("%s crashes", h.name)
@@ -188,8 +188,8 @@ func (h *host) kill() {
 	h.w.users.hostDied(h)
 }
 
-// fail is what the runtime does after the store has failed: nothing is accepted any more, until a supervisor starts the
-// process again.
+// fail does what the runtime does after the store has failed: nothing is accepted until a supervisor restarts the
+// process.
 func (h *host) fail(err error) {
 	if h.failed {
 		return
@@ -213,7 +213,7 @@ func (x *writer) runnable() bool { return len(x.mail) > 0 || x.hasAlarm && x.ala
 // settled reports whether the writer has nothing to do at this instant.
 func (x *writer) settled() bool { return !x.runnable() }
 
-// loop is one turn of the writer: it takes some of its mail, and looks at its timers.
+// loop is one iteration of the writer: it handles some of its mail, and its timers.
 func (x *writer) loop() {
 	w := x.w
 	n := len(x.mail)
@@ -244,7 +244,7 @@ func (x *writer) loop() {
 
 func (x *writer) name() string { return fmt.Sprintf("%s.%d", x.h.name, slices.Index(x.h.writers, x)) }
 
-// async performs an operation of the port: what it finds is found at one instant, and told at another.
+// async performs an operation of the port: it reads at one instant, and reports at another.
 func (x *writer) async(name string, op func() func(now int64)) {
 	x.calls++
 	x.w.later(x.h, x.slow(), x.name()+" "+name, func() {
@@ -294,7 +294,7 @@ func (x *writer) commit(b *shard.Batch) {
 	})
 	it.crash = func() {
 		if !told {
-			_ = write() // the process is dead: nobody learns of it
+			_ = write() // the process is dead, so the outcome is not reported
 		}
 	}
 }
@@ -359,7 +359,7 @@ func (x *writer) Due(p *shard.Partition, after store.WakeKey, until int64, limit
 	})
 }
 
-// Ahead seeks runs that began to wait while the clock showed more than it does.
+// Ahead finds runs that began to wait while the clock was ahead of its present time.
 func (x *writer) Ahead(p *shard.Partition, unixMs int64, _ bool) {
 	x.async(fmt.Sprintf("waits of %d that are ahead", p.ID), func() func(int64) {
 		var found []store.RunKey
@@ -379,7 +379,7 @@ func (x *writer) Inbox(p *shard.Partition, after store.CommandSeq, limit int) {
 	})
 }
 
-// Carry carries a command out, as the runtime does.
+// Carry carries out a command, as the runtime does.
 func (x *writer) Carry(p *shard.Partition, cmd store.Command, m run.Message) {
 	x.async(fmt.Sprintf("carry of command %d for %s", cmd.Kind, cmd.To.ID), func() func(int64) {
 		start, err := x.carry(p.Owned, cmd, m)
@@ -411,7 +411,7 @@ func (x *writer) carry(owned store.Partition, cmd store.Command, m run.Message) 
 	return n, nil
 }
 
-// fill makes what is a new run's own.
+// fill sets what is unique to a new run.
 func (w *world) fill(n *run.NewRun) {
 	n.Seed = make([]byte, 32)
 	w.random(n.Seed)
@@ -485,7 +485,7 @@ func (x *writer) Acquire(p *shard.Partition) {
 	})
 }
 
-// After calls f when time has passed; after stop a draw says whether it does, which it may.
+// After calls f when time has passed. After stop it may still call f, at random, as the interface allows.
 func (x *writer) After(d time.Duration, f func(now int64)) (stop func()) {
 	it := x.w.later(x.h, d.Milliseconds(), x.name()+" a while is over", func() { x.post(f) })
 	return func() { x.w.maybeDrop(it) }
@@ -494,10 +494,10 @@ func (x *writer) After(d time.Duration, f func(now int64)) (stop func()) {
 // Durable reports a commit.
 func (x *writer) Durable(c *store.RunCommit) { x.w.seen.reported(x.w, c) }
 
-// Forgot says that a run is no longer in memory.
+// Forgot reports that a run is no longer in memory.
 func (x *writer) Forgot(store.RunKey) {}
 
-// Kick has the inbox of a partition read, by whichever host has it.
+// Kick makes the partition's owner read its inbox.
 func (x *writer) Kick(id store.PartitionID) {
 	for _, h := range x.w.hosts {
 		if h.up {

@@ -12,19 +12,19 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// ticket is a run as it was found compatible with a version.
+// ticket records that a run was found compatible with a version.
 type ticket struct {
 	checked run.Checked
 	to      *version
 }
 
-// replayed is a run as it is durable at an instant.
+// replayed is the durable state of a run at an instant.
 type replayed struct {
 	state store.RunState
 	j     *journal.Journal
 }
 
-// read reads a run, and reports false if there is none.
+// read reads a run, and returns false if there is none.
 func (w *world) read(key store.RunKey) (r replayed, ok bool) {
 	state, entries, err := w.db.Run(ctx, key)
 	if err != nil || state.Deleted {
@@ -37,7 +37,7 @@ func (w *world) read(key store.RunKey) (r replayed, ok bool) {
 	return replayed{of.State(), of.Journal()}, true
 }
 
-// replay executes a version against a journal, up to its end. cfg is filled in but for what says how.
+// replay executes a version against a journal, up to its end. The caller sets the mode in cfg; replay sets the rest.
 func (w *world) replay(j *journal.Journal, entries []store.Entry, v *version, cfg replay.Config, g *env) (int, error) {
 	startedMs, _ := j.StartedUnixMs()
 	cfg.Started, cfg.Input, cfg.StartedUnixMs = j.Started(), entries[0].Input, startedMs
@@ -47,7 +47,7 @@ func (w *world) replay(j *journal.Journal, entries []store.Entry, v *version, cf
 	return g.run()
 }
 
-// fitting replays a run against a version, as production does before it migrates it.
+// fitting replays a run against a version, as production does before a migration.
 func (w *world) fitting(r replayed, v *version) check.Result {
 	if _, begun := r.j.StartedUnixMs(); !begun {
 		return check.Result{Outcome: check.Compatible}
@@ -71,10 +71,10 @@ func (w *world) fitting(r replayed, v *version) check.Result {
 	return res
 }
 
-// migrateTries is how often a run is checked again that has moved since.
+// migrateTries is how often a run is checked again because it has changed since.
 const migrateTries = 3
 
-// migrate has runs of a workflow go on under another version: one, or all that live.
+// migrate moves one run of a workflow, or all live ones, to another version.
 func (u *users) migrate(w *world, id string, h *history) {
 	f := w.byMod[h.state.Module].flow
 	v := f.versions[w.rng.IntN(len(f.versions))]
@@ -140,7 +140,7 @@ func (u *users) migrateOne(w *world, id string, v *version, tries int) {
 	})
 }
 
-// migrated checks that a migration which was acknowledged is durable.
+// migrated checks that an acknowledged migration is durable.
 func (s *shadow) migrated(w *world, st *store.RunState, c run.Checked, v *version) {
 	h := s.incs[c.Incarnation]
 	if h == nil || h.state.Iteration == c.Iteration && (h.j.Len() <= int(c.Length) || h.j.All()[c.Length].Kind != store.KindMigrated) {
@@ -149,7 +149,7 @@ func (s *shadow) migrated(w *world, st *store.RunState, c run.Checked, v *versio
 	w.users.migrations++
 }
 
-// goesOn checks an entry with which a run goes on under another version.
+// goesOn checks an entry that changes the version of a run.
 func (s *shadow) goesOn(w *world, h *history, iteration uint32, e *store.Entry) {
 	switch {
 	case e.Kind == store.KindRetried && e.Target != "":
@@ -165,7 +165,7 @@ func (s *shadow) goesOn(w *world, h *history, iteration uint32, e *store.Entry) 
 	}
 }
 
-// pinned checks that a state has the version which its journal has chosen last, and no other.
+// pinned checks that a state has exactly the version that its journal chose last.
 func (s *shadow) pinned(w *world, h *history) {
 	st := &h.state
 	if v := w.inForce(h.j.Started(), h.j.Entries()); v != h.version || st.Module != v.module || st.Version != v.number ||
@@ -174,21 +174,21 @@ func (s *shadow) pinned(w *world, h *history) {
 			v.flow.name, v.number)
 	}
 	list := choices(h.j.Started(), h.j.Entries())
-	anew := st.Status == store.Queued || st.Status == store.Running // else where it waits, and not where it did
+	anew := st.Status == store.Queued || st.Status == store.Running // otherwise it waits, where its new version waits
 	if at := list[len(list)-1].seq; !anew && st.Suspension.Seq != 0 && st.Suspension.Seq <= at {
 		w.broken("a version comes to its wait anew", "%s waits since entry %d, and its version was chosen by %d", h.key.ID,
 			st.Suspension.Seq, at)
 	}
 }
 
-// appends checks that what a guest appends stands behind the entry with which its version was chosen.
+// appends checks that a guest appends only after the entry that chose its version.
 func (a *actor) appends() {
 	if v := a.w.inForce(a.lease.Info().Started, a.lease.Entries()); v != a.prog {
 		a.w.broken("a run goes on under one version", "%s: a guest of %d appends to a journal of %d", a.name(), a.prog.number, v.number)
 	}
 }
 
-// attempted checks that an attempt is of the version that was in force when it began.
+// attempted checks that an attempt has the version that was in force when it began.
 func (s *shadow) attempted(w *world, h *history, a *run.Attempt) {
 	if v := w.inForce(a.Started, a.Entries); a.Run.Module != v.module || a.Run.Version != v.number {
 		w.broken("an attempt is of the version that has begun it", "%s: step %s is of %d, the journal of %d", h.key.ID, a.Name,
@@ -196,7 +196,8 @@ func (s *shadow) attempted(w *world, h *history, a *run.Attempt) {
 	}
 }
 
-// goesWith checks that an attempt is dropped only if nothing goes on with its run here: a migration leaves attempts alone.
+// goesWith checks that an attempt is dropped only if its run no longer continues here: a migration does not affect
+// attempts.
 func (x *writer) goesWith(a *run.Attempt) {
 	r := x.shard.Run(a.Run.Run)
 	if r == nil || !r.Exists() || r.Has(a) || r.State().Incarnation != a.Run.Incarnation { // the partition is lost
@@ -204,7 +205,7 @@ func (x *writer) goesWith(a *run.Attempt) {
 	}
 	j := r.Journal()
 	for _, e := range j.Entries()[min(len(a.Entries), j.Len()):] {
-		if e.Kind == store.KindRetried { // the run had ended, perhaps by its deadline just before, and with it the attempt
+		if e.Kind == store.KindRetried { // the run, and the attempt with it, had ended, perhaps by its deadline just before
 			return
 		}
 	}
@@ -213,7 +214,7 @@ func (x *writer) goesWith(a *run.Attempt) {
 	}
 }
 
-// stays checks that the store has of a run what became durable of it.
+// stays checks that the store still has everything that became durable of a run.
 func (w *world) stays(h *history) {
 	if w.seen.runs[h.key] != h || h.deleted {
 		return
@@ -232,8 +233,8 @@ func (w *world) stays(h *history) {
 	}
 }
 
-// alike checks that a run which was migrated has come to the result to which the other versions would have brought it which do the
-// same: as if it had never been migrated.
+// alike checks that a migrated run has the same result as its other equivalent versions would have had without a
+// migration.
 func (w *world) alike(h *history, verify func(v *version, strict bool)) {
 	list := choices(h.j.Started(), h.j.Entries())
 	for _, c := range list {

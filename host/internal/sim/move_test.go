@@ -7,7 +7,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// move sets a run aside as one that was exported to go on elsewhere, or takes it back.
+// move sets a run aside as if it was exported to be moved, or takes it back.
 func (u *users) move(w *world, id string, h *history) {
 	if h.state.Aside == store.AsideMoved {
 		u.takeBack(w, id)

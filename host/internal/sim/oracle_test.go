@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// shadow is what is durable, as it was committed. It is what hosts are compared with.
+// shadow is the durable state, as it was committed. Hosts are compared with it.
 type shadow struct {
 	runs map[store.RunKey]*history
 	keys []store.RunKey // in the order in which they came
@@ -23,7 +23,7 @@ type shadow struct {
 	copies bool
 }
 
-// history is all that became durable of one run.
+// history is everything that became durable of one run.
 type history struct {
 	key     store.RunKey
 	state   store.RunState
@@ -153,7 +153,7 @@ func (s *shadow) load(w *world, h *history, iteration uint32, entries []store.En
 	h.lengths[iteration] += len(entries)
 }
 
-// fits checks that a state says what its journal says.
+// fits checks that a state agrees with its journal.
 func (s *shadow) fits(w *world, h *history) {
 	st := &h.state
 	say := func(format string, args ...any) {
@@ -210,7 +210,7 @@ func waitsForPlace(st *store.RunState) bool {
 	return strings.HasPrefix(st.Reason, "handler ") || strings.HasPrefix(st.Reason, "step ")
 }
 
-// unbegun reports whether a step has not begun that may.
+// unbegun reports whether a step may begin but has not.
 func unbegun(h *history) bool {
 	for x := range h.j.Handles {
 		if x.Step != nil && x.Step.RetryMs <= h.state.WakeUnixMs {
@@ -220,14 +220,14 @@ func unbegun(h *history) bool {
 	return false
 }
 
-// reported checks a commit that a shard was told of.
+// reported checks a commit that was reported to a shard.
 func (s *shadow) reported(w *world, c *store.RunCommit) {
 	if h := s.incs[c.State.Incarnation]; h == nil || !c.Delete && h.lengths[c.State.Iteration] < int(c.State.Length) {
 		w.broken("what is reported as durable is durable", "%s: %d entries", c.Run.ID, c.State.Length)
 	}
 }
 
-// replied checks that what a caller is told is durable.
+// replied checks that an answer to a caller is durable.
 func (s *shadow) replied(w *world, name string, st store.RunState) {
 	if st.Run.ID == "" {
 		return
@@ -253,11 +253,11 @@ func (s *shadow) mustHave(w *world, i store.Incarnation, payload string) {
 
 func (s *shadow) mustEnd(w *world, h *history) {
 	if !h.state.Status.Terminal() && s.runs[h.key] == h {
-		w.note("terminated, and goes on: %s", h.key.ID) // it may be another one by now, or was retried
+		w.note("terminated, and goes on: %s", h.key.ID) // it may be another run by now, or was retried
 	}
 }
 
-// started checks that what led to an attempt is durable.
+// started checks that the cause of an attempt is durable.
 func (s *shadow) started(w *world, a *run.Attempt) {
 	rule := "an attempt starts after its cause is durable"
 	h := s.incs[a.Run.Incarnation]
@@ -279,14 +279,14 @@ func (s *shadow) started(w *world, a *run.Attempt) {
 	}
 }
 
-// stuck checks why a run was left to a person.
+// stuck checks why a run became stuck.
 func (s *shadow) stuck(w *world, n shard.Report) {
 	if !strings.HasPrefix(n.State.Reason, "poison") && !strings.HasPrefix(n.State.Reason, "the host failed") {
 		w.broken("no run gets stuck", "%s: %s", n.Run.ID, n.State.Reason)
 	}
 }
 
-// left reports whether a command is an answer that a failed run needs if it is retried: it stays in its inbox.
+// left reports whether a command is an answer that a failed run needs if it is retried: it stays in the inbox.
 func (s *shadow) left(cmd store.Command) bool {
 	h := s.runs[cmd.To]
 	if h == nil || h.state.Status != store.Failed || cmd.ToIncarnation != h.state.Incarnation || cmd.Kind != store.CommandReply {
@@ -300,7 +300,7 @@ func (s *shadow) left(cmd store.Command) bool {
 	return sent != nil && sent.Kind == store.KindSignalSend && sent.Open()
 }
 
-// check looks at all live runs: something has to bring each of them on.
+// check checks all live runs: each must have a reason to continue.
 func (w *world) check() {
 	for _, key := range w.seen.keys {
 		h := w.seen.runs[key]
@@ -310,13 +310,13 @@ func (w *world) check() {
 		}
 		x := o.writerOf(key.Partition())
 		if x.shard.Partition(key.Partition()) == nil || !x.settled() {
-			continue // it is being acquired, or there is something that has not been looked at
+			continue // it is being acquired, or has not processed everything yet
 		}
 		x.check(h)
 	}
 }
 
-// check looks at one run that this writer has, after the writer has looked at all that it was told.
+// check checks a run of this writer, after the writer has processed all of its mail.
 func (x *writer) check(h *history) {
 	w, key := x.w, h.key
 	r := x.shard.Run(key)
@@ -346,10 +346,10 @@ func (x *writer) check(h *history) {
 		}
 	}
 	if _, has := h.j.Deadline(); has && !h.deleted && h.state.Status.Attention() {
-		return // by which it is ended, though it is held
+		return // the deadline ends it, although it is held
 	}
 	if h.deleted || h.state.Status.Terminal() || h.state.Status.Attention() {
-		if from == shard.SourceTimer && r != nil { // else it was read from the index before the end
+		if from == shard.SourceTimer && r != nil { // otherwise it was read from the index before the end
 			say("an ended or held run has no timer", "")
 		}
 		return
@@ -381,7 +381,7 @@ func (x *writer) check(h *history) {
 // o reports whether a writer fires timers.
 func o(x *writer) bool { return x.h.active }
 
-// replays checks that a journal replays, and gives the same end.
+// replays checks that a journal can be replayed to the same end.
 func (w *world) replays(h *history) {
 	entries := h.j.Entries()
 	if _, begun := h.j.StartedUnixMs(); !begun || w.forced(h.j.Started(), entries) {

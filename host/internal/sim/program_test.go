@@ -33,7 +33,7 @@ type op string
 var ops = []op{"sleep", "sleep", "until", "step", "step", "step", "body", "body", "signal", "signal", "race", "race", "poll", "child",
 	"update", "update", "send", "hook", "emit", "attribute", "policy", "marker", "log", "random", "if", "loop", "continue", "fail", "trap", "never"}
 
-// rare are the statements that are often left out: they end most of what could come after them.
+// rare are statements that are mostly replaced: they end or prevent much of what could follow.
 var rare = map[op]int64{"fail": 4, "trap": 6, "continue": 2, "policy": 2, "never": 8, "loop": 2}
 
 func (w *world) statements(depth, n int) (list []stmt) {
@@ -64,15 +64,15 @@ type env struct {
 	again func(m *replay.Machine) error
 	lease *run.Lease // nil in a copy
 
-	acc  uint64 // depends on all that the program was handed
+	acc  uint64 // depends on all data that the program received
 	n    int    // of names
-	more int    // of names of statements that another version has more
+	more int    // number of names of additional statements in another version
 	how  change // of the statement that is executed
 	logs uint64
 	it   uint32
 
 	markers map[string]int64 // their answers
-	updates map[int64]string // waits for updates that have brought nothing, with their names
+	updates map[int64]string // handles of waits for updates that have not received one, with their names
 	owed    []int64          // updates without an answer
 	query   string           // the update for which it is asked
 }
@@ -101,7 +101,7 @@ func (g *env) name(kind op) string {
 	return fmt.Sprintf("%s%d", kind, g.n)
 }
 
-// run executes the program, and returns what its entry point returns.
+// run executes the program, and returns the result of its entry point.
 func (g *env) run() (int, error) {
 	g.mix(string(g.m.Input()))
 	err := g.all(g.prog.body)
@@ -145,7 +145,7 @@ func (g *env) all(list []stmt) error {
 	return nil
 }
 
-// one executes a statement, and answers the updates that it has left without an answer.
+// one executes a statement, and answers updates that are still unanswered.
 func (g *env) one(s *stmt) error {
 	before, outer := g.acc, g.how
 	defer func() { g.how = outer }()
@@ -160,7 +160,7 @@ func (g *env) one(s *stmt) error {
 	if err := g.pay(); err != nil {
 		return err
 	}
-	if s.how == changeQuietly { // so that what comes behind it is the same
+	if s.how == changeQuietly { // so that the statements after it are the same
 		g.acc = before
 	}
 	return nil
@@ -245,7 +245,7 @@ func (g *env) plain(s *stmt) (err error) {
 	return err
 }
 
-// marker asks for a marker of its own, or for one for which others ask, too, which has the name of a sleep.
+// marker reads a marker of its own, or one that other statements also read, with the name of a sleep.
 func (g *env) marker(s *stmt) (int64, error) {
 	id := g.name("marker")
 	if g.how < changeMore && s.b%3 > 0 {
@@ -285,7 +285,7 @@ func (g *env) open(s *stmt) (int64, error) {
 		return g.child(name, s)
 	case "send":
 		to := g.w.users.ids[s.a%int64(len(g.w.users.ids))]
-		var random [8]byte // of the run, so that it differs from what another run of this id sends
+		var random [8]byte // the run's own, so that runs with the same id send different data
 		g.m.Random(random[:])
 		return g.m.SignalSend(name, to, signalNames[s.b%int64(len(signalNames))], fmt.Appendf(nil, "from a run %x", random))
 	case "hook":
@@ -322,7 +322,7 @@ func stepOptions(b int64) []byte {
 	return nil
 }
 
-// child starts a child of a workflow behind this one, so that they come to an end.
+// child starts a child of a later workflow, so that the chain ends.
 func (g *env) child(name string, s *stmt) (int64, error) {
 	i := g.prog.flow.index + 1 + int(s.a%2)
 	if i >= len(g.w.flows) {
@@ -375,14 +375,14 @@ func (g *env) await(ids []int64) (int64, error) {
 	}
 }
 
-// told takes what was handed over for a handle.
+// told receives the outcome of a handle.
 func (g *env) told(h int64) error {
 	b, code := g.m.Result(h)
 	g.mix(h, code, string(b), g.m.Now())
 	return g.took(h, code)
 }
 
-// cancelled takes a cancel, and says whether the program goes on.
+// cancelled takes a cancel, and reports whether the program continues.
 func (g *env) cancelled() error {
 	g.mix("cancel")
 	if g.prog.onCancel == 3 {
@@ -431,7 +431,7 @@ func (g *env) several(s *stmt) (ids []int64, err error) {
 	return ids, nil
 }
 
-// race starts some things and takes the first of them, or all.
+// race starts several calls and awaits the first of them, or all.
 func (g *env) race(s *stmt) error {
 	ids, err := g.several(s)
 	if err != nil {
@@ -479,7 +479,7 @@ func (g *env) race(s *stmt) error {
 	return nil
 }
 
-// poll waits as a guest does that is woken by events.
+// poll waits like a guest that is woken by events.
 func (g *env) poll(s *stmt) error {
 	ids, err := g.several(s)
 	if err != nil {

@@ -18,10 +18,10 @@ var (
 	seeds   = flag.Int("sim.n", 0, "number of seeds")
 )
 
-// maxCalm bounds the events until everything has come to its end after faults have stopped.
+// maxCalm bounds the number of events until everything has ended after faults have stopped.
 const maxCalm = 200_000
 
-// finish stops all faults, and lets every run come to its end.
+// finish stops all faults, and lets every run end.
 func (w *world) finish() {
 	w.calm = true
 	w.note("faults have stopped")
@@ -58,7 +58,7 @@ func (w *world) finish() {
 				continue
 			}
 		}
-		if w.open() == "" && (len(w.users.order) == 0 || !w.ahead()) { // a start that is on its way begins another run
+		if w.open() == "" && (len(w.users.order) == 0 || !w.ahead()) { // a start in flight begins another run
 			break
 		}
 		if !w.jumpAhead() {
@@ -68,7 +68,7 @@ func (w *world) finish() {
 	w.over()
 }
 
-// push has users give the runs what they wait for: those that nothing else wakes, or all.
+// push makes users provide what runs wait for: for runs that nothing else wakes, or for all.
 func (w *world) push(all bool) (pushed bool) {
 	if len(w.users.order) > 0 {
 		return false
@@ -89,7 +89,7 @@ func (h *host) register(name string) {
 	}
 }
 
-// open returns the first run that has not ended, or something else that goes on; "" if there is nothing.
+// open returns the first run that has not ended, or other unfinished work; "" if there is none.
 func (w *world) open() string {
 	for _, key := range w.seen.keys {
 		if h := w.seen.runs[key]; !h.deleted && !h.state.Status.Terminal() {
@@ -104,7 +104,7 @@ func (w *world) open() string {
 	return ""
 }
 
-// over checks what is left when everything has come to its end.
+// over checks what is left when everything has ended.
 func (w *world) over() {
 	for range maxCalm {
 		if !w.choose() && !w.jumpAhead() {
@@ -153,7 +153,7 @@ func (w *world) over() {
 	w.seen.updates(w)
 }
 
-// TestSeeds simulates some hundred worlds. The rules are those of the oracle.
+// TestSeeds simulates several hundred worlds under the rules of the oracle.
 func TestSeeds(t *testing.T) {
 	n, first := 300, uint64(1)
 	if *oneSeed != 0 {
@@ -203,7 +203,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameTrace runs seeds twice: nothing may depend on anything but the seed.
+// TestSameSeedSameTrace runs seeds twice: a simulation may depend only on its seed.
 func TestSameSeedSameTrace(t *testing.T) {
 	for seed := range uint64(6) {
 		a, b := newWorld(seed), newWorld(seed)

@@ -33,7 +33,7 @@ func (g *env) takes(s *stmt) (int64, error) {
 	return h, err
 }
 
-// took answers an update that a handle has brought, at once or later.
+// took answers the update that a handle has received, at once or later.
 func (g *env) took(h, code int64) error {
 	if _, ok := g.updates[h]; !ok {
 		return nil
@@ -49,7 +49,7 @@ func (g *env) took(h, code int64) error {
 	return g.reply(h)
 }
 
-// pay answers the updates that wait for an answer, at most places.
+// pay answers pending updates, at most times.
 func (g *env) pay() error {
 	for len(g.owed) > 0 && g.acc%4 > 0 {
 		h := g.owed[0]
@@ -79,7 +79,7 @@ func (g *env) reply(h int64) error {
 	return nil
 }
 
-// asked answers the question whether an update is accepted: where the program waits for it, and at some other places.
+// asked answers the question whether an update is accepted: where the program waits for it, and in some other places.
 func (g *env) asked() error {
 	refused := int32(1)
 	for _, name := range g.updates {
@@ -104,7 +104,7 @@ type updating struct {
 	signal run.Signal
 }
 
-// answerKey is an update that a run has accepted. All of them have different data.
+// answerKey identifies an update that a run has accepted. All updates have different data.
 type answerKey struct {
 	inc  store.Incarnation
 	data string
@@ -112,17 +112,17 @@ type answerKey struct {
 
 func (x *updating) key() answerKey { return answerKey{x.inc, string(x.data)} }
 
-// statuses of updates, as users are told. Answers of workflows are their entries' codes and data.
+// statuses of updates, as reported to users. Answers of workflows are shown as their entries' codes and data.
 const (
 	updateLost     = "lost"
 	updateAccepted = "accepted"
 	updateEnded    = "ended"
 )
 
-// updateTries is how often a workflow is asked again that has gone on.
+// updateTries is how often a workflow is asked again because its run has continued.
 const updateTries = 3
 
-// update sends an update: a new one, mostly for what a run waits for, or one that was sent before.
+// update sends an update: a new one, mostly one that a run waits for, or one that was sent before.
 func (u *users) update(w *world, id string, h *history) {
 	x := &updating{run: id, name: abi.UpdatePrefix + updateNames[w.rng.IntN(len(updateNames))], id: fmt.Sprint("update", u.n),
 		data: fmt.Appendf(nil, "update %d", u.n)}
@@ -151,7 +151,7 @@ func (u *users) update(w *world, id string, h *history) {
 	u.accept(w, x, updateTries)
 }
 
-// waitsForUpdate returns the name of an update for which a run waits durably.
+// waitsForUpdate returns the name of an update that a run waits for, durably.
 func (w *world) waitsForUpdate(h *history) (name string, ok bool) {
 	if h.deleted || h.state.Status.Terminal() {
 		return "", false
@@ -164,7 +164,7 @@ func (w *world) waitsForUpdate(h *history) (name string, ok bool) {
 	return "", false
 }
 
-// accept has a run accept an update, as Host.Update does.
+// accept makes a run accept an update, as Host.Update does.
 func (u *users) accept(w *world, x *updating, tries int) {
 	known, ended := false, false
 	look := run.Look{Func: func(r *run.Run) (err error) {
@@ -205,7 +205,7 @@ func (u *users) ask(w *world, x *updating, tries int) {
 		case errors.Is(err, run.ErrMoved) && tries > 0:
 			u.accept(w, x, tries-1)
 		case err == nil && !a.Changed && a.State.Incarnation != r.state.Incarnation:
-			// It was known, and the run was replaced before the answer: nobody knows which of them knew it.
+			// The update was known, but the run was replaced before the answer: it is unclear which of the two runs knew it.
 		case err == nil:
 			x.inc = a.State.Incarnation
 			if a.Changed {
@@ -235,7 +235,7 @@ func (w *world) accepts(r replayed, x *updating) bool {
 	return errors.Is(err, replay.ErrQueryEnd) && g.m.Outcome().ReplyOK
 }
 
-// accepted notes that a user was told that an update is accepted, and may wait for the answer.
+// accepted records that a user was told that an update was accepted, and may wait for the answer.
 func (u *users) accepted(w *world, x *updating) {
 	w.seen.mustBe(w, store.RunKey{ID: x.run}, x.inc)
 	u.acked[x.key()] = true
@@ -249,7 +249,7 @@ func (u *users) accepted(w *world, x *updating) {
 func (u *users) result(w *world, x *updating) {
 	var known journal.Key
 	status, retries := "", 0
-	of := *x // others may be asked for it at the same time
+	of := *x // other calls may ask for it at the same time
 	x = &of
 	look := run.Look{Func: func(r *run.Run) error {
 		j := r.Journal()
@@ -271,7 +271,7 @@ func (u *users) result(w *world, x *updating) {
 		if err != nil || h != w.seen.runs[h.key] || h.deleted { // it has been replaced since
 			return
 		}
-		if status == "" { // the journal of an iteration that is over is read when its end is durable
+		if status == "" { // the journal of an earlier iteration is read once its end is durable
 			status = becomes(w.earlier(store.RunKey{ID: x.run}, known.Iteration), x)
 		}
 		w.note("result of %s is %s", x.id, status)
@@ -281,7 +281,7 @@ func (u *users) result(w *world, x *updating) {
 	})
 }
 
-// earlier reads the journal of an iteration that is over.
+// earlier reads the journal of an earlier iteration.
 func (w *world) earlier(key store.RunKey, iteration uint32) *journal.Journal {
 	j := &journal.Journal{}
 	for e, err := range w.db.Load(ctx, key, iteration, 0) {
@@ -295,7 +295,7 @@ func (w *world) earlier(key store.RunKey, iteration uint32) *journal.Journal {
 	return j
 }
 
-// becomes says what has become of an update in the iteration of a journal.
+// becomes returns the status of an update by the journal of an iteration.
 func becomes(j *journal.Journal, x *updating) string {
 	at, here := j.Update(x.name, x.id)
 	switch {
@@ -309,10 +309,10 @@ func becomes(j *journal.Journal, x *updating) string {
 	return updateAccepted
 }
 
-// answer is what an entry has answered to an update.
+// answer is the answer to an update in an entry.
 func answer(e *store.Entry) string { return fmt.Sprintf("%d %s", e.Code, e.Input) }
 
-// answered checks what a user is told of an update.
+// answered checks what a user is told about an update.
 func (s *shadow) answered(w *world, x *updating, status string) {
 	u, key := &w.users, x.key()
 	h := s.incs[x.inc]
@@ -349,7 +349,7 @@ func (s *shadow) update(w *world, h *history, e *store.Entry) {
 		h.accepts[answerKey{h.state.Incarnation, string(e.Data)}] = true
 	case e.Kind == store.KindRetried:
 		h.retries++
-		// What had ended without an answer goes on, also in the iterations that follow.
+		// Updates that had ended without an answer continue, also in the iterations that follow.
 		maps.DeleteFunc(w.users.told, func(key answerKey, status string) bool {
 			return key.inc == h.state.Incarnation && status == updateEnded
 		})
@@ -363,7 +363,8 @@ func (s *shadow) update(w *world, h *history, e *store.Entry) {
 	}
 }
 
-// accepted checks that an update was accepted as its workflow was asked: only what came due by time may stand between.
+// accepted checks that an update was accepted in the state in which the workflow was asked: only entries for passed
+// deadlines may come in between.
 func (s *shadow) accepted(w *world, h *history, iteration uint32, e *store.Entry) {
 	length, ok := w.users.asks[string(e.Data)]
 	if !ok || e.Kind != store.KindSignalAccepted {
@@ -378,7 +379,7 @@ func (s *shadow) accepted(w *world, h *history, iteration uint32, e *store.Entry
 	}
 }
 
-// updates checks at the end that what users were told is so.
+// updates checks at the end that what users were told is true.
 func (s *shadow) updates(w *world) {
 	for key := range w.users.acked {
 		h := s.incs[key.inc]

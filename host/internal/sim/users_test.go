@@ -16,16 +16,16 @@ type users struct {
 	ids     []string // of the runs that they start
 	tokens  []string // that workflows choose
 	n       int
-	keyed   []sent          // signals with an idempotency key, which may be sent again
+	keyed   []sent          // signals with an idempotency key, which may be repeated
 	asked   map[string]bool // runs that may be replaced or deleted
 	waiting map[*request]bool
 	order   []*request
 
 	tickets map[ticket]bool // what was checked, and fits
 	sent    []*updating
-	asks    map[string]store.Seq // how long journals were when workflows were asked for updates, by their data
-	acked   map[answerKey]bool   // updates of which users were told that they are accepted
-	told    map[answerKey]string // what they were told of them last, once it is final
+	asks    map[string]store.Seq // lengths of journals when workflows were asked about updates, by the updates' data
+	acked   map[answerKey]bool   // updates that users were told were accepted
+	told    map[answerKey]string // last status reported to users, once it is final
 	// What was seen of them.
 	migrations, unfit, updates, answers int
 }
@@ -35,7 +35,7 @@ type sent struct {
 	s  run.Signal
 }
 
-// request is a call whose answer has not come.
+// request is a call without an answer so far.
 type request struct {
 	name string
 	h    *host
@@ -73,7 +73,7 @@ func (u *users) tidy() {
 	u.order = kept
 }
 
-// call is calls for those who are not interested in errors.
+// call is like calls, for callers that ignore errors.
 func (u *users) call(w *world, id string, name string, ev run.Event, check func(run.Answer)) {
 	u.calls(w, id, name, ev, func(a run.Answer, err error) {
 		if err == nil && check != nil {
@@ -82,7 +82,8 @@ func (u *users) call(w *world, id string, name string, ev run.Event, check func(
 	})
 }
 
-// calls delivers an event by the host that owns the run's partition, rarely by another one. check is called with what comes of it.
+// calls delivers an event through the host that owns the run's partition, rarely through another one, and calls check
+// with the outcome.
 func (u *users) calls(w *world, id string, name string, ev run.Event, check func(run.Answer, error)) {
 	key := store.RunKey{ID: id}
 	h := w.owner[key.Partition()]
@@ -114,7 +115,7 @@ func (u *users) calls(w *world, id string, name string, ev run.Event, check func
 	})
 }
 
-// look checks that an error is one that may come.
+// look checks that an error is one of the expected ones.
 func (u *users) look(w *world, name string, key store.RunKey, err error) {
 	switch {
 	case err == nil, errors.Is(err, shard.ErrLost), errors.Is(err, shard.ErrNotOwned), errors.Is(err, run.ErrTerminal),
@@ -134,7 +135,7 @@ func isConflict(err error) bool {
 	return ok && e.Code == abi.Conflict
 }
 
-// act is one thing that a user does.
+// act performs a random action of a user.
 func (u *users) act(w *world) {
 	u.n++
 	id := u.ids[w.rng.IntN(len(u.ids)-1)]
@@ -198,7 +199,7 @@ func (u *users) start(w *world, id string) {
 	n := run.NewRun{Key: store.RunKey{ID: id}, Workflow: f.name, Version: v.number, Module: v.module, Input: input,
 		InputDigest: run.InputDigest(input), Conflict: run.ConflictPolicy(w.rng.IntN(4))}
 	w.fill(&n)
-	if w.odds(1, 3) { // when it is deleted, nothing is left of it
+	if w.odds(1, 3) { // if it is deleted, nothing may be left of it
 		n.ID = store.IDDrawn
 	}
 	if w.odds(1, 5) {
@@ -251,7 +252,7 @@ func (u *users) retry(w *world, id string, h *history) {
 	u.call(w, id, "retry", r, nil)
 }
 
-// restart starts a run that repeats another one, as runtime.Restart does.
+// restart restarts a run, as runtime.Restart does.
 func (u *users) restart(w *world, from string, h *history) {
 	to := u.ids[w.rng.IntN(len(u.ids)-1)]
 	name := ""
@@ -262,7 +263,7 @@ func (u *users) restart(w *world, from string, h *history) {
 	u.call(w, from, "copy", run.Look{Func: func(r *run.Run) (err error) {
 		x, err := r.Restart(nil, name)
 		if err == nil && len(x.Plan.Open)+len(x.Plan.Undone) > 0 {
-			return run.ErrIllegal // as it is where nobody looks what came of them
+			return run.ErrIllegal // as the host does when the outcomes of kept calls are not looked up
 		}
 		if err == nil {
 			err = x.Finish()
@@ -281,7 +282,7 @@ func (u *users) restart(w *world, from string, h *history) {
 	})
 }
 
-// push gives a run that waits for a user what it waits for, and reports whether it did.
+// push provides what a run waits for from a user, and reports whether it did.
 func (u *users) push(w *world, h *history) bool {
 	id := h.key.ID
 	if h.state.Aside == store.AsideMoved {
@@ -298,7 +299,7 @@ func (u *users) push(w *world, h *history) bool {
 	}
 	_, retried := h.j.Retried()
 	for x := range h.j.Handles {
-		if retried && x.Kind == store.KindSignalSend { // the answer came after the run had failed, and is not asked for again
+		if retried && x.Kind == store.KindSignalSend { // the answer came after the run had failed, and is not requested again
 			u.call(w, id, "terminate", run.Terminate{}, nil)
 			return true
 		}

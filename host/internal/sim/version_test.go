@@ -14,20 +14,20 @@ type version struct {
 	flow     *workflow
 	number   uint32
 	module   store.Digest
-	family   int   // versions of one family do the same, but for what they do behind markers
-	level    int64 // of markers: a later one does more behind them
+	family   int   // versions of one family do the same, except for code behind markers
+	level    int64 // of markers: a later version has more code behind them
 	body     []stmt
-	onCancel int // what it does when it is asked to cancel
+	onCancel int // what it does on a cancel
 }
 
-// change is what a statement does differently from that of the version before.
+// change is the difference of a statement from the previous version's.
 type change uint8
 
 const (
 	changeNone    change = iota
-	changeInputs         // what comes behind it is handed other inputs
+	changeInputs         // the statements after it get different inputs
 	changeMore           // it is one more
-	changeQuietly        // it is one more, and what comes behind it does not depend on it
+	changeQuietly        // it is additional, and the statements after it do not depend on it
 )
 
 func (w *world) programs() {
@@ -94,14 +94,14 @@ func (w *world) changed(body []stmt) []stmt {
 	return list
 }
 
-// choice is that of a version under which a run goes on, by an entry of its journal.
+// choice is an entry of a journal that chooses a version for the run.
 type choice struct {
 	module string
 	kind   store.Kind // of the entry: started, migrated or retried
 	seq    store.Seq
 }
 
-// choices returns under which versions a run went on, in order. The last one is in force.
+// choices returns the versions of a run in order. The last one is in force.
 func choices(started journal.Started, entries []store.Entry) []choice {
 	list := []choice{{module: started.Module, kind: store.KindStarted}}
 	for i := range entries {
@@ -112,7 +112,7 @@ func choices(started journal.Started, entries []store.Entry) []choice {
 	return list
 }
 
-// inForce returns the version under which a journal goes on.
+// inForce returns the version in force in a journal.
 func (w *world) inForce(started journal.Started, entries []store.Entry) *version {
 	list := choices(started, entries)
 	return w.byText(list[len(list)-1].module)
@@ -126,8 +126,8 @@ func (w *world) byText(module string) *version {
 	return w.byMod[d]
 }
 
-// forced reports whether a person has had a run go on under a version that need not be compatible: a retry does not check. A
-// migration from there on does, and another retry under the same version changes nothing about it.
+// forced reports whether a retry moved a run to a version that need not be compatible, because a retry does not check
+// that. A later migration does check, and another retry under the same version makes no difference.
 func (w *world) forced(started journal.Started, entries []store.Entry) bool {
 	list := choices(started, entries)
 	for i := len(list) - 1; i > 0 && list[i].kind == store.KindRetried; i-- {
@@ -138,7 +138,7 @@ func (w *world) forced(started journal.Started, entries []store.Entry) bool {
 	return false
 }
 
-// forcedAs reports the same of a run as it was when its journal had length entries: it may have been migrated since.
+// forcedAs is like forced for the run as it was when its journal had length entries: it may have been migrated since.
 func (w *world) forcedAs(r *run.Run, length store.Seq) bool {
 	if r == nil || !r.Exists() {
 		return false

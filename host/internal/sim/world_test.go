@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
-// world is one simulation. Everything in it happens by one goroutine, and what happens next is drawn from rng.
+// world is one simulation. It runs in one goroutine, and rng draws what happens next.
 type world struct {
 	seed  uint64
 	rng   *rand.Rand
@@ -22,9 +22,9 @@ type world struct {
 	step  int
 	trace trace
 
-	wall    int64 // the clock of all hosts, in Unix milliseconds: it may jump
+	wall    int64 // clock of all hosts, in Unix milliseconds: it may jump
 	mono    int64 // milliseconds that have passed
-	maxWall int64 // the latest time that the clock has shown
+	maxWall int64 // latest time that the clock has shown
 
 	data   *memstore.Data
 	db     *memstore.Store
@@ -77,7 +77,7 @@ type violation struct{ rule, text string }
 
 func (v *violation) Error() string { return v.rule + ": " + v.text }
 
-// broken ends the simulation: a rule does not hold.
+// broken ends the simulation because a rule is broken.
 func (w *world) broken(rule, format string, args ...any) {
 	panic(&violation{rule, fmt.Sprintf(format, args...)})
 }
@@ -130,14 +130,14 @@ func (w *world) odds(n, m int) bool { return w.rng.IntN(m) < n }
 
 func (w *world) between(a, b int64) int64 { return a + w.rng.Int64N(b-a+1) }
 
-// later adds a pending operation that completes after a while of virtual time.
+// later adds a pending operation that completes after a period of virtual time.
 func (w *world) later(h *host, afterMs int64, name string, do func()) *item {
 	it := &item{name: name, h: h, at: w.mono + afterMs, do: do}
 	w.items = append(w.items, it)
 	return it
 }
 
-// maybeDrop takes a pending operation back, or leaves it, as one that begins at this very moment goes on.
+// maybeDrop removes a pending operation, or leaves it, as if it was just beginning.
 func (w *world) maybeDrop(it *item) {
 	if !it.gone && w.odds(1, 2) {
 		it.gone = true
@@ -150,7 +150,7 @@ func (w *world) flaky() bool { return !w.calm && w.p.flaky > 0 && w.rng.IntN(100
 
 var errIO = errors.New("the simulated disk cannot be read")
 
-// run performs the simulation, and returns the rule that was broken, nil if none was.
+// run performs the simulation, and returns the broken rule, nil if there is none.
 func (w *world) run() (err error) {
 	defer func() {
 		for _, h := range w.hosts {
@@ -196,7 +196,7 @@ func (w *world) one() {
 	w.check()
 }
 
-// choose completes one of the things that are pending, and reports false if there is none.
+// choose completes one pending item, and returns false if there is none.
 func (w *world) choose() bool {
 	var ready []int
 	for i, it := range w.items {
@@ -244,7 +244,7 @@ func (w *world) pass(ms int64) {
 	w.maxWall = max(w.maxWall, w.wall)
 }
 
-// jumpAhead lets time pass until something happens, and reports false if nothing ever will.
+// jumpAhead advances the time to the next event, and returns false if there is none.
 func (w *world) jumpAhead() bool {
 	wait := w.wait()
 	if wait < 0 {
@@ -255,10 +255,10 @@ func (w *world) jumpAhead() bool {
 	return true
 }
 
-// ahead reports whether something happens when time passes.
+// ahead reports whether any event is scheduled.
 func (w *world) ahead() bool { return w.wait() >= 0 }
 
-// wait returns how long nothing happens, -1 if nothing ever will.
+// wait returns the time until the next event, -1 if there is none.
 func (w *world) wait() int64 {
 	wait := int64(-1)
 	consider := func(ms int64) {
@@ -339,7 +339,7 @@ func (w *world) evictOne() bool {
 	return false
 }
 
-// trace keeps the newest lines, and the hash of all.
+// trace keeps the newest lines, and a hash of all lines.
 type trace struct {
 	hash  interface{ Sum64() uint64 }
 	write func([]byte)
@@ -352,7 +352,7 @@ func (t *trace) init() {
 	t.hash, t.write = h, func(b []byte) { _, _ = h.Write(b) }
 }
 
-// verbose prints every line of a trace as it comes.
+// verbose prints every line of a trace immediately.
 var verbose = false
 
 // note adds a line to the trace.
@@ -374,7 +374,7 @@ func (t *trace) tail() string {
 	return b.String()
 }
 
-// idIn returns an id that begins with a prefix and belongs to one of the partitions in which runs live.
+// idIn returns an id with a prefix that belongs to one of the partitions in which runs live.
 func (w *world) idIn(prefix string) string {
 	if w.homes == nil || w.homes[(store.RunKey{ID: prefix}).Partition()] {
 		return prefix

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFew has a Few and a Set do the same, with as few and as many timers as it has ways to keep them.
+// TestFew compares a Few with a Set, with numbers of timers for both of its representations.
 func TestFew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var few Few[int64]

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The instructions that choose are those of section 4.3.3 whose result is nans{...}.
+// The listed instructions are exactly those whose result is nans{...} in section 4.3.3.
 func TestOf(t *testing.T) {
 	count := map[Kind]int{}
 	for op := range 256 {

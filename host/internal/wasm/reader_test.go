@@ -8,7 +8,7 @@ import (
 
 func read(b ...byte) *Reader { return &Reader{Module: b, End: len(b)} }
 
-// TestNumbers reads what was written, and refuses what has too many bits or is cut off.
+// TestNumbers reads numbers that it has written, and refuses numbers that are too long or cut off.
 func TestNumbers(t *testing.T) {
 	for _, v := range []uint32{0, 1, 127, 128, 1 << 20, math.MaxUint32} {
 		b := AppendU32(nil, v)

@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// caller gives a workflow that hands its input to host/http and gives the answer.
+// caller is a workflow that passes its input to host/http and returns the answer.
 func caller() []byte {
 	m := wasmgen.New(1)
 	m.Text("call").Text("host/http")

@@ -23,13 +23,13 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// The old secret is as it is, and the new one as Standard Webhooks has it.
+// The old secret is plain text, the new one has the format of Standard Webhooks.
 var (
 	key    = []byte("a key of at least 24 bytes")
 	secret = []string{"another secret of 24 bytes", "whsec_" + base64.StdEncoding.EncodeToString(key)}
 )
 
-// call runs a workflow whose step calls a handler with options, and returns its last entry, with the time that it took.
+// call runs a workflow whose step calls a handler with options. It returns the run's last entry and its duration.
 func call(t *testing.T, url, options string) (host.Entry, time.Duration) {
 	t.Helper()
 	h := hosttest.New(t, hosttest.WithHandlers(func(h *host.Host) {
@@ -58,7 +58,7 @@ func call(t *testing.T, url, options string) (host.Entry, time.Duration) {
 	return last, h.Clock.Now().Sub(began)
 }
 
-// TestAnswers has services that answer in different ways: how often they are called, and what is recorded.
+// TestAnswers uses services with different answers, and checks the number of calls and the recorded outcome.
 func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		options string
@@ -86,7 +86,7 @@ func TestAnswers(t *testing.T) {
 		"refused, once": {`{"at_most_once":true,"attempts":2}`, write(503, ""), 2, "step_failure", "answered 503", -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var count atomic.Int64 // a cut connection gives the race detector no order
+			var count atomic.Int64 // for the race detector, a cut connection does not order memory accesses
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				count.Add(1)
 				c.answer(w, r)
@@ -117,12 +117,12 @@ func header(name, value string, status int) http.HandlerFunc {
 	}
 }
 
-// TestRefusedConnection tries again what was certainly not sent, also if it may be made at most once.
+// TestRefusedConnection retries a request that was certainly not sent, even if it must be made at most once.
 func TestRefusedConnection(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()
 	e, _ := call(t, s.URL+"/in?key=hidden", `{"at_most_once":true,"attempts":2}`)
-	if strings.Contains(string(e.Data), "hidden") { // the workflow sees this, and who reads its journal
+	if strings.Contains(string(e.Data), "hidden") { // the workflow sees this, and so does a reader of its journal
 		t.Errorf("the URL is shown: %s", e.Data)
 	}
 	if !strings.Contains(string(e.Data), "connection refused") || !strings.Contains(string(e.Data), `"attempts":2`) {
@@ -130,7 +130,7 @@ func TestRefusedConnection(t *testing.T) {
 	}
 }
 
-// TestSignature checks a request as a service does.
+// TestSignature verifies a request as a service would.
 func TestSignature(t *testing.T) {
 	var ids []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -172,11 +172,11 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestTimeout ends a call at the step's timeout.
+// TestTimeout cancels a request at the step's timeout.
 func TestTimeout(t *testing.T) {
 	began, ended := make(chan bool), make(chan bool)
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the end of the connection is not seen
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the end of the connection is not noticed
 		began <- true
 		<-r.Context().Done()
 		ended <- true

@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// skipUnlessAsync skips a test where the kernel, or who confines the process, does not let it submit I/O.
+// skipUnlessAsync skips a test if the kernel, or a sandbox, does not let the process submit I/O.
 func skipUnlessAsync(t *testing.T) {
 	t.Helper()
 	var s syncer
@@ -21,7 +21,7 @@ func skipUnlessAsync(t *testing.T) {
 	}
 }
 
-// An fsync that the kernel could not do is an error.
+// A failed fsync of the kernel returns an error.
 func TestAsyncError(t *testing.T) {
 	for _, want := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		if err := (&completion{result: -int64(want)}).err(); !errors.Is(err, want) {
@@ -39,7 +39,8 @@ func TestAsyncError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r()
-	// A pipe has nothing to sync. Whether the kernel says so at once or in the end, the caller has to hear of it, or to sync itself.
+	// A pipe cannot be synced. Whether the kernel reports that at once or later, the caller must get the error, or sync
+	// by itself.
 	if done, err := s.dataSync(w); done && err == nil {
 		t.Error("a pipe was synced")
 	}
@@ -53,7 +54,7 @@ func pipe() (closeAll func(), w uintptr, err error) {
 	return func() { _, _ = syscall.Close(fds[0]), syscall.Close(fds[1]) }, uintptr(fds[1]), nil
 }
 
-// While goroutines wait for processors, the kernel syncs by itself.
+// While goroutines wait for processors, the kernel syncs asynchronously.
 func TestBusy(t *testing.T) {
 	skipUnlessAsync(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

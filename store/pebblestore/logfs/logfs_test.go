@@ -53,8 +53,8 @@ func content(t *testing.T, fs vfs.FS, name string) []byte {
 	return b
 }
 
-// A log that is written a little leaves no file beside it; the one after a log that is written more is prepared, and what
-// was prepared for nobody is removed.
+// After a log with few writes, no file is prepared. After a log with more writes, the next one is prepared, and an
+// unused prepared file is removed.
 func TestPrepared(t *testing.T) {
 	under := vfs.NewMem()
 	fs := newFS(t, under)
@@ -102,7 +102,7 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// What a process that was killed has left is not used: it may be half of a file.
+// A prepared file that a killed process left is not used: it may be incomplete.
 func TestLeftBehind(t *testing.T) {
 	under := vfs.NewMem()
 	fs := newFS(t, under)
@@ -124,7 +124,7 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// A full disk has logs grow, as they would without this package.
+// On a full disk, logs grow as they would without this package.
 func TestCannotPrepare(t *testing.T) {
 	under := vfs.NewMem()
 	var full atomic.Bool
@@ -157,7 +157,7 @@ func TestCannotPrepare(t *testing.T) {
 	}
 }
 
-// scarce is a file system with so many bytes left.
+// scarce is a file system with a given number of free bytes.
 type scarce struct {
 	vfs.FS
 	free uint64
@@ -167,7 +167,7 @@ func (s scarce) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: s.free, TotalBytes: 1 << 40, UsedBytes: 1<<40 - s.free}, nil
 }
 
-// A disk that is nearly full is left to what has to be written.
+// On a disk that is nearly full, no file is prepared: the space is left for data.
 func TestScarce(t *testing.T) {
 	for free, want := range map[uint64]bool{spareFree*size - 1: false, spareFree * size: true} {
 		under := vfs.NewMem()
@@ -181,7 +181,7 @@ func TestScarce(t *testing.T) {
 	}
 }
 
-// Where the end of what the kernel syncs is noticed late, a thread waits for the next ones, for more of them each time.
+// If completions of asynchronous syncs are noticed late, a thread performs the next ones, and more of them each time.
 func TestNoticedLate(t *testing.T) {
 	l := &logFile{}
 	for _, c := range []struct {
@@ -204,7 +204,7 @@ func TestNoticedLate(t *testing.T) {
 	}
 }
 
-// What is being prepared when the database is closed is not left behind.
+// A file that is being prepared when the database is closed is removed.
 func TestStopped(t *testing.T) {
 	under := vfs.NewMem()
 	var fs *FS
@@ -226,7 +226,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// What the kernel does not sync asynchronously is synced otherwise.
+// If the kernel cannot sync asynchronously, the log is synced in the usual way.
 func TestUnusable(t *testing.T) {
 	var s syncer
 	defer s.close()
@@ -240,8 +240,8 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// A log that is read while it is written ends where it was durable, whether its file is new or was prepared; what is closed is read
-// as it is.
+// A log that is read while it is written ends at its durable offset, whether its file is new or was prepared; a
+// closed log is read unchanged.
 func TestReadOfALiveLog(t *testing.T) {
 	dir := t.TempDir()
 	f := New(vfs.Default, dir, 1<<20)

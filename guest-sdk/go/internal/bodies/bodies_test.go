@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestFind finds the changes of functions: each line is a function's statements, and what it changes outside.
+// TestFind finds the changes that functions make: each line has a function's statements and the expected changes.
 func TestFind(t *testing.T) {
 	for statements, want := range map[string]string{
 		"total += 1":                             "[writes to total]",

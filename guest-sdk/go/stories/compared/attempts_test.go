@@ -14,10 +14,10 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// tooSlow is the error of an attempt of host/slow, which takes as many seconds as its input says.
+// tooSlow is the error of an attempt of host/slow, which takes the number of seconds in its input.
 const tooSlow = "too slow"
 
-// TestSlowAttempts ends the context of a step after 5 s, while an attempt runs or while the next one is waited for.
+// TestSlowAttempts ends a step's context after 5 s: during an attempt, or between two attempts.
 func TestSlowAttempts(t *testing.T) {
 	wasm := hosttest.Build(t, ".")
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestSlowAttempts(t *testing.T) {
 	}
 }
 
-// slowOnHost runs a workflow whose first attempt takes some time. While a worker has an attempt, a host is not at rest.
+// slowOnHost runs a workflow whose first attempt is slow. While a worker holds an attempt, a host does not settle.
 func slowOnHost(t *testing.T, wasm []byte, name string, takes time.Duration, events []event) (told []string) {
 	t.Helper()
 	h := newHost(t, wasm, name)
@@ -64,7 +64,7 @@ func slowOnHost(t *testing.T, wasm []byte, name string, takes time.Duration, eve
 	return append(told, finished(t, h)...)
 }
 
-// toldOfCancel waits until the worker can learn that the workflow has cancelled the step.
+// toldOfCancel waits until the worker can learn that the workflow cancelled the step.
 func toldOfCancel(t *testing.T, h *hosttest.Host, lease string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

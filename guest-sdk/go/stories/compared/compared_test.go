@@ -23,7 +23,7 @@ import (
 // runID is the id of the run, on a host and in the environment.
 const runID = "test"
 
-// caller is who sends a run something.
+// caller sends messages to a run.
 type caller interface {
 	signal(name string, v any) error
 	deliver(token string, v any) error
@@ -32,15 +32,15 @@ type caller interface {
 	cancel() error
 }
 
-// event happens to a run so long after its start, and returns what the test compares.
+// event is an action on a run at a time after its start. It returns the text to compare.
 type event struct {
 	at time.Duration
 	do func(c caller) string
-	// hurried has it happen in the environment before anything else that is due at this instant has come to rest.
+	// hurried performs the event in the environment before other work that is due at this instant has settled.
 	hurried bool
 }
 
-// cases are the workflows, and what happens to their runs.
+// cases are the workflows with the events of their runs.
 var cases = []struct {
 	workflow string
 	events   []event
@@ -88,7 +88,7 @@ func asks(name string, in any) func(c caller) string {
 	}
 }
 
-// failsQuery asks a query that fails, and compares only that it does.
+// failsQuery sends a query that fails. Only the fact that it fails is compared.
 func failsQuery(name string) func(c caller) string {
 	return func(c caller) string {
 		b, err := c.query(name, 1)
@@ -96,7 +96,7 @@ func failsQuery(name string) func(c caller) string {
 	}
 }
 
-// failsUpdate sends an update that is refused, and compares only that it is.
+// failsUpdate sends an update that is refused. Only the fact that it is refused is compared.
 func failsUpdate(name string) func(c caller) string {
 	return func(c caller) string {
 		_, err := c.update(name, 1)
@@ -115,7 +115,7 @@ func updates(name string, in any) func(c caller) string {
 	}
 }
 
-// unanswered are an update, which the run does not answer, and a cancel.
+// unanswered are an update that the run does not answer, and a cancel.
 func unanswered() []event {
 	var answer func() ([]byte, error)
 	return []event{
@@ -128,13 +128,13 @@ func unanswered() []event {
 		{at: 3 * time.Second, do: func(caller) string {
 			_, err := answer()
 			text := code(err)
-			_, text, _ = strings.Cut(text, "the run ") // behind what a host says of the update
+			_, text, _ = strings.Cut(text, "the run ") // a host's message begins with the name of the update
 			return text
 		}},
 	}
 }
 
-// fills sends as many bytes of signals as a run that does not wait for them takes, and one more.
+// fills sends signals up to the limit for a run that does not wait for them, and one more.
 func fills(c caller) (told string) {
 	for n := range abi.MaxPendingSignalBytes/abi.MaxPayloadBytes + 1 {
 		told += code(c.signal(fmt.Sprint("unawaited ", n), strings.Repeat("x", abi.MaxPayloadBytes-len(`""`)))) + " "
@@ -142,7 +142,7 @@ func fills(c caller) (told string) {
 	return told
 }
 
-// code returns the code of an error of the caller's call.
+// code returns the code of an error that a caller got.
 func code(err error) string {
 	var a *abi.Error
 	switch {
@@ -171,7 +171,7 @@ func TestCompared(t *testing.T) {
 	}
 }
 
-// hostCaller sends to the run of a host.
+// hostCaller sends messages to the run on a host.
 type hostCaller struct{ *hosttest.Host }
 
 func (h hostCaller) signal(name string, v any) error {
@@ -203,7 +203,7 @@ func (h hostCaller) cancel() error {
 	return err
 }
 
-// newHost returns a host on which a run of a workflow has begun.
+// newHost returns a host on which a run of a workflow has started.
 func newHost(t *testing.T, wasm []byte, name string) *hosttest.Host {
 	t.Helper()
 	h := hosttest.New(t)
@@ -220,7 +220,7 @@ func newHost(t *testing.T, wasm []byte, name string) *hosttest.Host {
 	return h
 }
 
-// onHost runs a workflow on a host, and returns what came of it.
+// onHost runs a workflow on a host and returns the texts to compare.
 func onHost(t *testing.T, wasm []byte, name string, events []event) (told []string) {
 	t.Helper()
 	h := newHost(t, wasm, name)
@@ -233,7 +233,7 @@ func onHost(t *testing.T, wasm []byte, name string, events []event) (told []stri
 	return append(told, finished(t, h)...)
 }
 
-// finished waits for the end of the run, and returns what came of it.
+// finished waits for the end of the run and returns its outcome.
 func finished(t *testing.T, h *hosttest.Host) []string {
 	t.Helper()
 	r := h.Finish(runID)
@@ -251,7 +251,7 @@ func finished(t *testing.T, h *hosttest.Host) []string {
 	return told
 }
 
-// envCaller sends to the run of an environment.
+// envCaller sends messages to the run in an environment.
 type envCaller struct{ *workflow.Env }
 
 func (e envCaller) signal(name string, v any) error   { return e.SendSignal(name, v) }
@@ -284,10 +284,10 @@ func (e envCaller) cancel() error {
 	return nil
 }
 
-// inEnvironment runs a workflow in the environment, and returns what came of it.
+// inEnvironment runs a workflow in the environment and returns the texts to compare.
 func inEnvironment(t *testing.T, name string, events []event) (told []string) {
 	t.Helper()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines take turns in one order, as on a host
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines run in a fixed order, as on a host
 	time.Sleep(time.Until(hosttest.Epoch))
 	env := workflow.NewEnv()
 	workflow.Handle(env, "host/slow", func(_ workflow.Step, seconds int) (int, error) {
@@ -319,6 +319,6 @@ func inEnvironment(t *testing.T, name string, events []event) (told []string) {
 		synctest.Wait()
 	}
 	told = append(told, <-ended...)
-	time.Sleep(24 * time.Hour) // until no goroutine of the run is left
+	time.Sleep(24 * time.Hour) // until all goroutines of the run have ended
 	return told
 }

@@ -22,7 +22,7 @@ type rule struct {
 	Want []string
 }
 
-// outcomes makes the calls of a case in an environment, and returns their outcomes.
+// outcomes makes the calls of a case in an environment and returns their outcomes.
 func outcomes(t *testing.T, c Case) (got []string) {
 	t.Helper()
 	env := workflow.NewEnv()
@@ -56,7 +56,7 @@ func outcomes(t *testing.T, c Case) (got []string) {
 	return got
 }
 
-// TestRulesInEnv runs the rules in the environment of tests: it answers as a host does.
+// TestRulesInEnv checks the rules in the test environment, which must answer as a host does.
 func TestRulesInEnv(t *testing.T) {
 	b, err := os.ReadFile("../../../../host/conformance/rules.json")
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// sameButFor makes the same what may differ: a host reads no more than 257 bytes of a name, and the environment says how to stand in
-// for what is not there.
+// sameButFor removes the allowed differences: a host reads at most 257 bytes of a name, and the environment says how
+// to register a missing handler.
 var sameButFor = strings.NewReplacer("got 258", "got 257", " in this test: register it, or stand in for it by HandleChild", "",
 	` in this test: workflow.Handle(env, "host/no-such-handler", fn)`, " in this host, and rules@1 is not allowed to call it")
 
-// TestMessagesInEnv runs the rules on a host and in the environment of tests with the messages of errors: they are the same. Queries
-// and validators are asked by TestRulesInEnv.
+// TestMessagesInEnv checks the rules with error messages on a host and in the test environment: the messages are
+// equal. TestRulesInEnv covers queries and validators.
 func TestMessagesInEnv(t *testing.T) {
 	b, err := os.ReadFile("../../../../host/conformance/rules.json")
 	if err != nil {

@@ -22,7 +22,7 @@ var (
 	seed     = flag.Uint64("seed", 1, "the seed of the first one")
 )
 
-// inEnv runs a program in an environment of tests.
+// inEnv runs a program in a test environment.
 func inEnv(t *testing.T, s *conformance.Story) (told conformance.Told) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -78,7 +78,7 @@ func over(done <-chan struct{}) bool {
 	}
 }
 
-// callsOf returns the calls of a run, and of the children that it has started.
+// callsOf returns the calls of a run and of its children.
 func callsOf(e *workflow.Env, id string) (list []conformance.Call) {
 	var children []string
 	for _, c := range e.Calls() {
@@ -97,7 +97,7 @@ func callsOf(e *workflow.Env, id string) (list []conformance.Call) {
 	return list
 }
 
-// TestProgramsInEnv runs random programs on a host and in the environment of tests: status, result and calls are the same.
+// TestProgramsInEnv runs random programs on a host and in the test environment: status, result and calls are equal.
 func TestProgramsInEnv(t *testing.T) {
 	var stories []conformance.Story
 	for n := range *programs {

@@ -50,7 +50,7 @@ type Call struct {
 	Bad     string          `json:"bad,omitempty"`   // a value that has no JSON
 	Fails   string          `json:"fails,omitempty"` // how a body ends: error, fatal, panic
 
-	// For programs. Until is the attempt at which a body or the step function rules-late succeeds. Calls are the inner calls of
+	// Only for programs. A body or the step function rules-late succeeds at attempt Until. Calls are the inner calls of
 	// together, within and race.
 	Until    int      `json:"until,omitempty"`
 	Calls    []Call   `json:"calls,omitempty"`

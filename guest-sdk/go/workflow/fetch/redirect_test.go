@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestClientRedirects has clients of a guest follow redirects as their CheckRedirect says, each under the grants of the version.
+// TestClientRedirects follows redirects in a guest according to CheckRedirect, each subject to the version's grants.
 func TestClientRedirects(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		to := map[string]string{"/away": "/a", "/keep": "/a", "/elsewhere": "http://elsewhere.example/", "/loop": "/loop"}[r.URL.Path]

@@ -37,8 +37,8 @@ func rewritten(t *testing.T) *instrument.Module {
 	return m
 }
 
-// TestFormat fails when rewrite makes something else of a module than it did: then Format has to grow, or modules that were
-// compiled by an earlier release are run as if they had been compiled by this one.
+// TestFormat fails when the rewrite changes its output: then Format must be increased, or modules compiled by an
+// earlier release would be used unchanged.
 func TestFormat(t *testing.T) {
 	const is, at = "0eb787dc300d0357", 5
 	all := fmt.Appendf(nil, "%+v", *rewritten(t))
@@ -76,7 +76,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// Whatever a file says, reading it ends in an error, and takes no more than the file has.
+// Decoding any file returns an error or an artifact, and allocates no more than the size of the file.
 func FuzzDecode(f *testing.F) {
 	m, err := instrument.Rewrite([]byte(sample), instrument.Options{Fuel: true, NaN: true, TableElements: 100})
 	if err != nil {
@@ -103,7 +103,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A skeleton has all that the module has but its code, and that of no other module.
+// A skeleton has everything of the module except its code, and no two modules have the same skeleton.
 func TestSkeleton(t *testing.T) {
 	wasm := []byte(sample)
 	got, err := Skeleton(wasm)

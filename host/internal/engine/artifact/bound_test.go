@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestBound removes what was used longest ago, whatever folder it is in, and nothing of a compilation that goes on.
+// TestBound removes the least recently used files, whatever folder they are in, and nothing of a compilation in
+// progress.
 func TestBound(t *testing.T) {
 	dir := t.TempDir()
 	began := time.Now().Add(-time.Hour)
@@ -56,7 +57,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestForget removes an artifact, and lets its code go first.
+// TestForget removes an artifact, and makes its code the next to be evicted.
 func TestForget(t *testing.T) {
 	dir := Folder(t.TempDir())
 	scratch, remove, err := dir.Scratch()

@@ -11,10 +11,10 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
-// data is the section of sample with its segment: two bytes at the address 8.
+// data is the data section of sample, with a segment of two bytes at address 8.
 const data = "\x0b\x08\x01\x00\x41\x08\x0b\x02hi"
 
-// withData returns sample with other segments, given as their bytes, and what stands before its code.
+// withData returns sample with other segments, given as their bytes, and with before in front of its code.
 func withData(before string, segments ...string) string {
 	content := append(wasm.AppendU32(nil, uint32(len(segments))), strings.Join(segments, "")...)
 	section := append(wasm.AppendU32([]byte{0x0b}, uint32(len(content))), content...)
@@ -23,7 +23,8 @@ func withData(before string, segments ...string) string {
 
 var options = instrument.Options{Fuel: true, NaN: true, TableElements: 100}
 
-// agree fails unless a module whose data may be cut is rewritten to what a module with the same code is, but for its data.
+// agree checks that two modules with the same code, whose data may be cut, are rewritten to the same module except
+// for the data.
 func agree(t *testing.T, wasm, other []byte) {
 	t.Helper()
 	code, segments, ok := Cut(wasm)
@@ -54,7 +55,7 @@ func agree(t *testing.T, wasm, other []byte) {
 	}
 }
 
-// What is left of a module without its data is the same whatever the data is.
+// A module without its data is the same for any data.
 func TestCut(t *testing.T) {
 	code, segments, ok := Cut([]byte(sample))
 	if !ok || len(segments) != 1 || segments[0].Offset != 8 || string(segments[0].Bytes) != "hi" {
@@ -83,7 +84,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// Data is not cut that the engine has to write, or to refuse: passive, computed, outside of the memory, or not well formed.
+// Data is not cut if the engine has to write or refuse it: passive, computed, outside of the memory, or malformed.
 func TestNotCut(t *testing.T) {
 	for name, wasm := range map[string]string{
 		"passive":         withData("", "\x01\x02ab"),
@@ -119,7 +120,7 @@ func TestNotCut(t *testing.T) {
 	}
 }
 
-// Modules that differ in anything else than data and custom sections share no code.
+// Modules that differ in anything other than data and custom sections share no code.
 func TestCutDiffers(t *testing.T) {
 	code, _, _ := Cut([]byte(sample))
 	const custom = "\x00\x06\x04what!"
@@ -144,7 +145,7 @@ func within(i int, part string) bool {
 	return i >= from && i < from+len(part)
 }
 
-// FuzzCut puts other data into modules: what is made of their code does not depend on it.
+// FuzzCut puts other data into modules: what is compiled from their code does not depend on it.
 func FuzzCut(f *testing.F) {
 	for _, segments := range []string{"\x00", "\x01\x00\x41\x09\x0b\x03you", "\x01\x01\x02ab", "\x02\x00\x41\x08\x0b\x01x\x00\x41\x08\x0b\x01y"} {
 		f.Add([]byte(sample), []byte(segments))
@@ -174,7 +175,7 @@ func FuzzCut(f *testing.F) {
 	})
 }
 
-// The sum of what is left is part of the names of files, which processes share.
+// The sum is part of file names, which processes of different versions share.
 func TestCutSum(t *testing.T) {
 	const is = "5d8da76f4f6cfcb0"
 	if code, _, _ := Cut([]byte(sample)); hex.EncodeToString(code[:8]) != is {

@@ -13,10 +13,11 @@ import (
 	"testing"
 )
 
-// holding has this program, as another process, compile in the cache whose path it is, until its standard input ends.
+// holding makes this program another process that compiles in the cache whose path is the value, until its standard
+// input ends.
 const holding = "WFHOST_TEST_SCRATCH"
 
-// TestMain is that other process, if it is to be.
+// TestMain runs as that other process if holding is set.
 func TestMain(m *testing.M) {
 	if cache := os.Getenv(holding); cache != "" {
 		dir, _, err := Folder(cache).Scratch()
@@ -27,7 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestCleanLeavesWhatIsUsed keeps the folder in which another process compiles, and removes it when that was killed.
+// TestCleanLeavesWhatIsUsed keeps the scratch folder of another process that compiles, and removes it after that
+// process was killed.
 func TestCleanLeavesWhatIsUsed(t *testing.T) {
 	cache := t.TempDir()
 	other := exec.Command(os.Args[0])
@@ -86,8 +88,9 @@ func glob(t *testing.T, dir string) []string {
 	return all
 }
 
-// TestReplacedCodeIsNoticed removes code while it is loaded, as another process may that bounds the cache, and has the compiler put
-// that of the skeleton in its place: in a file of another size or not, which often has the inode of the removed one.
+// TestReplacedCodeIsNoticed removes code while it is loaded, as another process that bounds the cache may do. The
+// compiler then puts the skeleton's code in its place, in a file of the same or another size, which often has the
+// inode of the removed file.
 func TestReplacedCodeIsNoticed(t *testing.T) {
 	for _, size := range []int{100, tinyCode, tinyCode + 1} {
 		for _, by := range []int{100, tinyCode} {

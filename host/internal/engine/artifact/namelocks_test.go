@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// One has a name at a time, others go on meanwhile, and nothing is left in the end.
+// One caller at a time holds a name, other names are independent, and in the end nothing is left.
 func TestTurns(t *testing.T) {
 	var turns NameLocks
 	endOther := turns.Take("other")
@@ -14,7 +14,7 @@ func TestTurns(t *testing.T) {
 	for range 10 {
 		all.Go(func() {
 			defer turns.Take("name")()
-			n++ // the race detector sees two at a time
+			n++ // the race detector reports two holders
 		})
 	}
 	all.Wait()

@@ -11,13 +11,13 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 )
 
-// clocks is a host whose clocks say 5.
+// clocks is a host whose clocks show 5.
 type clocks struct{ engine.Host }
 
 func (clocks) MonoNs() int64 { return 5 }
 func (clocks) WallNs() int64 { return 5 }
 
-// TestLongTimeouts gives time-outs that do not fit, of which none is in the past.
+// TestLongTimeouts passes timeouts that overflow: none of them is in the past.
 func TestLongTimeouts(t *testing.T) {
 	f := &Frame{Host: clocks{}}
 	for _, c := range []struct {
@@ -35,7 +35,7 @@ func TestLongTimeouts(t *testing.T) {
 	}
 }
 
-// TestNoFilesAndSockets calls what would open, read or change files and sockets, were there any.
+// TestNoFilesAndSockets makes calls that would open, read or change files and sockets.
 func TestNoFilesAndSockets(t *testing.T) {
 	standardStreams := []string{"fd_close", "fd_fdstat_get", "fd_fdstat_set_flags", "fd_read", "fd_write"}
 	funcs, refused := wasiFuncs(), 0
@@ -78,7 +78,8 @@ func (m memory) Read(offset, n uint32) ([]byte, bool) {
 
 func (m memory) Size() uint32 { return uint32(len(m)) }
 
-// TestArguments reads arguments as a C library does: their number and bytes first, then their addresses and texts.
+// TestArguments reads arguments as a C library does: first their number and total size, then their addresses and
+// texts.
 func TestArguments(t *testing.T) {
 	for name, want := range map[string]string{
 		"":      "\x00\x00\x00\x00 \x00\x00\x00\x00 \xff\xff\xff\xff \xff\xff\xff\xff",
@@ -100,13 +101,14 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// stopped is a guest that a call has stopped.
+// stopped is the panic of a guest that a call has stopped.
 type stopped struct{ reason error }
 
 func (s *stopped) Halt(reason error) { s.reason = reason; panic(s) }
 func (*stopped) Freezes() bool       { return false }
 
-// charged is a host that is charged, answers names with their length, and draws the same bytes each time.
+// charged is a host that counts charges, answers names with their length, and returns the same random bytes each
+// time.
 type charged struct {
 	engine.Host
 	worked int64
@@ -125,7 +127,7 @@ func (c *charged) Random(p []byte) {
 	}
 }
 
-// answer makes a call, and returns what it answers, or why it has stopped the guest.
+// answer makes a call, and returns its answer, or why it stopped the guest.
 func answer(fn Func, h engine.Host, m memory, args ...uint64) (n uint64, reason error) {
 	guest := &stopped{}
 	defer func() {
@@ -137,7 +139,7 @@ func answer(fn Func, h engine.Host, m memory, args ...uint64) (n uint64, reason 
 	return fn(&Frame{Guest: guest, Host: h, Memory: m, Stack: args}), nil
 }
 
-// TestNothingIsAnywhere hands over no bytes at addresses of all kinds, and some bytes outside of the memory.
+// TestNothingIsAnywhere passes no bytes at all kinds of addresses, and some bytes outside of the memory.
 func TestNothingIsAnywhere(t *testing.T) {
 	m := memory(make([]byte, 100))
 	funcs := workflowFuncs()
@@ -160,7 +162,7 @@ func TestHandlesNeedNoAlignment(t *testing.T) {
 	}
 }
 
-// TestSeed draws AssemblyScript's seed from the random bytes of the run: numbers from 0 to less than 1.
+// TestSeed computes AssemblyScript's seed from the run's random bytes: a number from 0 to less than 1.
 func TestSeed(t *testing.T) {
 	seed := envFuncs()["seed"]
 	for random, want := range map[byte]float64{0: 0, 0x80: 0x80808080808080p-56, 0xff: 1 - 0x1p-53} {

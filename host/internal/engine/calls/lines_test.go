@@ -40,7 +40,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestBounds prints without end, with line ends and without.
+// TestBounds prints endlessly, with and without line ends.
 func TestBounds(t *testing.T) {
 	for _, end := range []string{"\n", ""} {
 		var got []string

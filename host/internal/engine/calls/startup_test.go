@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A guest that starts up lets others go first, whatever it is busy with.
+// A start-up yields to other goroutines, whatever it is doing.
 func TestOthersGoFirst(t *testing.T) {
 	turns := 0
 	letOthers = func() { turns++ }

@@ -7,7 +7,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// TestExplain says why guests of some languages broke down.
+// TestExplain says why guests in some languages crashed.
 func TestExplain(t *testing.T) {
 	long := strings.Repeat("x", 2*maxSaidBytes)
 	for name, c := range map[string]struct{ printed, want string }{

@@ -249,7 +249,7 @@ func stopped(t *testing.T, e engine.Engine) {
 	in := instance(t, module(t, e, m.I32(0).Export(abi.ExportRun).Bytes()))
 	defer in.Release(context.Background())
 	before := in.Hash()
-	//nolint:errorlint // it is to be the error itself
+	//nolint:errorlint // it must be the error itself
 	if _, err := in.Call(context.Background(), abi.ExportRun, h); err != why {
 		t.Error(err)
 	}

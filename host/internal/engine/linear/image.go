@@ -20,7 +20,7 @@ type Image struct {
 // millisecond. Go preempts only after ten, and an image may be 64 MiB.
 const Portion = 1 << 20
 
-// NewImage copies a memory into an image. A Reset that the system does not support becomes the next one.
+// NewImage copies a memory into an image. If the system does not support a Reset, the next one is used.
 func NewImage(memory []byte, reset Reset) *Image {
 	im := &Image{}
 	im.users.Store(1)

@@ -10,7 +10,7 @@ import (
 
 const page = 65536
 
-// imageOf makes an image of four pages, of which the first and the third are not zero.
+// imageOf makes an image of four pages, the first and the third of which are not zero.
 func imageOf(t *testing.T, reset Reset) (im *Image, is []byte) {
 	is = make([]byte, 4*page)
 	for i := range page {
@@ -21,7 +21,7 @@ func imageOf(t *testing.T, reset Reset) (im *Image, is []byte) {
 	return im, is
 }
 
-// scribble writes here and there, with two pages more, which it gives.
+// scribble writes to several places, two of them in pages that it adds.
 func scribble(m *Memory) []byte {
 	b := m.Resize(6 * page)
 	for i := 0; i < len(b); i += 9001 {
@@ -38,7 +38,7 @@ func each(t *testing.T, f func(t *testing.T, reset Reset)) {
 	}
 }
 
-// A memory that was restored is the image, and zero beyond it.
+// A restored memory equals the image, and is zero beyond it.
 func TestRestore(t *testing.T) {
 	each(t, func(t *testing.T, reset Reset) {
 		im, is := imageOf(t, reset)
@@ -58,7 +58,7 @@ func TestRestore(t *testing.T) {
 	})
 }
 
-// A memory that was large is not kept so.
+// A memory that has grown large does not stay large.
 func TestRestoreGivesBack(t *testing.T) {
 	each(t, func(t *testing.T, reset Reset) {
 		im, is := imageOf(t, reset)
@@ -79,7 +79,7 @@ func TestRestoreGivesBack(t *testing.T) {
 	})
 }
 
-// A memory becomes again what it was when it was saved, whatever was written since.
+// Restoring a saved memory undoes all later writes.
 func TestSave(t *testing.T) {
 	each(t, func(t *testing.T, reset Reset) {
 		im, _ := imageOf(t, reset)
@@ -103,8 +103,8 @@ func TestSave(t *testing.T) {
 	})
 }
 
-// Whichever pages are written before a memory is saved, and after, it becomes what it was; and so does the next one, which has
-// the room of the first.
+// Restoring is right whichever pages are written before and after a save; so is the next saved memory, which reuses
+// the buffer of the first.
 func TestSaveOfAny(t *testing.T) {
 	each(t, func(t *testing.T, reset Reset) {
 		im, _ := imageOf(t, reset)
@@ -131,7 +131,7 @@ func TestSaveOfAny(t *testing.T) {
 	})
 }
 
-// What differs of a memory makes another one the same. The first one is the image's again.
+// Patching another memory with a difference makes it equal. The first memory becomes the image again.
 func TestDiff(t *testing.T) {
 	each(t, func(t *testing.T, reset Reset) {
 		im, is := imageOf(t, reset)
@@ -165,8 +165,8 @@ func TestDiff(t *testing.T) {
 	})
 }
 
-// What differs of another memory is said by how it differs from the first one: less, where they are alike, and right where it
-// has less, more, or is smaller.
+// The difference of a second memory is stored relative to the first one. It is smaller if they are similar, and right
+// if the second has less, more, or is smaller.
 func TestDiffOfAnother(t *testing.T) {
 	im, is := imageOf(t, ResetAuto)
 	first := New(im)
@@ -220,7 +220,7 @@ func TestDiffOfAnother(t *testing.T) {
 	}
 }
 
-// Who would patch a memory has to know that it is no copy.
+// A caller that patches a memory must know whether it is mapped or a copy.
 func TestMapped(t *testing.T) {
 	im, _ := imageOf(t, ResetCopy)
 	m := New(im)
@@ -239,7 +239,7 @@ func TestParseReset(t *testing.T) {
 	}
 }
 
-// An image that is shared takes nothing of the Go heap, and is there for as long as a memory uses it.
+// A shared image uses no Go heap, and exists as long as a memory uses it.
 func TestImageIsShared(t *testing.T) {
 	each(t, func(t *testing.T, reset Reset) {
 		is := bytes.Repeat([]byte{7}, page)

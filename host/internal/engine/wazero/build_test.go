@@ -35,7 +35,7 @@ func newEngine(t *testing.T, cfg Config) *machine {
 	return e.(*machine)
 }
 
-// hashOf compiles a module, and returns the memory of an instance that has run.
+// hashOf compiles a module and returns a hash of the memory of an instance that has run.
 func hashOf(t *testing.T, m *machine, s engine.Source) (sum [32]byte) {
 	t.Helper()
 	mod, err := m.Compile(ctx, s)
@@ -51,7 +51,7 @@ func hashOf(t *testing.T, m *machine, s engine.Source) (sum [32]byte) {
 	return in.Hash()
 }
 
-// A module that was compiled is neither read nor compiled again, by this engine or the next one, and does the same.
+// A compiled module is neither read nor compiled again, by this engine or the next one, and behaves the same.
 func TestCacheDir(t *testing.T) {
 	dir := t.TempDir()
 	plain, _ := counted(dirty(3))
@@ -73,7 +73,7 @@ func TestCacheDir(t *testing.T) {
 	}
 }
 
-// A cache that is damaged, or lacks a file, is made again, and never executed.
+// A damaged or incomplete cache entry is compiled again, and never executed.
 func TestDamagedCache(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	s, reads := counted(dirty(3))
@@ -120,7 +120,7 @@ func TestDamagedCache(t *testing.T) {
 	}
 }
 
-// What compiles may fail, and may write anything.
+// A compiler may fail, and may write anything.
 func TestBuildFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	broken := errors.New("broken")
@@ -153,7 +153,8 @@ func TestBuildFails(t *testing.T) {
 	}
 }
 
-// What another compiler made is not taken: wazero would not find it, and compile the skeleton, all functions of which trap.
+// Output of another compiler version is not used: wazero would not find it, and would compile the skeleton, whose
+// functions all trap.
 func TestOtherCompiler(t *testing.T) {
 	build := func(_ context.Context, wasm []byte, dir string) error {
 		if err := Build(ctx, wasm, dir); err != nil {
@@ -187,7 +188,7 @@ func TestOtherCompiler(t *testing.T) {
 	hashOf(t, m, s)
 }
 
-// What a process that was killed has left is removed by the next engine, and not what this process is at.
+// The next engine removes what a killed process left, but not what this process is using.
 func TestScratch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	m := newEngine(t, Config{CacheDir: dir})
@@ -209,7 +210,8 @@ func TestScratch(t *testing.T) {
 	remove()
 }
 
-// The bytes of a module that was loaded from the cache are not held, and those of its data only until there is an image.
+// The bytes of a module that was loaded from the cache are not kept in memory; its data is kept only until there is
+// an image.
 func TestLoadedHoldsLittle(t *testing.T) {
 	m := newEngine(t, Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	s := engine.Bytes(dirty(3))
@@ -229,7 +231,7 @@ func TestLoadedHoldsLittle(t *testing.T) {
 	}
 }
 
-// removeCode removes the machine code from a folder in which a module was compiled.
+// removeCode removes the machine code from the folder of a compilation.
 func removeCode(dir string) error {
 	list, err := filepath.Glob(filepath.Join(dir, "wazero-*"))
 	for _, path := range list {

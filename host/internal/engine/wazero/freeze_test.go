@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// waiting is a guest that waits for events, and writes 7 into the page of each one's number. Event 20 has its memory grow
-// before. Its whole state is in memory.
+// waiting is a guest that waits for events, and for each writes 7 into the page of the event's number. Before event
+// 20 it grows its memory. Its whole state is in memory.
 func waiting() *wasmgen.Module {
 	m := wasmgen.New(1)
 	m.Pages = 1
@@ -28,7 +28,7 @@ func waiting() *wasmgen.Module {
 	return m
 }
 
-// events answers wait_event: a number, or a freeze.
+// events answers wait_event with a number or a freeze.
 type events struct {
 	tester
 	next []int64
@@ -53,7 +53,7 @@ func (e *events) WaitEvent(int64) (int64, error) {
 	return n, nil
 }
 
-// give has a guest take events until it is frozen, or there are no more of them.
+// give delivers events to a guest until it is frozen, or there are no more events.
 func give(t *testing.T, in *instance, export string, next ...int64) *events {
 	t.Helper()
 	e := &events{tester: tester{limit: 1 << 60}, next: next, in: in}
@@ -67,8 +67,8 @@ func give(t *testing.T, in *instance, export string, next ...int64) *events {
 	return e
 }
 
-// A guest that was frozen goes on in another instance as if it had never been: with the same memory and globals. The
-// instance that it left is like a new one.
+// A frozen guest continues in another instance as if it had not been frozen, with the same memory and globals. The
+// instance that it left is like new.
 func TestFreeze(t *testing.T) {
 	_, m := compile(t, Config{}, waiting().Bytes())
 	never := take(t, m)
@@ -113,7 +113,7 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// An instance that was never frozen has nothing to give, and one of another module takes nothing.
+// An instance that was never frozen cannot be saved, and an instance of another module cannot be thawed.
 func TestFreezeRefused(t *testing.T) {
 	_, m := compile(t, Config{}, waiting().Bytes())
 	in := take(t, m)
@@ -147,8 +147,8 @@ func TestFreezeRefused(t *testing.T) {
 	}
 }
 
-// Guests that were frozen before and after their module was loaded again are compared with the same memory: each of those that
-// guests are compared with takes more than they do, and nobody counts it.
+// Guests that were frozen before and after their module was loaded again are compared with the same model: a model
+// takes more memory than a snapshot, and is not counted.
 func TestFreezeSharesAcrossLoads(t *testing.T) {
 	e, err := New(ctx, Config{})
 	if err != nil {
@@ -163,7 +163,7 @@ func TestFreezeSharesAcrossLoads(t *testing.T) {
 			t.Fatal(err)
 		}
 		m = mod.(*module)
-		for range 2 { // the first one ever has nothing that it is compared with
+		for range 2 { // the first one has no model to be compared with
 			in := take(t, m)
 			give(t, in, abi.ExportRun, 1, 2, freeze)
 			f, ok := in.Freeze()
@@ -197,7 +197,7 @@ func TestFreezeSharesAcrossLoads(t *testing.T) {
 	}
 }
 
-// A guest that is told to return, and calls the host, is ended.
+// A guest that calls the host after it was told to return is ended.
 func TestFreezeDisobeyed(t *testing.T) {
 	m := wasmgen.New(1)
 	m.I64(-1).Call(abi.FnWaitEvent).Drop().Call(abi.FnNow).Drop().I32(0).Export(abi.ExportRun)

@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// part is a section of a module: a number of things.
+// part is a section of a module with a number of elements.
 func part(id byte, n int, items ...byte) []byte {
 	b := append(binary.AppendUvarint(nil, uint64(n)), items...)
 	return append(binary.AppendUvarint([]byte{id}, uint64(len(b))), b...)
@@ -19,7 +19,7 @@ func code(ops ...byte) []byte {
 	return append(binary.AppendUvarint(nil, uint64(len(b))), b...)
 }
 
-// tables makes a module with a table of so many elements, the first named of which refer to a function. Its exports:
+// tables makes a module with a table of elements, the first named of which refer to a function. Its exports:
 //
 //	workflow_run   calls itself as often as its memory says, and then asks for the time
 //	grow           makes the table larger by a million elements, if it may grow
@@ -60,7 +60,7 @@ func tables(elements, named int, grows bool) []byte {
 	return append(b, part(10, 4, bodies...)...)
 }
 
-// asked looks at an instance within a call.
+// asked inspects an instance from within a call.
 type asked struct {
 	tester
 	in   *instance
@@ -79,7 +79,7 @@ func callExport(t *testing.T, in *instance, export string) {
 	}
 }
 
-// inUse returns what is in use of the Go heap.
+// inUse returns the used bytes of the Go heap.
 func inUse() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -88,7 +88,7 @@ func inUse() int64 {
 	return int64(s.HeapAlloc)
 }
 
-// TestHeap compares what instances are said to hold on the Go heap with what they do.
+// TestHeap compares the reported and the actual heap use of instances.
 func TestHeap(t *testing.T) {
 	for name, c := range map[string]struct {
 		elements, named int
@@ -134,7 +134,8 @@ func TestHeap(t *testing.T) {
 	}
 }
 
-// TestStack calls deep: within the call and after it the stack counts, and an instance does not keep a large one.
+// TestStack makes deep calls: during the call and after it the stack counts, and an instance does not keep a large
+// one.
 func TestStack(t *testing.T) {
 	e, m := compile(t, Config{}, tables(1, 1, false))
 	in := take(t, m)
@@ -166,7 +167,7 @@ func TestStack(t *testing.T) {
 	}
 }
 
-// TestReferencesAreNotKept makes many references in an instance: it is not used again.
+// TestReferencesAreNotKept makes many references in an instance: it is not reused.
 func TestReferencesAreNotKept(t *testing.T) {
 	_, m := compile(t, Config{}, tables(1, 1, false))
 	in := take(t, m)
@@ -177,7 +178,7 @@ func TestReferencesAreNotKept(t *testing.T) {
 	}
 }
 
-// TestHeapIsFound fails when wazero has changed what this reads of it.
+// TestHeapIsFound fails when wazero has changed the internals that this package reads.
 func TestHeapIsFound(t *testing.T) {
 	for _, interpreter := range []bool{false, true} {
 		_, m := compile(t, Config{Interpreter: interpreter}, tables(3, 2, false))

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestTablesAreBounded grows a table for ever: it gets what it may have, and is refused the rest.
+// TestTablesAreBounded grows a table endlessly: it reaches the limit, and further growth is refused.
 func TestTablesAreBounded(t *testing.T) {
 	for _, interpreter := range []bool{false, true} {
 		_, m := compile(t, Config{Interpreter: interpreter}, tables(1, 1, true))
@@ -28,7 +28,7 @@ func TestTablesAreBounded(t *testing.T) {
 	}
 }
 
-// TestReferencesAreBounded makes references to a function for ever.
+// TestReferencesAreBounded makes references to a function endlessly.
 func TestReferencesAreBounded(t *testing.T) {
 	_, m := compile(t, Config{}, tables(1, 1, false))
 	in := take(t, m)
@@ -110,7 +110,7 @@ func TestStackOverflow(t *testing.T) {
 	}
 }
 
-// TestLastWords tells what a guest said before it ended itself, while it runs and while it starts.
+// TestLastWords reports what a guest printed before it ended itself, in a run and during its start-up.
 func TestLastWords(t *testing.T) {
 	print := func() *wasmgen.Module {
 		m := wasmgen.New(0)

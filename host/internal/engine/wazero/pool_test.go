@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What was used last is used next; what was idle longest gives way.
+// The most recently used item is used next; the one that was idle longest is evicted.
 func TestIdlePool(t *testing.T) {
 	p := NewIdle[string, int](30)
 	for i := range 4 {
@@ -40,7 +40,7 @@ func TestIdlePool(t *testing.T) {
 	}
 }
 
-// A thing is kept for one to two intervals of Trim.
+// An idle item is kept for one to two intervals of Trim.
 func TestTrim(t *testing.T) {
 	p := NewIdle[string, int](100)
 	p.Put("a", 1, 10)

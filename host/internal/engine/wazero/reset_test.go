@@ -15,7 +15,7 @@ import (
 
 var ctx = context.Background()
 
-// tester answers the guest; input is what it is told to do.
+// tester answers the guest; input tells the guest what to do.
 type tester struct {
 	engine.Host
 	slices, limit int
@@ -35,7 +35,7 @@ func (t *tester) Refuel() error {
 	return nil
 }
 
-// dirty writes into each of its pages up to the 48th, grows by three and writes there; it loops, or traps, after that.
+// dirty writes to each of its pages up to the 48th, grows by three and writes there; after that it loops, or traps.
 func dirty(pages int) []byte {
 	m := wasmgen.New(1)
 	m.Pages = 40
@@ -81,8 +81,8 @@ func take(t *testing.T, m *module) *instance {
 // resets are the names of all ways.
 var resets = []string{"auto", "scan", "drop", "copy", "none"}
 
-// TestReset makes an instance fit to be used again in every way: it is the same one, and has the memory, the size and
-// the globals of a new one, after it wrote a little or everything, and after it grew.
+// TestReset resets an instance for reuse in every way: it is the same instance, and has the memory, size and globals
+// of a new one, after it wrote a little or everything, and after it grew.
 func TestReset(t *testing.T) {
 	for _, name := range resets {
 		for _, pages := range []int{1, 40} {
@@ -122,7 +122,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestBroken closes an instance that trapped: nobody knows what state it is in.
+// TestBroken closes an instance that trapped, because its state is unknown.
 func TestBroken(t *testing.T) {
 	_, m := compile(t, Config{}, dirty(1))
 	in := take(t, m)
@@ -136,10 +136,10 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestFuel ends a loop after the same number of slices, in instances that are new and used, compiled and interpreted.
+// TestFuel ends a loop after the same number of slices, in new and reused instances, compiled and interpreted.
 func TestFuel(t *testing.T) {
 	for _, cfg := range []Config{{}, {Reset: linear.ResetNone}, {Interpreter: true}} {
-		if cfg.Interpreter && testing.Short() { // a minute under the race detector, which has nothing to see there
+		if cfg.Interpreter && testing.Short() { // a minute under the race detector, which cannot find anything there
 			continue
 		}
 		_, m := compile(t, cfg, dirty(1))
@@ -154,7 +154,7 @@ func TestFuel(t *testing.T) {
 	}
 }
 
-// TestPool keeps idle instances within its bytes, those that were used last, and none of a closed module.
+// TestPool keeps idle instances within its bytes, the most recently used ones, and none of a closed module.
 func TestPool(t *testing.T) {
 	e, m := compile(t, Config{PoolBytes: 3 * (instanceBytes + 65536)}, dirty(1))
 	var ins []*instance
@@ -189,7 +189,7 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// BenchmarkRecycle takes an instance, lets it write into 16 of its pages and gives it back.
+// BenchmarkRecycle takes an instance, lets it write to 16 of its pages and releases it.
 func BenchmarkRecycle(b *testing.B) {
 	for _, name := range resets {
 		b.Run(name, func(b *testing.B) {
@@ -222,7 +222,7 @@ func BenchmarkRecycle(b *testing.B) {
 	}
 }
 
-// TestRecycleAllocates says what an activation takes from the heap beside what its host does: what wazero needs for a
+// TestRecycleAllocates counts the heap allocations of an activation, without the host's: what wazero needs for a
 // call.
 func TestRecycleAllocates(t *testing.T) {
 	_, m := compile(t, Config{}, dirty(1))
@@ -240,7 +240,7 @@ func TestRecycleAllocates(t *testing.T) {
 	}
 }
 
-// TestFirstMemory makes an instance whose memory is as large as it may be: it is not on the heap, where it would put off the next
+// TestFirstMemory makes an instance with the maximum memory: it is not on the Go heap, where it would delay the next
 // collection.
 func TestFirstMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -21,7 +21,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// builder is an engine with a cache, and counts the modules that it has compiled.
+// builder is an engine with a cache that counts the modules it has compiled.
 func builder(t *testing.T, dir string) (m *machine, builds *atomic.Int32) {
 	t.Helper()
 	builds = new(atomic.Int32)
@@ -36,7 +36,7 @@ func at(address byte, text string) []byte {
 	return append([]byte{0, 0x41, address, 0x0b, byte(len(text))}, text...)
 }
 
-// replaced returns a module with other segments of data, which are counted where its code asks for that.
+// replaced returns a module with other data segments, and with a data count section if counted.
 func replaced(wasm []byte, counted bool, segments ...[]byte) []byte {
 	const code, data, dataCount, head = 10, 11, 12, 8
 	section := func(out []byte, id byte, content []byte) []byte {
@@ -59,12 +59,12 @@ func replaced(wasm []byte, counted bool, segments ...[]byte) []byte {
 	return out
 }
 
-// reader returns the four bytes at the address 16, after it has done something.
+// reader is a module that executes first and returns the four bytes at address 16.
 func reader(first ...byte) []byte {
 	return wasmgen.New(0).Op(first...).I32(16).Op(0x28, 2, 0).Export(abi.ExportRun).Bytes()
 }
 
-// answer instantiates a module and calls it: what it returns, as text, or how it ends.
+// answer instantiates a module and calls it. It returns the result as text, or the error.
 func answer(t *testing.T, mod engine.Module) string {
 	t.Helper()
 	in, err := mod.Instantiate(ctx)
@@ -79,7 +79,7 @@ func answer(t *testing.T, mod engine.Module) string {
 	return string(binary.LittleEndian.AppendUint32(nil, uint32(n)))
 }
 
-// answerOf is answer of a module that an engine compiles.
+// answerOf compiles a module and returns its answer.
 func answerOf(t *testing.T, m *machine, wasm []byte) string {
 	t.Helper()
 	mod, err := m.Compile(ctx, engine.Bytes(wasm))
@@ -90,7 +90,8 @@ func answerOf(t *testing.T, m *machine, wasm []byte) string {
 	return answer(t, mod)
 }
 
-// Modules that differ in their data are compiled once, by this engine or the next one, at a time or one after the other.
+// Modules that differ only in their data are compiled once, by this engine or the next one, concurrently or in
+// sequence.
 func TestSharedCode(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	m, builds := builder(t, dir)
@@ -122,8 +123,8 @@ func TestSharedCode(t *testing.T) {
 	}
 }
 
-// Modules of one code are loaded by several at once, in an engine that has none of them: wazero finds the code of one in memory
-// while it is preparing it for another one, which takes the longer, the more types of functions there are.
+// Modules with the same code are loaded concurrently, in an engine that has none of them: wazero finds one module's
+// code in memory while it still prepares that code for another, which takes longer the more function types there are.
 func TestSharedCodeIsLoadedAtOnce(t *testing.T) {
 	const types, typeSection, at0 = 500, 1, 8
 	wasm := reader()
@@ -155,7 +156,7 @@ func TestSharedCodeIsLoadedAtOnce(t *testing.T) {
 	}
 }
 
-// Modules of one code are used, closed and loaded again beside each other, and share no image.
+// Modules with the same code are used, closed and loaded again concurrently, and share no image.
 func TestSharedCodeIsUsed(t *testing.T) {
 	for name, cfg := range map[string]Config{"cache": {CacheDir: filepath.Join(t.TempDir(), "cache")}, "memory": {},
 		"interpreter": {Interpreter: true}} {
@@ -191,7 +192,7 @@ func sharedCodeIsUsed(t *testing.T, m *machine) {
 	}
 }
 
-// The code that modules share counts once for all of them together.
+// Code that modules share is counted once, for all of them together.
 func TestSharedCodeCountsOnce(t *testing.T) {
 	m, _ := builder(t, filepath.Join(t.TempDir(), "cache"))
 	compile := func(text string) *module {
@@ -223,7 +224,8 @@ func TestSharedCodeCountsOnce(t *testing.T) {
 	}
 }
 
-// Data that the engine has to write, drop or refuse does what the specification says, whether it shares code or not.
+// Data that the engine has to write, drop or refuse behaves as the specification says, whether the code is shared or
+// not.
 func TestSharedCodeIsExact(t *testing.T) {
 	const out = "out of bounds memory access"
 	initialize := []byte{0x41, 16, 0x41, 0, 0x41, 4, 0xfc, 8, 0, 0} // memory.init of four bytes of segment 0 at 16
@@ -238,7 +240,7 @@ func TestSharedCodeIsExact(t *testing.T) {
 		{"memory.init", reader(initialize...), [][]byte{passive}, "PASS"},
 		{"memory.init of other data", reader(initialize...), [][]byte{append([]byte{1, 5}, "OTHER"...)}, "OTHE"},
 		{"memory.init of less data", reader(initialize...), [][]byte{append([]byte{1, 3}, "SHO"...)}, out},
-		// The specification has active data dropped when it was written (4.5.4), and wazero does not do that.
+		// The specification drops active data after it was written (4.5.4); wazero does not.
 		{"memory.init of active data", reader(initialize...), [][]byte{at(20, "kept")}, "kept"},
 		{"memory.init of nothing", reader(0x41, 16, 0x41, 0, 0x41, 0, 0xfc, 8, 0, 0), [][]byte{at(16, "gone")}, "gone"},
 		{"data.drop", reader(append(slices.Clone(drop), initialize...)...), [][]byte{passive}, out},
@@ -263,7 +265,7 @@ func TestSharedCodeIsExact(t *testing.T) {
 	}
 }
 
-// What a module is told that no engine accepts does not depend on what others have compiled.
+// The error for a module that no engine accepts does not depend on what was compiled before.
 func TestSharedCodeIsRefused(t *testing.T) {
 	m, builds := builder(t, filepath.Join(t.TempDir(), "cache"))
 	answerOf(t, m, replaced(reader(), false, at(16, "good")))
@@ -281,7 +283,7 @@ func TestSharedCodeIsRefused(t *testing.T) {
 	}
 }
 
-// Where one of the files that modules share is damaged or not there, one module is compiled again, and then all are well.
+// If one of the shared files is damaged or missing, one module is compiled again, and then all work.
 func TestSharedCodeIsDamaged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	m, builds := builder(t, dir)
@@ -320,7 +322,7 @@ func TestSharedCodeIsDamaged(t *testing.T) {
 	}
 }
 
-// A cache of a release before this one has files of whole modules only: they go on to be used.
+// The cache of an earlier release has only files of whole modules: they are still used.
 func TestSharedCodeOfOldCache(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	m, builds := builder(t, dir)
@@ -347,7 +349,7 @@ func TestSharedCodeOfOldCache(t *testing.T) {
 	}
 }
 
-// bytesIn returns how many bytes the files of a cache have.
+// bytesIn returns the total size of the files in a cache.
 func bytesIn(t *testing.T, dir string) (bytes int64) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "*"))
@@ -362,11 +364,12 @@ func bytesIn(t *testing.T, dir string) (bytes int64) {
 	return bytes
 }
 
-// A cache has its bound and the module that was compiled last. What is used stays, and what was removed is compiled again.
+// The cache stays within its bound plus the module that was compiled last. Used modules stay, and removed ones are
+// compiled again.
 func TestCacheIsBounded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	m, builds := builder(t, dir)
-	module := func(i int) []byte { // of other code each, and of other data
+	module := func(i int) []byte { // different code and different data each
 		return replaced(reader(bytes.Repeat([]byte{0x01}, i+1)...), false, at(16, fmt.Sprintf("ab%02d", i)))
 	}
 	answerOf(t, m, module(0))
@@ -389,14 +392,14 @@ func TestCacheIsBounded(t *testing.T) {
 	if got := answerOf(t, m, module(1)); got != "ab01" || builds.Load() != modules+1 {
 		t.Errorf("%q after %d builds, one that was removed", got, builds.Load())
 	}
-	// The bound is that of the next engine, too.
+	// The next engine has the same bound.
 	newEngine(t, Config{CacheDir: dir, CacheBytes: one})
 	if has := bytesIn(t, dir); has > one {
 		t.Errorf("when it was opened, the cache has %d bytes, its bound is %d", has, one)
 	}
 }
 
-// The files of a cache are not looked at for each module: there may be tens of thousands.
+// The files of a cache are not listed for each module: there may be tens of thousands.
 func TestCacheIsLookedAtSeldom(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	m, _ := builder(t, dir)
@@ -430,7 +433,7 @@ func TestCacheIsLookedAtSeldom(t *testing.T) {
 	}
 }
 
-// A module that is forgotten leaves the cache, and modules that share its code do not.
+// Forgetting a module removes it from the cache, but not modules that share its code.
 func TestForget(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	m, builds := builder(t, dir)

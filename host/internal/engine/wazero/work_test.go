@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// worker counts what it is charged, and what it is given.
+// worker records what it is charged and what it gets.
 type worker struct {
 	tester
 	worked, limit, written, random int64
@@ -39,8 +39,8 @@ func (w *worker) WallNs() int64                          { return 5 }
 func (w *worker) Result(int64) ([]byte, int64)           { return make([]byte, 100_000), 100_000 }
 func (w *worker) Poll(engine.Poll) (engine.Ready, error) { return engine.ReadyClock, nil }
 
-// vectors writes n buffers of so many bytes at address 65536, all of them the same, and calls a function with them. Its
-// last argument is where the count goes, which is the guest's answer.
+// vectors writes n buffers of a size at address 65536, all the same, and calls a function with them. The last
+// argument is the address of the count, which is the guest's answer.
 func vectors(fn string, fd int32, n, size int64) []byte {
 	const list, at, count = 65536, 16, 8
 	m := wasmgen.New(1)
@@ -59,7 +59,7 @@ func perform(t *testing.T, wasm []byte, w *worker) (int32, error) {
 	return in.Call(ctx, abi.ExportRun, w)
 }
 
-// TestBoundedIO hands over more than one call takes: the rest is left for the next one, and what is taken is
+// TestBoundedIO passes more than one call accepts: the rest is left for the next call, and what is accepted is
 // charged.
 func TestBoundedIO(t *testing.T) {
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func TestArgumentsAreCharged(t *testing.T) {
 	}
 }
 
-// TestStartUpIsMetered ends a start-up that uses its budget up in calls, or whose caller has gone.
+// TestStartUpIsMetered ends a start-up that spends its budget in calls, or whose caller has gone.
 func TestStartUpIsMetered(t *testing.T) {
 	start := func(c func(m *wasmgen.Module) *wasmgen.Module) []byte {
 		m := wasmgen.New(0)

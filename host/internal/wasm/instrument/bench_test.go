@@ -11,7 +11,8 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// tightest gives a module whose function "f" of type (i32) -> () counts down to zero: five instructions of an iteration.
+// tightest returns a module whose function "f" of type (i32) -> () counts down to zero: five instructions per
+// iteration.
 func tightest() []byte {
 	return cat([]byte(header),
 		sec(secType, vec([]byte{formFunction, 1, typeI32, 0})), sec(secFunction, vec(leb(0))), sec(secMemory, vec([]byte{0, 1})),
@@ -19,22 +20,22 @@ func tightest() []byte {
 		sec(secCode, vec(sized([]byte{0, opLoop, blockEmpty, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd, opEnd}))))
 }
 
-// recursive gives a module whose function "f" of type (i32) -> () calls itself twice for each number down to zero.
+// recursive returns a module whose function "f" of type (i32) -> () calls itself twice for each number down to zero.
 func recursive() []byte {
 	call := []byte{opLocalGet, 0, opI32Const, 1, 0x6b, opCall, 0}
 	return module{types: list{{formFunction, 1, typeI32, 0}}, functions: list{{0}}, memories: onePage, exports: list{cat(str("f"), []byte{kindFunction, 0})},
 		bodies: list{function(cat([]byte{opLocalGet, 0, opIf, blockEmpty}, call, call, []byte{opEnd})...)}}.bytes()
 }
 
-// cold gives a module like tightest, whose loop has a call that does not happen.
+// cold returns a module like tightest, whose loop has a call that is never executed.
 func cold() []byte {
 	return module{types: list{{formFunction, 1, typeI32, 0}}, functions: list{{0}}, memories: onePage, exports: list{cat(str("f"), []byte{kindFunction, 0})},
 		bodies: list{function(opLoop, blockEmpty, opLocalGet, 0, opI32Const, 0x7f, 0x46, opIf, blockEmpty, opLocalGet, 0, opCall, 0, opEnd,
 			opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd)}}.bytes()
 }
 
-// BenchmarkForms runs what suffers most: a loop that does nothing, a loop that could call, and a function that does
-// nothing but call.
+// BenchmarkForms runs the worst cases: an empty loop, a loop with a call that is not executed, and a function that
+// only makes calls.
 func BenchmarkForms(b *testing.B) {
 	for name, c := range map[string]struct {
 		wasm []byte
@@ -60,15 +61,15 @@ func BenchmarkForms(b *testing.B) {
 	}
 }
 
-// floats gives a module whose function "f" of type (i32) -> () counts down to zero, and makes another number
-// of the last one in each turn by these instructions.
+// floats returns a module whose function "f" of type (i32) -> () counts down to zero, and in each iteration computes
+// a new number from the last one by the given instructions.
 func floats(instructions ...byte) []byte {
 	return module{types: list{{formFunction, 1, typeI32, 0}}, functions: list{{0}}, memories: onePage, exports: list{cat(str("f"), []byte{kindFunction, 0})},
 		bodies: list{sized([]byte{1, 1, typeF64}, cat([]byte{opLoop, blockEmpty}, instructions, []byte{opLocalSet, 1,
 			opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd, opEnd}))}}.bytes()
 }
 
-// BenchmarkNaN runs loops that compute nothing but numbers, whose NaNs are made canonical or not.
+// BenchmarkNaN runs loops that only compute numbers, with and without canonical NaNs.
 func BenchmarkNaN(b *testing.B) {
 	const n = 1_000_000
 	one := []byte{opF64Const, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f}
@@ -116,10 +117,11 @@ func BenchmarkRewrite(b *testing.B) {
 	}
 }
 
-// BenchmarkBudget runs programs of several kinds, as they are and metered: testdata/budget in C, of which machine is an interpreter,
-// and testdata/guest in Go. The metric metered is how many times as long they take, and budget how many nanoseconds of fuel one
-// nanosecond of the program as it is uses: 0.8 to 1.2, or the ten seconds that a workflow may compute are others. An engine of
-// JavaScript that exports js(program, times i32) -> i32 is measured too where the variable WFHOST_BENCH_JS names it.
+// BenchmarkBudget runs several programs, original and metered: testdata/budget in C (of which machine is an
+// interpreter), and testdata/guest in Go. The metric metered is the ratio of their times, and budget the nanoseconds
+// of fuel per nanosecond of the original: it should be 0.8 to 1.2, so that the ten seconds that a workflow may
+// compute are right. If the variable WFHOST_BENCH_JS names a JavaScript engine that exports js(program, times i32) ->
+// i32, it is measured, too.
 func BenchmarkBudget(b *testing.B) {
 	c, err := os.ReadFile("testdata/budget/programs.wasm")
 	if err != nil {
@@ -145,7 +147,7 @@ func BenchmarkBudget(b *testing.B) {
 	}
 }
 
-// measure compares a function of a module with the same one metered, in turns, by the least time of each.
+// measure compares a function of a module with the metered one, alternating, by the minimum time of each.
 func measure(b *testing.B, wasm []byte, f string, args ...uint64) {
 	m, err := Rewrite(wasm, Options{Fuel: true})
 	if err != nil {
@@ -175,7 +177,7 @@ func measure(b *testing.B, wasm []byte, f string, args ...uint64) {
 	b.ReportMetric(float64(used)/Ticks/float64(least[0]), "budget")
 }
 
-// BenchmarkGo compiles and runs a Go program, as it is and rewritten.
+// BenchmarkGo compiles and runs a Go program, original and rewritten.
 func BenchmarkGo(b *testing.B) {
 	wasm := goGuest(b)
 	for name, m := range variants(b, wasm) {

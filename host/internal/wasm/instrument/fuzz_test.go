@@ -10,7 +10,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// modest says whether a module can be run by a test: tables and locals are few, which its bytes do not bound.
+// modest reports whether a test can run a module: its tables and locals must be few, since their number is not
+// bounded by the module's size.
 func modest(wasm []byte) bool {
 	var s rewriter
 	s.Module, s.End = wasm, len(wasm)
@@ -48,9 +49,9 @@ func modest(wasm []byte) bool {
 	return s.Err == nil
 }
 
-// FuzzRewrite changes modules at random. What is rewritten is taken by an engine as it was and afterwards or not at all,
-// and does the same as long as it does not use too much fuel. What is an error is not shown to the engine, which
-// allocates whatever a module claims to have; it does the same with names.
+// FuzzRewrite changes modules at random. An engine accepts either both the original and the rewritten module, or
+// neither, and both do the same unless they use too much fuel. Modules that Rewrite refuses are not passed to the
+// engine, which allocates whatever a module claims to have; the same holds for names.
 func FuzzRewrite(f *testing.F) {
 	for seed := range uint64(12) {
 		wasm := randomModule(seed, seed%3 == 0)
@@ -91,7 +92,7 @@ func FuzzRewrite(f *testing.F) {
 
 var names = str(nameSection)
 
-// alike calls all functions of a module that take and give nothing but numbers, as it is and rewritten.
+// alike calls all functions of a module that take and return only numbers, original and rewritten.
 func alike(t *testing.T, config wazero.RuntimeConfig, wasm []byte) {
 	all := variants(t, wasm)
 	var want []string
@@ -118,7 +119,7 @@ func alike(t *testing.T, config wazero.RuntimeConfig, wasm []byte) {
 			}
 		}
 		if want == nil {
-			if k.given >= k.limit { // what ran out of fuel is not compared
+			if k.given >= k.limit { // calls that ran out of fuel are not compared
 				got = got[:max(len(got)-2, 1)]
 			}
 			want = got

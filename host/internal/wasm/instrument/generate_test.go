@@ -11,7 +11,7 @@ import (
 // shape is a type of functions.
 type shape struct{ params, results []byte }
 
-// shapes of random modules; the first is that of imports.
+// shapes of random modules; the first is for imports.
 var shapes = []shape{
 	{[]byte{typeI32}, []byte{typeI32}},
 	{},
@@ -25,24 +25,24 @@ func (s shape) bytes() []byte {
 	return cat([]byte{formFunction}, sized(s.params), sized(s.results))
 }
 
-// label is what a branch needs on the stack.
+// label has the types that a branch needs on the stack.
 type label []byte
 
-// random writes modules that are valid, end, and use what changes when they are rewritten. Every function and every
-// loop takes one from the budget, the first global, and traps when it is used up.
+// random generates modules that are valid, terminate, and use everything that a rewrite changes. Every function and
+// every iteration of a loop decrements the budget, which is the first global, and traps when it is used up.
 type random struct {
 	*rand.Rand
 	b       []byte
-	wild    bool // with what makes instances unfit to be used again
+	wild    bool // includes what prevents instances from being reused
 	imports int
-	funcs   []int // shape of each function, the imported ones first
+	funcs   []int // shape of each function, imported ones first
 	globals []byte
 	locals  []byte
 	labels  []label
 	depth   int
 }
 
-// Masks of addresses, of lengths and of the table's indexes.
+// Masks for addresses, for lengths and for table indices.
 const (
 	maskAddress = 0x7fff
 	maskLength  = 0x1ff
@@ -146,7 +146,7 @@ func (g *random) compute(t byte) {
 	}
 }
 
-// small pushes an i32 that comes from something rare.
+// small pushes an i32 computed by a rare instruction.
 func (g *random) small() {
 	switch g.IntN(9) {
 	case 0:
@@ -201,7 +201,7 @@ func (g *random) call(t byte) {
 	g.op(opCallIndirect, byte(g.funcs[f]), 0)
 }
 
-// block writes a block whose parameters are on the stack.
+// block generates a block whose parameters are on the stack.
 func (g *random) block(op byte, params, results []byte) {
 	g.op(op)
 	switch i := slices.IndexFunc(shapes, func(s shape) bool {
@@ -318,7 +318,7 @@ func (g *random) unfit() {
 	}
 }
 
-// branch writes a branch to a label, by one of four instructions.
+// branch generates a branch to a label, by one of four instructions.
 func (g *random) branch() {
 	to := g.IntN(len(g.labels))
 	values := g.labels[len(g.labels)-1-to]
@@ -380,7 +380,7 @@ func (g *random) function(s shape) []byte {
 // mutableGlobals come first in random modules; the first is the budget.
 var mutableGlobals = []byte{typeI32, typeI32, typeI64, typeF64}
 
-// randomModule writes a module. Its functions are exported as e0, e1 and so on, its mutable globals as x0, x1.
+// randomModule generates a module. Its functions are exported as e0, e1 and so on, its mutable globals as x0, x1.
 func randomModule(seed uint64, wild bool) []byte {
 	g := &random{Rand: rand.New(rand.NewPCG(seed, 1)), wild: wild}
 	g.imports = g.IntN(4)

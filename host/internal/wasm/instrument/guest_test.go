@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestGoGuest runs a Go program as it is and rewritten, on both engines, twice: the results and the memory are the
-// same, and so is what it pays.
+// TestGoGuest runs a Go program, original and rewritten, on both engines, twice: results and memory are equal, and so
+// is the used fuel.
 func TestGoGuest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles and interprets a whole Go program")

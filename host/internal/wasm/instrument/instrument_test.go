@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/wasm"
 )
 
-// module is a small module, section by section. What is nil is left out.
+// module is a small module, section by section. Sections that are nil are omitted.
 type module struct {
 	types, imports, functions, tables, memories, globals, exports [][]byte
 
@@ -54,7 +54,8 @@ var (
 // function gives a body without locals.
 func function(instructions ...byte) []byte { return sized([]byte{0}, instructions, []byte{opEnd}) }
 
-// paid gives the instructions that charge a function that has calls or loops, spent those of one that has none, or of a region.
+// paid returns the instructions that charge a function with calls or loops; spent returns those for other functions,
+// and for a region.
 func paid(counter, refuel byte, cost int64) []byte {
 	return cat(spent(counter, cost), looked(counter, refuel))
 }
@@ -63,7 +64,7 @@ func spent(counter byte, cost int64) []byte {
 	return cat([]byte{opGlobalGet, counter}, constant(cost), []byte{opI64Sub, opGlobalSet, counter})
 }
 
-// looked gives the instructions that look whether there is fuel.
+// looked returns the instructions that check whether fuel is left.
 func looked(counter, refuel byte) []byte {
 	return []byte{opGlobalGet, counter, opI64Const, 0, opI64LtS, opIf, blockEmpty, opCall, refuel, opEnd}
 }
@@ -78,7 +79,7 @@ func costs(ops ...byte) (n int64) {
 	return n
 }
 
-// entered is what the entry of a function costs: something, whatever its instructions are.
+// entered is the cost of entering a function, at least 1.
 func entered(ops ...byte) int64 { return max(costs(ops...), 1) }
 
 var (
@@ -88,7 +89,7 @@ var (
 
 func fuelExport(name string, counter byte) []byte { return cat(str(name), []byte{kindGlobal, counter}) }
 
-// checked rewrites a module and compares all that comes out of it.
+// checked rewrites a module and compares the whole result.
 func checked(t *testing.T, o Options, m module, want module, rest Module) {
 	t.Helper()
 	got, err := Rewrite(m.bytes(), o)
@@ -111,7 +112,7 @@ func checked(t *testing.T, o Options, m module, want module, rest Module) {
 	}
 }
 
-// recyclable has all that is taken out, and names that are taken.
+// recyclable has everything that is removed, and names that are already in use.
 var recyclable = module{
 	types: list{voids}, functions: list{{0}, {0}}, memories: onePage,
 	globals:  list{{typeI32, 0, opI32Const, 1, opEnd}, {typeI32, 1, opI32Const, 1, opEnd}, {typeF64, 1, opF64Const, 0, 0, 0, 0, 0, 0, 0, 0, opEnd}},
@@ -142,7 +143,8 @@ func TestRecyclable(t *testing.T) {
 	checked(t, Options{Fuel: true}, recyclable, want, rest)
 }
 
-// TestIndexes shifts the functions everywhere: in all kinds of elements, in constants, calls and the start section.
+// TestIndexes shifts function indices everywhere: in all kinds of elements, in constants, calls and the start
+// section.
 func TestIndexes(t *testing.T) {
 	f := cat(str("env"), str("f"), []byte{kindFunction, 0})
 	g := cat(str("env"), str("g"), []byte{kindGlobal, typeI32, 0})
@@ -189,7 +191,7 @@ func TestNothing(t *testing.T) {
 		Module{Fuel: "wfhost:fuel", Refusal: "it has no memory"})
 }
 
-// TestBulk pays for what is moved, before, and for what is grown, afterwards.
+// TestBulk charges for moved bytes before the instruction, and for growth after it.
 func TestBulk(t *testing.T) {
 	build := func(locals []byte, instructions ...byte) module {
 		return module{types: list{voids}, functions: list{{0}}, memories: onePage, bodies: list{sized(locals, instructions, []byte{opEnd})}}
@@ -207,13 +209,14 @@ func TestBulk(t *testing.T) {
 	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel"})
 }
 
-// TestNaN makes NaNs canonical where somebody sees them, in locals between those for bulk instructions and that for the counter.
+// TestNaN makes NaNs canonical where they are observable, in locals between the ones for bulk instructions and the
+// counter.
 func TestNaN(t *testing.T) {
 	build := func(locals []byte, body ...byte) module {
 		return module{types: list{{formFunction, 1, typeF64, 0}}, functions: list{{0}}, memories: onePage, bodies: list{sized(locals, body, []byte{opEnd})}}
 	}
 	grow := []byte{opI32Const, 1, opMemoryGrow, 0, opDrop}
-	sum := func(canonical ...byte) []byte { // of the parameter with itself, twice, and with its sign
+	sum := func(canonical ...byte) []byte { // the sum of the parameter with itself, twice, and with its sign
 		return cat([]byte{opLocalGet, 0, opLocalGet, 0, 0xa0, opLocalGet, 0, 0xa0}, canonical, []byte{opLocalGet, 0, 0xa6, opDrop})
 	}
 	m := build([]byte{0}, cat(sum(), []byte{opLoop, blockEmpty, opEnd}, grow)...)
@@ -236,7 +239,7 @@ func TestNaN(t *testing.T) {
 	}
 }
 
-// TestWrapped writes the form of loops that wrap documents, around branches to all places.
+// TestWrapped checks the code of wrapped loops, as documented at wrap, with branches to all places.
 func TestWrapped(t *testing.T) {
 	build := func(locals []byte, body ...byte) module {
 		return module{types: list{voids}, functions: list{{0}}, memories: onePage, bodies: list{sized(locals, body, []byte{opEnd})}}
@@ -254,7 +257,7 @@ func TestWrapped(t *testing.T) {
 	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel"})
 }
 
-// TestCost pays for what is executed, and for what is folded into it.
+// TestCost charges for what is executed, and for what is folded into it.
 func TestCost(t *testing.T) {
 	step := []byte{opLocalGet, 0, 0x45, opDrop}
 	page := []byte{opI32Const, 1, opMemoryGrow, 0, opDrop}
@@ -271,13 +274,13 @@ func TestCost(t *testing.T) {
 		"nothing": {nil, 1},
 		"three":   {[]byte{opLocalGet, 0, opDrop, opLocalGet, 0, 0x45, opDrop}, costs(0x45)},
 		"loop":    {cat([]byte{opLoop, blockEmpty}, down, []byte{opBrIf, 0, opEnd}), entered(opLoop) + 10*(counted+costs(opBrIf))},
-		// A br_table of three targets: back, out, back.
+		// A br_table with three targets: back, out, back.
 		"ways": {cat([]byte{opLoop, blockEmpty}, down, []byte{0x45, opBrTable, 3, 0, 1, 0, 1, opEnd}),
 			entered(opLoop) + 10*(counted+costs(0x45, opBrTable))},
-		// A call of refuel's kind within: the other form of loops; and a nop after it.
+		// A call of the same type as refuel inside: the other form of loops; then a nop.
 		"called": {cat([]byte{opLoop, blockEmpty, opCall, 0}, down, []byte{opBrIf, 0, opEnd, 0x01}),
 			entered(opLoop, 0x01) + 10*(costs(opCall)+counted+costs(opBrIf))},
-		// A short branch is paid by those who do not come there, too; a long one is not.
+		// A short branch is also charged if it is not taken; a long one is not.
 		"if, short":       {[]byte{opI32Const, 0, opIf, blockEmpty, 0x01, opElse, 0x01, opEnd}, fold + 2*costs(0x01)},
 		"if, long":        {cat([]byte{opI32Const, 0, opIf, blockEmpty}, long, []byte{opElse, 0x01, opEnd}), fold + costs(0x01)},
 		"if, long, so":    {cat([]byte{opI32Const, 1, opIf, blockEmpty}, long, []byte{opElse, 0x01, opEnd, 0x01}), fold + all + 2*costs(0x01)},
@@ -286,15 +289,15 @@ func TestCost(t *testing.T) {
 		"br_if, long, no": {cat([]byte{opI32Const, 0, opBrIf, 0}, long), costs(opI32Const, opBrIf) + all},
 		"block, left": {cat([]byte{opBlock, blockEmpty, opI32Const, 1, opBrIf, 0}, long, []byte{opEnd, 0x01}),
 			costs(opBlock, opI32Const, opBrIf, 0x01)},
-		// What is behind a block that something has left is a region of its own, and so is each target of a br_table.
+		// The code after a block that can be left early is a separate region, and so is each target of a br_table.
 		"cases": {cat([]byte{opBlock, blockEmpty, opBlock, blockEmpty, opBlock, blockEmpty, opI32Const, 1, opBrTable, 2, 0, 1, 2, opEnd}, long,
 			[]byte{opBr, 1, opEnd}, long, long, []byte{opEnd, 0x01}), costs(opBlock, opBlock, opBlock, opI32Const, opBrTable, 0x01) + 2*all},
 		"return":    {cat([]byte{opReturn}, long), costs(opReturn)},
 		"after all": {cat([]byte{opLoop, blockEmpty}, down, []byte{opBrIf, 0, 0x01, opEnd}), entered(opLoop, 0x01) + 10*(counted+costs(opBrIf))},
-		// Two loops: 10 + 9 + ... + 1 turns of the inner one.
+		// Two loops: 10 + 9 + ... + 1 iterations of the inner one.
 		"nested": {cat([]byte{opLoop, blockEmpty, opLocalGet, 0, 0x21, 1, opLoop, blockEmpty, opLocalGet, 1, opI32Const, 1, 0x6b, opLocalTee, 1, opBrIf, 0, opEnd},
 			down, []byte{opBrIf, 0, opEnd}), entered(opLoop) + 10*(costs(opLocalGet, 0x21, opLoop)+counted+costs(opBrIf)) + 55*(counted+costs(opBrIf))},
-		// More loops than are wrapped, of which each is the first instruction of the one around it.
+		// More loops than are wrapped. Each is the first instruction of the enclosing one.
 		"deep": {cat(bytes.Repeat([]byte{opLoop, blockEmpty}, maxWrapped/3+100), []byte{0x01}, bytes.Repeat([]byte{opEnd}, maxWrapped/3+100)),
 			maxWrapped/3 + 101},
 		"fill":        {[]byte{opI32Const, 0, opI32Const, 0, opI32Const, 0x80, 0x08, opPrefixFC, fcMemoryFill, 0}, 3*costs(opI32Const) + CostFC(fcMemoryFill) + 1024/64*Ticks},
@@ -325,7 +328,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestEnd ends a guest in a loop, at the same place on both engines, and traps where nobody gives fuel.
+// TestEnd stops a guest in a loop, at the same place on both engines, and traps if no fuel is granted.
 func TestEnd(t *testing.T) {
 	r, err := Rewrite(tightest(), Options{Fuel: true})
 	if err != nil {
@@ -351,10 +354,10 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestReturnsAreLookedAt calls functions that do most of their work when the one that they have called returns. Each looks at its end:
-// else the work of all that are on the stack would be done before somebody can stop it.
+// TestReturnsAreLookedAt calls functions that do most of their work after the called function returns. Each checks
+// the fuel at its end: otherwise all functions on the stack would do their work before the guest can be stopped.
 func TestReturnsAreLookedAt(t *testing.T) {
-	tail := cat([]byte{opBlock, blockEmpty, opLocalGet, 0, opI32Const, 0x7f, 0x46, opBrIf, 0}, // so that it is not paid at the entry
+	tail := cat([]byte{opBlock, blockEmpty, opLocalGet, 0, opI32Const, 0x7f, 0x46, opBrIf, 0}, // not charged at the entry
 		bytes.Repeat([]byte{opLocalGet, 0, 0x45, opDrop}, 5000), []byte{opEnd})
 	calls := []byte{opLocalGet, 0, opIf, blockEmpty, opLocalGet, 0, opI32Const, 1, 0x6b, opCall, 1, opDrop, opEnd}
 	leaves := map[string][]byte{
@@ -396,7 +399,7 @@ func TestReturnsAreLookedAt(t *testing.T) {
 	}
 }
 
-// bytesOf makes a list of lists of one.
+// bytesOf makes a list of one-byte lists.
 func bytesOf(b []byte) (out [][]byte) {
 	for _, x := range b {
 		out = append(out, []byte{x})

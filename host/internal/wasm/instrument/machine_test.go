@@ -17,15 +17,15 @@ import (
 
 var ctx = context.Background()
 
-// engines are the two of wazero, which have to agree.
+// engines are wazero's two engines, which must agree.
 var engines = map[string]func() wazero.RuntimeConfig{
 	"compiler": wazero.NewRuntimeConfigCompiler, "interpreter": wazero.NewRuntimeConfigInterpreter,
 }
 
-// errFuel ends a guest that has used up its fuel.
+// errFuel stops a guest that has used up its fuel.
 var errFuel = errors.New("out of fuel")
 
-// tank gives fuel in portions until the limit is reached.
+// tank grants fuel in portions until the limit is reached.
 type tank struct {
 	export  string
 	counter api.MutableGlobal
@@ -62,7 +62,7 @@ func (k *tank) used() int64 {
 
 func unlimited() *tank { return &tank{portion: 1 << 30, limit: math.MaxInt64 / 2} }
 
-// loaded is an instance of a module, rewritten or not, after what the host has to do.
+// loaded is an instance of a module, original or rewritten, prepared as a host would.
 type loaded struct {
 	api.Module
 	m    *Module // nil: as it was
@@ -72,7 +72,7 @@ type loaded struct {
 
 func (l *loaded) close() { _ = l.rt.Close(ctx) }
 
-// load makes an instance as a host would. Without m, it is that of the module itself.
+// load makes an instance as a host would. Without m, it is an instance of the original module.
 func load(config wazero.RuntimeConfig, wasm []byte, m *Module, k *tank) (*loaded, error) {
 	l := &loaded{m: m, tank: k, rt: wazero.NewRuntimeWithConfig(ctx, config.WithCoreFeatures(api.CoreFeaturesV2))}
 	if err := l.instantiate(wasm); err != nil {
@@ -124,7 +124,7 @@ func (l *loaded) instantiate(wasm []byte) error {
 	return err
 }
 
-// outcome is all that can be seen of a call.
+// outcome is everything observable about a call.
 func (l *loaded) outcome(export string, args ...uint64) string {
 	results, err := l.ExportedFunction(export).Call(ctx, args...)
 	if err != nil {

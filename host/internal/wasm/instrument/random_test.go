@@ -9,7 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// history is all that can be seen of an instance while its functions are called.
+// history is everything observable about an instance while its functions are called.
 func history(t testing.TB, l *loaded) (h []string) {
 	t.Helper()
 	own := 0
@@ -36,8 +36,8 @@ func history(t testing.TB, l *loaded) (h []string) {
 	return h
 }
 
-// TestRandomModules compares random modules with what they become, on both engines: they do the same, and what they
-// pay depends neither on the engine nor on how often they ask.
+// TestRandomModules compares random modules with their rewritten forms on both engines: they behave the same, and the
+// used fuel depends neither on the engine nor on how often the host is asked for fuel.
 func TestRandomModules(t *testing.T) {
 	n := 150
 	if testing.Short() {

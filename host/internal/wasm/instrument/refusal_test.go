@@ -9,7 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// with gives a module of one function with a table, a memory of a page and segments.
+// with returns a module with one function, a table, a memory of one page, and segments.
 func with(instructions ...byte) module {
 	return module{types: list{voids}, functions: list{{0}}, tables: list{{typeFuncRef, 0, 9}}, memories: onePage,
 		elements: list{{1, 0, 1, 0}}, count: []byte{1}, bodies: list{function(instructions...)}, segments: list{{0, opI32Const, 0, opEnd, 1, 'x'}}}
@@ -21,7 +21,8 @@ func changed(m module, change func(*module)) module {
 	return m
 }
 
-// TestRefusals has every reason why instances are not used again. Then what instantiation does stays in the module.
+// TestRefusals has every reason why instances cannot be reused. In these cases the instantiation code stays in the
+// module.
 func TestRefusals(t *testing.T) {
 	three := []byte{opI32Const, 0, opI32Const, 0, opI32Const, 0, opPrefixFC}
 	nop := with(0x01)
@@ -99,7 +100,7 @@ func TestRefusals(t *testing.T) {
 
 const huge = "\xff\xff\xff\xff\x0f"
 
-// broken lists modules that are not well formed, with a part of the error.
+// broken lists malformed modules with a part of the error.
 func broken() map[string]struct {
 	wasm []byte
 	want string
@@ -187,7 +188,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestTruncated cuts a module at every byte: there is an error, except where only sections at the end are missing.
+// TestTruncated cuts a module at every byte: there is an error, unless only sections at the end are missing.
 func TestTruncated(t *testing.T) {
 	wasm := randomModule(3, false)
 	rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
@@ -202,7 +203,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestNames leaves out a name section that is not well formed.
+// TestNames omits a malformed name section.
 func TestNames(t *testing.T) {
 	for name, c := range map[string]struct{ section, want []byte }{
 		"cut":        {cat(str("name"), []byte{1, 9, 1}), nil},

@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// step is an instruction of a function without operands, whose ways are decided by chance where it is executed.
+// step is an instruction of a function without operands; branches are decided at random when they are executed.
 type step struct {
-	op     string // block, loop, if, else, end, br, br_if, br_table, return, unreachable, or one that only costs
+	op     string // block, loop, if, else, end, br, br_if, br_table, return, unreachable, or one that only has a cost
 	labels []int
 	cost   int64
-	begins []int // regions that begin before it, or behind it if it is a way
+	begins []int // regions that begin before it, or after it if it is a branch
 }
 
-// read hands steps to a Map, and notes which regions begin where: behind the step.
+// read passes steps to a Map, and records which regions begin after which step.
 func read(m *Map, steps []step) {
 	m.Reset()
 	for i := range steps {
@@ -50,7 +50,7 @@ func read(m *Map, steps []step) {
 	}
 }
 
-// program writes random steps: blocks within blocks, and ways out of all of them.
+// program generates random steps: nested blocks, and branches out of all of them.
 type program struct {
 	*rand.Rand
 	steps []step
@@ -97,7 +97,7 @@ func (p *program) write(length int) {
 	}
 }
 
-// ends returns the index of the end of the construct that begins at a step, and that of its else, or of its end.
+// ends returns the indices of the end of the construct that begins at a step, and of its else, or again of its end.
 func ends(steps []step, at int) (end, otherwise int) {
 	depth := 0
 	otherwise = -1
@@ -121,7 +121,8 @@ func ends(steps []step, at int) (end, otherwise int) {
 	}
 }
 
-// run executes steps, with ways by chance. It returns what it has executed, what it has paid, and how many regions it has entered.
+// run executes steps with random branches. It returns the executed cost, the charged cost, and the number of regions
+// entered.
 func run(m *Map, steps []step, chance *rand.Rand) (executed, paid, entered int64) {
 	pay := func(of []int) {
 		for _, i := range of {
@@ -214,8 +215,8 @@ func text(steps []step) string {
 	return b.String()
 }
 
-// TestPaysForWhatIsExecuted executes random functions: without folding, what is paid is what is executed, and with it, it is no less,
-// and no more than the bound for each region.
+// TestPaysForWhatIsExecuted executes random functions. Without folding, the charged cost is the executed cost. With
+// folding, it is no less, and exceeds it by at most the bound for each region.
 func TestPaysForWhatIsExecuted(t *testing.T) {
 	var m Map
 	var all, more int64
@@ -225,7 +226,7 @@ func TestPaysForWhatIsExecuted(t *testing.T) {
 		p.write(8)
 		for i, s := range p.steps {
 			if s.op == "else" || s.op == "end" || s.op == "loop" {
-				p.steps[i].cost = 0 // an end is executed by those that do not jump there; a loop costs at least 1
+				p.steps[i].cost = 0 // an end is not executed when it is the target of a branch; a loop costs at least 1
 			}
 		}
 		chance := rand.NewPCG(seed, 2)
@@ -294,7 +295,8 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// TestEverythingCosts compares classes: what leaves machine code costs something, and a call more than an addition.
+// TestEverythingCosts compares classes: an instruction that produces machine code has a cost, and a call costs more
+// than an addition.
 func TestEverythingCosts(t *testing.T) {
 	for class, cost := range regionCosts {
 		if (cost == 0) != (class == int(free)) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// grower is a module of two functions: f grows its table by as much as it is told, and g its memory. They return what the
-// instruction answers.
+// grower is a module of two functions: f grows its table by its argument, and g its memory. They return the
+// instruction's result.
 func grower(limits ...byte) module {
 	return module{types: list{{formFunction, 1, typeI32, 1, typeI32}}, functions: list{{0}, {0}},
 		tables: list{append([]byte{typeExternRef}, limits...)}, memories: list{{1, 1, 2}},
@@ -18,7 +18,8 @@ func grower(limits ...byte) module {
 
 const refused = "[4294967295]" // -1
 
-// TestTableElements grows tables up to the largest maximum, and over it. Without that option a table grows as before.
+// TestTableElements grows tables up to the largest maximum, and above it. Without that option a table grows as
+// before.
 func TestTableElements(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits []byte
@@ -52,7 +53,7 @@ func TestTableElements(t *testing.T) {
 	}
 }
 
-// TestRefusedGrowth tells the host of each growth that is refused, and charges for that alone.
+// TestRefusedGrowth reports each refused growth to the host, and charges only for the attempt.
 func TestRefusedGrowth(t *testing.T) {
 	r, err := Rewrite(grower(1, 0, 10).bytes(), Options{Fuel: true})
 	if err != nil {

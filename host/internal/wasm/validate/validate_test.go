@@ -45,12 +45,12 @@ var (
 	datas   = sec(11, vec([]byte{0, 0x41, 0, 0x0b, 1, 'x'}, []byte{1, 1, 'y'}, []byte{2, 0, 0x41, 0, 0x0b, 0}))
 )
 
-// named gives a section of names with one subsection.
+// named returns a name section with one subsection.
 func named(id byte, content []byte) []byte {
 	return sec(0, str("name"), []byte{id}, leb(uint64(len(content))), content)
 }
 
-// code gives a code section with one function of these locals and instructions.
+// code returns a code section with one function that has these locals and instructions.
 func code(locals []byte, instructions ...byte) []byte {
 	b := cat(locals, instructions, []byte{0x0b})
 	return sec(10, vec(cat(leb(uint64(len(b))), b)))
@@ -63,7 +63,7 @@ func valid() []byte {
 		count12, plain, datas)
 }
 
-// with gives a minimal module with another code section.
+// with returns a minimal module with another code section.
 func with(c []byte) []byte { return cat(head, types, imports, funcs, memory, exports, c) }
 
 func TestValid(t *testing.T) {
@@ -96,7 +96,7 @@ func rep(n int, b ...byte) []byte {
 
 const huge = "\xff\xff\xff\xff\x0f"
 
-// rejected lists modules with a part of the sentence that each must be refused with.
+// rejected lists modules with a part of the expected error.
 func rejected() map[string]struct {
 	wasm []byte
 	want string
@@ -215,7 +215,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// A module with more memory at the start than an instance may have is told how much that is, and how much it asks for, in pages.
+// The error for a module whose initial memory exceeds the limit has both sizes, in pages.
 func TestMemoryAtTheStart(t *testing.T) {
 	_, err := Scan(rejected()["memory size"].wasm)
 	if err == nil || !strings.Contains(err.Error(), "the memory is too large at the start, in pages of 64 KiB (limit 1024, got 1025)") {

@@ -10,13 +10,13 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// function gives a body with so many locals of a type.
+// function returns a body with n locals of a type.
 func function(locals int, kind byte, instructions ...byte) []byte {
 	b := cat([]byte{1}, leb(uint64(locals)), []byte{kind}, instructions, []byte{0x0b})
 	return cat(leb(uint64(len(b))), b)
 }
 
-// many gives a module of n functions of a type, beside its entry point, all of which have the same body.
+// many returns a module with an entry point and n functions of a type with the same body.
 func many(n int, typ, body []byte) []byte {
 	indexes, bodies := [][]byte{leb(0)}, [][]byte{{4, 0, 0x41, 0, 0x0b}}
 	for range n {
@@ -46,8 +46,8 @@ var (
 	branches = []byte{0x20, 0, 0x0d, 0}
 )
 
-// TestDearToCompile refuses modules for which compilers need minutes or gigabytes, each in a moment. Some of them are a few
-// kilobytes.
+// TestDearToCompile refuses modules that would take compilers minutes or gigabytes, each quickly. Some of them have
+// only a few kilobytes.
 func TestDearToCompile(t *testing.T) {
 	for name, c := range map[string]struct {
 		wasm []byte
@@ -110,9 +110,9 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestWays compares code with and without what makes the tree of dominators deep.
+// TestWays compares code with and without a deep dominator tree.
 func TestWays(t *testing.T) {
-	// A switch of n cases, each of which has an if: n blocks, the first of which has a br_table.
+	// A switch of n cases, each with an if: n nested blocks, with a br_table in the innermost one.
 	const n = 100
 	cases := cat(rep(n+1, 0x02, 0x40), []byte{0x20, 0, 0x0e}, leb(n-1))
 	for i := range n {
@@ -144,7 +144,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// TestBrokenNames accepts a section of names in which something other than a name is wrong.
+// TestBrokenNames accepts a name section with a fault other than in a name.
 func TestBrokenNames(t *testing.T) {
 	for name, section := range map[string][]byte{
 		"cut":        sec(0, str("name"), []byte{1}),
