@@ -56,9 +56,12 @@ test: interpreter ## vet and run all tests, those of the structure included
 ONE_GOROUTINE = TestAcceptLoss|TestCheck(Finds|Of(Ends|Migrations|Moves|Sealed)|Schedules)|TestClear|TestCrawl|TestDamagedLog
 ONE_GOROUTINE := $(ONE_GOROUTINE)|TestForgedChunks|TestIndexesAreCut|TestListsAreAsTheModel|TestLongRun|TestPayloadsGoWithTheirRuns
 ONE_GOROUTINE := $(ONE_GOROUTINE)|TestPowerLossOfPreparedLogs|TestRepair|TestTornLog
+# CONCURRENT matches in the files of packages that start goroutines or lock, or whose tests do: the detector sees nothing in others.
+CONCURRENT = "sync|go func|\.Go\(|host/hosttest"
 race-parts: ## the same for the parts of the host, and the stores (in the gate)
 	$(GO) test -vet=off -race -short -timeout 20m -skip '^($(ONE_GOROUTINE))' \
-	  $$($(GO) list ./host/... ./store/... | grep -v '/host$$\|/host/conformance$$')
+	  $$($(GO) list -f '{{.ImportPath}} {{.Dir}}' ./host/... ./store/... | grep -v '/host \|/host/conformance ' | while read -r p dir; do \
+	    if grep -qE '$(CONCURRENT)' $$dir/*.go; then echo $$p; fi; done)
 
 # Packages whose tests cover them alone, and sets of packages that are covered as one by tests of several.
 cover: ## check the coverage of the pure core

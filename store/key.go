@@ -65,7 +65,7 @@ func RunTableKey(run RunKey, table byte) []byte {
 	return append(AppendPrefix(k, run.Namespace, run.Partition(), table), run.ID...)
 }
 
-// suffixBytes is the longest of the usual suffixes of a run's keys, that of JournalKey: with room for it, a key is allocated once.
+// suffixBytes is the longest usual suffix of a run's keys, that of JournalKey. With room for it, a key is allocated once.
 const suffixBytes = 1 + 4 + 8
 
 // JournalKey returns the key of a chunk of a journal by the seq of its first entry.

@@ -6,8 +6,8 @@
 // partition at a time: Acquire returns an epoch, which the epoch of a later owner fences. The unit of change is a
 // Group, the atomic change of one partition. One Commit makes several groups durable.
 //
-// Every store keeps the promises of the interfaces in store.go, schedule.go and limits.go, and uses the checks and the encoding of
-// records (codec*.go). The keys (key.go) are the layout of pebblestore; a store with tables of its own does not need them. The
+// Every store keeps the promises of the interfaces in store.go, schedule.go and limits.go, and uses the checks and the encoding
+// of records (codec*.go). The keys (key.go) are the layout of pebblestore; a store with tables of its own does not need them. The
 // interfaces of disk.go and remember.go are optional. Backup, verification and inspection exist for Pebble only.
 package store
 

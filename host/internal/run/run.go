@@ -19,8 +19,8 @@
 // waits, yields or ends. So no other code appends to the journal meanwhile, and no lock is needed.
 //
 // An attempt of a step begins when the commit with the entry of the call is durable. The first attempt has no entry of its own,
-// unless the step is at most once: after a crash it counts as one that may have begun. A later attempt, and each attempt of a step
-// that is at most once, begins when its own entry is durable.
+// unless the step is at most once: after a crash it counts as one that may have begun. A later attempt, and each attempt of a
+// step that is at most once, begins when its own entry is durable.
 //
 // A Run consists of its durable record (Record), its guest, and its attempts in flight. Each event has a method
 // apply, which applies it in a transition. The transition gathers the effects.

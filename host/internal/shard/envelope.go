@@ -59,8 +59,8 @@ func (d afterCommit) answerWith(state *store.RunState, running bool) {
 	d.reply(d.answer, nil)
 }
 
-// keep keeps the effects of an event until its commit is durable. A refusal waits for the commit of earlier events, because it may
-// depend on them. If the envelope is Early, keep replies at once.
+// keep keeps the effects of an event until its commit is durable. A refusal waits for the commit of earlier events, because it
+// may depend on them. If the envelope is Early, keep replies at once.
 func (a *actor) keep(fx *run.Effects, m Envelope) {
 	if m.Free != nil && fx.Err != nil {
 		m.Free()

@@ -60,8 +60,8 @@ const (
 	outcomeFailed                  // it must be tried again
 )
 
-// Delivered returns the outcome of a command that its run has applied with err (nil = success), and the answer to the sender if the
-// refused command needs one.
+// Delivered returns the outcome of a command that its run has applied with err (nil = success), and the answer to the sender if
+// the refused command needs one.
 func (c *inboxCommand) Delivered(err error) (outcome, *store.Command) {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
