@@ -139,6 +139,7 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 	st := &a.lease.State
 	a.span.Began = clock.System().Now()
 	err := a.perform(ctx, r, st)
+	a.inst = nil // the run refers to a as long as an attempt is in flight
 	// Report the activation before the run continues: listeners must hear of it before the run's end.
 	tell := func(end string) {
 		if r.cfg.OnEnd != nil {
