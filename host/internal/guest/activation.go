@@ -334,7 +334,7 @@ func (a *Activation) waits() error {
 	leaves := a.r.cfg.Owes(a.key.Namespace)
 	from, was := a.WaitsFrom()
 	a.events.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(), FromMs: from, WasMs: was,
-		CanFork: a.mayFork && !leaves, Leaves: leaves})
+		CanFork: a.mayFork && !leaves && a.placed.MayBeginBody(), Leaves: leaves})
 	a.linger = clock.Again(a.r.cfg.Clock, a.linger, a.r.cfg.Linger)
 	defer a.linger.Stop()
 	lingered := a.linger.C()
