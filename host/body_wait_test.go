@@ -182,3 +182,24 @@ func TestDeadlinesOfBodiesThatWaited(t *testing.T) {
 		t.Errorf("%d of %d bodies had timed out when they began, by their deadline_ms", late, bodies)
 	}
 }
+
+// TestManyRunsWaitForABody has many runs come to a body each while there is no memory for one: they wait as keys, and not with a
+// goroutine and their journal, and complete in the end.
+func TestManyRunsWaitForABody(t *testing.T) {
+	const runs = 1000
+	f := newMixed(t, little())
+	f.mob("held", mob{Bodies: 120, Ms: 3600_000})
+	f.waiting("held", 120)
+	before := runtime.NumGoroutine()
+	for i := range runs {
+		f.mob(fmt.Sprint("r", i), mob{Bodies: 1, Ms: 1})
+	}
+	f.comes("most do not wait as keys", func(s host.Stats) bool { return s.Attempts >= runs-200 })
+	if n := runtime.NumGoroutine() - before; n > 250 {
+		t.Errorf("%d goroutines for %d runs", n, runs)
+	}
+	do(t, f.Terminate(ctx, "held"))
+	for i := range runs {
+		f.completes(fmt.Sprint("r", i), 1)
+	}
+}

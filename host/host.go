@@ -96,7 +96,7 @@ type Config struct {
 	ParkBytes int64
 	// WarmBytes roughly bounds the snapshots of guests that sleep or wait for a signal, which let them continue
 	// without replaying their journal. A Go guest takes a few thousand bytes. Guests that wake soonest have
-	// precedence. Default 64 MiB; negative keeps none.
+	// precedence, and runs that wait for a handler have a quarter. Default 64 MiB; negative keeps none.
 	WarmBytes int64
 	// JournalBytes roughly bounds the journals in memory of runs in progress. Journals below 64 KiB are not counted;
 	// an entry counts 512 bytes in addition to its content. Over the bound, runs are not read, and guests whose

@@ -16,13 +16,17 @@ const cacheBytes = 32 << 20
 // before them. It is about one turn of the host's timer wheel.
 const nearMs = 65_536
 
+// queuedBytes bounds the cached records of runs that wait for a place of an attempt. If many of them wait, because a service is
+// down, those that continue first are no longer cached with any limit.
+const queuedBytes = cacheBytes / 4
+
 // endedBytes bounds the cached records of ended runs, whose results are read soon afterwards, and of ids without a run,
 // which are often about to be started: some three thousand in all.
 const endedBytes = 2 << 20
 
 // recordBytes is the approximate size of a record besides its variable parts: the struct, its key, its entries in map
 // and list.
-const recordBytes = 640
+const recordBytes = 740
 
 // record holds what a commit and a wake need of a run: its state, and the last chunk of its journal. It is as of a
 // durable commit and immutable, except that the next commit may append to the capacity of last.
@@ -48,6 +52,8 @@ func (r *record) list(c *cache) *recent {
 	switch {
 	case r == absent || s.Status.Terminal() && !s.Deleted:
 		return &c.ended
+	case s.Status == store.Waiting && s.WakeUnixMs <= s.UpdatedUnixMs:
+		return &c.queued
 	case !s.Deleted && s.WakeUnixMs-s.UpdatedUnixMs <= nearMs:
 		return &c.live
 	}
@@ -59,14 +65,15 @@ func (r *record) tail(iteration uint32, from store.Seq) ([]byte, bool) {
 	return r.last, r != absent && iteration == r.state.Iteration && from >= r.chunk && len(r.last) > 0
 }
 
-// cache holds records and evicts the least recently used ones, with separate bounds for runs that continue and for
-// other ids. It agrees with the database: a commit holds the lock of each run that it changes until both are up to
-// date, and a run is noted as absent only under its lock.
+// cache holds records and evicts the least recently used ones, with separate bounds for runs that continue, for runs that
+// wait for a place, and for other ids. It agrees with the database: a commit holds the lock of each run that it changes
+// until both are up to date, and a run is noted as absent only under its lock.
 type cache struct {
-	mu    sync.Mutex
-	items map[store.RunKey]*list.Element
-	live  recent
-	ended recent
+	mu     sync.Mutex
+	items  map[store.RunKey]*list.Element
+	live   recent
+	queued recent
+	ended  recent
 }
 
 // recent is an LRU list of records.
@@ -119,6 +126,7 @@ func (c *cache) put(run store.RunKey, r *record) {
 	c.items[run] = in.lru.PushFront(i)
 	in.bytes += i.bytes
 	c.shrink(&c.live, cacheBytes)
+	c.shrink(&c.queued, queuedBytes)
 	c.shrink(&c.ended, endedBytes)
 }
 

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -137,4 +138,51 @@ func TestCacheAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("deleted", 0)
+}
+
+// TestCacheOfQueued keeps runs that wait for a place of an attempt, and lets none of them push out others.
+func TestCacheOfQueued(t *testing.T) {
+	var c cache
+	run := func(i int) store.RunKey { return store.RunKey{ID: fmt.Sprint(i)} }
+	live := &record{stored: stored{state: store.RunState{Status: store.Sleeping}}, last: make([]byte, cacheBytes)}
+	c.put(run(-1), live)
+	const many = 3 * queuedBytes / recordBytes
+	for i := range many {
+		r := &record{stored: stored{state: store.RunState{Status: store.Waiting, UpdatedUnixMs: 5, WakeUnixMs: 5}}}
+		c.put(run(i), r)
+		if c.get(run(i)) != r {
+			t.Fatalf("%d is not kept", i)
+		}
+	}
+	if c.get(run(-1)) != live || c.get(run(0)) != nil || c.queued.bytes > queuedBytes || c.queued.bytes < queuedBytes/2 {
+		t.Errorf("%d bytes of runs that wait for a place, the limit is %d", c.queued.bytes, queuedBytes)
+	}
+	c.put(run(many-1), &record{stored: stored{state: store.RunState{Status: store.Running, UpdatedUnixMs: 6, WakeUnixMs: 6}}})
+	if n := c.live.lru.Len(); n != 1 || c.live.lru.Front().Value.(*item).run != run(many-1) { //nolint:forcetypeassert // see get
+		t.Errorf("%d runs are kept with those that continue", n)
+	}
+}
+
+// TestRecordBytesAreReal compares what records count as with what the heap has for them.
+func TestRecordBytesAreReal(t *testing.T) {
+	heap := func() int {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	before := heap()
+	c := &cache{}
+	const n = 20_000
+	for i := range n {
+		run := store.RunKey{ID: fmt.Sprintf("order-2026-11-%08d", i)}
+		c.put(run, &record{stored: stored{state: store.RunState{Run: run, Workflow: "w", Status: store.Sleeping}}, last: make([]byte, 500)})
+	}
+	took, counted := heap()-before, c.live.bytes
+	if counted < took*9/10 || counted > took*12/10 {
+		t.Errorf("a record takes %d bytes and counts as %d", took/n, counted/n)
+	}
+	t.Logf("a record takes %d bytes and counts as %d", took/n, counted/n)
+	runtime.KeepAlive(c)
 }

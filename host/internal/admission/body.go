@@ -49,6 +49,22 @@ func (p *Place) BeginBody() bool {
 	return w == nil
 }
 
+// MayBeginBody reports whether BeginBody would let the guest's body begin now.
+func (p *Place) MayBeginBody() bool {
+	b := &p.a.bodies
+	p.a.mu.Lock()
+	defer p.a.mu.Unlock()
+	if len(b.waiting.groups) == 0 {
+		return b.verdict(p) <= beginsFirst
+	}
+	if w := p.beginLocked(); w != nil { // it would overtake no other body
+		b.withdraw(w)
+		return false
+	}
+	p.endBodyLocked()
+	return true
+}
+
 // EndBody marks a guest as executing no body. It is idempotent.
 func (p *Place) EndBody() {
 	p.a.mu.Lock()

@@ -140,6 +140,7 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 	st := &a.lease.State
 	a.span.Began = clock.System().Now()
 	err := a.perform(ctx, r, st)
+	a.inst = nil // the run refers to a as long as an attempt is in flight
 	// Report the activation before the run continues: listeners must hear of it before the run's end.
 	tell := func(end string) {
 		if r.cfg.OnEnd != nil {
@@ -334,7 +335,7 @@ func (a *Activation) waits() error {
 	leaves := a.r.cfg.Owes(a.key.Namespace)
 	from, was := a.WaitsFrom()
 	a.events.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(), FromMs: from, WasMs: was,
-		CanFork: a.mayFork && !leaves, Leaves: leaves})
+		CanFork: a.mayFork && !leaves && a.placed.MayBeginBody(), Leaves: leaves})
 	a.linger = clock.Again(a.r.cfg.Clock, a.linger, a.r.cfg.Linger)
 	defer a.linger.Stop()
 	lingered := a.linger.C()

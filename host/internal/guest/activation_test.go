@@ -5,11 +5,13 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
@@ -25,6 +27,8 @@ type scripted struct {
 	live atomic.Int32 // instances
 	call func(export string, h engine.Host) (int32, error)
 	slow bool // to compile takes until its context ends
+	mu   sync.Mutex
+	made []weak.Pointer[scriptedInstance]
 }
 
 type scriptedModule struct {
@@ -55,7 +59,11 @@ func (m *scriptedModule) Bytes() int64                { return 0 }
 func (m *scriptedModule) Close(context.Context) error { return nil }
 func (m *scriptedModule) Instantiate(context.Context) (engine.Instance, error) {
 	m.e.live.Add(1)
-	return &scriptedInstance{e: m.e}, nil
+	i := &scriptedInstance{e: m.e}
+	m.e.mu.Lock()
+	m.e.made = append(m.e.made, weak.Make(i))
+	m.e.mu.Unlock()
+	return i, nil
 }
 
 func (i *scriptedInstance) Call(_ context.Context, export string, h engine.Host) (int32, error) {
@@ -178,6 +186,53 @@ func testNoLogOfAnUnlentRun(t *testing.T) {
 	if c != nil && len(c.Logs) > 0 {
 		t.Errorf("a guest that was not lent its run has written %+v", c.Logs)
 	}
+}
+
+// TestNoInstanceWhileAnAttemptRuns: the run of a guest that has given its instance up does not keep the instance while an attempt is
+// in flight.
+func TestNoInstanceWhileAnAttemptRuns(t *testing.T) {
+	synctest.Test(t, testNoInstanceWhileAnAttemptRuns)
+}
+
+func testNoInstanceWhileAnAttemptRuns(t *testing.T) {
+	e := &scripted{call: func(_ string, h engine.Host) (int32, error) {
+		n, err := h.Step("s", abi.HandlerPrefix+"x", nil, nil)
+		if err != nil || n < 0 {
+			return 1, err
+		}
+		_, err = h.Await([]int64{n})
+		return 0, err
+	}}
+	r, d := reviewRunner(t, e, Config{MaxInstances: 1, GuestBytes: 1 << 30, ParkBytes: 1 << 30})
+	defer r.Close()
+	if _, err := r.cfg.Store.Modules().AddVersions(t.Context(), []store.VersionSpec{{Namespace: 1, Workflow: "w", Module: d,
+		Grants: store.Grants{Steps: []string{"*"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	of, lease := newReviewRun(t, d)
+	events, ended := &paper{events: make(chan run.Event, 10)}, make(chan struct{})
+	r.Activate(lease, Woken, events, func() { close(ended) })
+	act, now, started := lease.Guest.(*Activation), time.Now().UnixMilli(), 0
+	stepped := func(ev run.Event) {
+		fx := of.Apply(now, ev)
+		started += len(fx.Start)
+		for _, o := range fx.Orders {
+			act.Order(o.Order)
+		}
+	}
+	stepped(events.next(t)) // ready
+	stepped(events.next(t)) // waits: parked
+	stepped(run.Evict{Lease: lease})
+	<-ended
+	<-time.After(time.Second) // the goroutine waits a while for more to do
+	runtime.GC()
+	if len(of.Attempts()) != 1 || started != 1 || len(e.made) != 1 {
+		t.Fatalf("%d attempts, %d started, %d instances", len(of.Attempts()), started, len(e.made))
+	}
+	if e.made[0].Value() != nil {
+		t.Error("the instance is still in memory")
+	}
+	runtime.KeepAlive(lease)
 }
 
 // TestHaltOfRefused: an activation that a closed runner refuses may be halted before its run gets the refusal.

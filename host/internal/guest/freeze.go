@@ -12,7 +12,7 @@ func (a *Activation) freeze(inst engine.Instance) {
 		return
 	}
 	g := &snapshot{Frozen: f, Machine: a.Machine.Freeze(), Lines: a.Lines.Frozen(), Stdin: a.stdin, Read: a.read, Passed: a.passed}
-	a.r.warm.Put(a.r.cfg.Clock.Now().UnixMilli(), a.key, g, g.Bytes(), a.lease.WakesMs)
+	a.r.warm.Put(a.r.cfg.Clock.Now().UnixMilli(), a.key, g, g.Bytes(), a.lease.WakesMs, a.lease.Queues)
 }
 
 // thaw restores a frozen guest in the instance, if there is one and the journal begins as it did then. The caller has

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"hash/maphash"
+	"reflect"
 
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/calls"
@@ -22,9 +23,12 @@ type snapshot struct {
 	Passed  passedEntries
 }
 
+// snapshotBytes is the size of a snapshot without what it refers to.
+var snapshotBytes = int64(reflect.TypeFor[snapshot]().Size())
+
 // Bytes estimates the size of the guest.
 func (g *snapshot) Bytes() int64 {
-	return g.Frozen.Bytes() + g.Machine.Bytes() + g.Lines.Bytes() + int64(cap(g.Stdin))
+	return snapshotBytes + g.Frozen.Bytes() + g.Machine.Bytes() + g.Lines.Bytes() + int64(cap(g.Stdin))
 }
 
 // passedEntries identifies the part of its journal that a guest has seen.

@@ -11,6 +11,9 @@ const (
 	// somedayMs is the assumed time to the wake of a run that does not wait for time. Runs that wake later are
 	// evicted first.
 	somedayMs = 10 * 60 * 1000
+	// queuedShare: runs that wait for places of attempts are evicted first, and have at most 1/queuedShare of the cache. A million
+	// of them may wait for a service that is down; the first ones to continue then have a snapshot.
+	queuedShare = 4
 	// farMs is the longest time to a wake for which an entry is cached: a replay per day costs little, and without
 	// pressure on the cache an entry would stay until then in the memory of an idle process.
 	farMs = 24 * 60 * 60 * 1000
@@ -18,7 +21,7 @@ const (
 	// host has it.
 	staleMs = 60 * 1000
 	// keptBytes is the overhead of an entry.
-	keptBytes = 300
+	keptBytes = 370
 )
 
 // snapshotCache holds at most one snapshot per run, within a limit in bytes. A run with a snapshot continues without a replay; an
@@ -44,17 +47,25 @@ func newSnapshotCache[T any](limit int64) *snapshotCache[T] {
 }
 
 // Put replaces the entry of a run by a thing of the given size. wakesMs is when the run wakes; 0 means that the run
-// does not wait for time. If the run wakes more than a day from now, nothing is kept.
-func (c *snapshotCache[T]) Put(now int64, key store.RunKey, thing T, bytes, wakesMs int64) {
+// does not wait for time. If the run wakes more than a day from now, nothing is kept. queues means that the run waits for places
+// of attempts.
+func (c *snapshotCache[T]) Put(now int64, key store.RunKey, thing T, bytes, wakesMs int64, queues bool) {
+	someday := now + somedayMs
 	if wakesMs == 0 {
-		wakesMs = now + somedayMs
+		wakesMs = someday
 	}
 	bytes += keptBytes
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removeLocked(key)
-	if wakesMs-now > farMs {
+	switch {
+	case wakesMs-now > farMs:
 		return
+	case queues && wakesMs >= someday:
+		if c.bytes+bytes > c.limit/queuedShare {
+			return
+		}
+		wakesMs = now + farMs
 	}
 	for {
 		old, _, ok := c.soon.Pop(now - staleMs)

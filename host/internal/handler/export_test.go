@@ -11,7 +11,7 @@ import (
 func (r *Registry) Remembered() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := len(r.all.by) + len(r.byHandler) + len(r.late)
+	n := len(r.all.by) + len(r.byHandler) + len(r.late) + len(r.asks.packed.all)
 	for _, runs := range r.asks.by {
 		n += len(runs)
 	}
@@ -100,7 +100,7 @@ func (r *Registry) checkQueue(l *workflowQueue) (packed int, err error) {
 		n, last := 0, turnOrder{}
 		for e := range p.all {
 			key := store.RunKey{Namespace: l.in.id, ID: string(e.id)}
-			if n > 0 && !last.before(e.turnOrder) || r.asks.packed.by[key.Partition()][r.asks.packed.hash(key)] != p {
+			if n > 0 && !last.before(e.turnOrder) || r.asks.packed.of(key) != p {
 				return 0, fmt.Errorf("%s: attempt %d of %v is not in its order or index", l.workflow, n, key)
 			}
 			last = e.turnOrder

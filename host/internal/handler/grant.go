@@ -5,8 +5,13 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
+
+// bodiesAhead is how many bodies and step functions of a namespace wait for an instance in memory, each with a goroutine: enough
+// to begin whenever there is room for a guest.
+const bodiesAhead = 64
 
 // placesOfLocked returns the places of a handler for a namespace.
 func (r *Registry) placesOfLocked(name string, ns store.NamespaceID) *handlerPlaces {
@@ -19,7 +24,11 @@ func (r *Registry) placesOfLocked(name string, ns store.NamespaceID) *handlerPla
 	if rm == nil {
 		rm = &handlerPlaces{placesKey: key, places: *newPlaces(r.cfg.MaxCallsPerHandler, r.cfg.Shared)}
 		if key.remote {
-			rm.places = *newPlaces(r.cfg.Offered, nil)
+			n := r.cfg.Offered
+			if name == run.Instances {
+				n = min(n, bodiesAhead)
+			}
+			rm.places = *newPlaces(n, nil)
 			rm.private = true
 		}
 		rm.closed, rm.asks = p.none(), &r.asks

@@ -25,6 +25,7 @@ const (
 
 // packed holds attempts of a workflow that wait for the places of a handler, in the order of their turns.
 type packed struct {
+	index       uint32 // in packedIndex.all
 	places      *handlerPlaces
 	queue       *workflowQueue
 	at          int // index in workflowQueue.packed
@@ -47,22 +48,34 @@ func (o turnOrder) compare(p turnOrder) int {
 
 func (o turnOrder) before(p turnOrder) bool { return o.compare(p) < 0 }
 
-// packedIndex finds packed attempts by a hash of the keys of their runs.
+// packedIndex finds packed attempts by a hash of the keys of their runs. It takes some 15 bytes for each attempt, without
+// pointers for the garbage collector to follow.
 type packedIndex struct {
 	kept, from int // packKept and packFrom
 	seed       maphash.Seed
-	by         [store.Partitions]map[uint64]*packed // no two runs in it have the same hash
+	by         [store.Partitions]map[uint32]uint32 // from hash to index in all; no two runs in it have the same hash
+	all        []*packed                           // nil for those in free
+	free       []uint32
 }
 
 func newPackedIndex() packedIndex {
 	return packedIndex{kept: packKept, from: packFrom, seed: maphash.MakeSeed()}
 }
 
-func (x *packedIndex) hash(key store.RunKey) uint64 { return maphash.Comparable(x.seed, key) }
+func (x *packedIndex) hash(key store.RunKey) uint32 { return uint32(maphash.Comparable(x.seed, key)) }
+
+// of returns what has the packed attempt of a run with the hash of a key; nil if there is none.
+func (x *packedIndex) of(key store.RunKey) *packed {
+	i, ok := x.by[key.Partition()][x.hash(key)]
+	if !ok {
+		return nil
+	}
+	return x.all[i]
+}
 
 // find returns the packed attempt of a run, and the packed that holds it; nil if the run has no packed attempt.
 func (x *packedIndex) find(key store.RunKey) (*packed, *waiter) {
-	p := x.by[key.Partition()][x.hash(key)]
+	p := x.of(key)
 	if p == nil || p.queue.in.id != key.Namespace {
 		return nil, nil
 	}
@@ -81,7 +94,7 @@ func (a *asks) packs(w *waiter) bool {
 	if w.of != nil || w.slot != nil || w.lingers || w.soon || w.told || w.passed || w.tried || w.unread || w.own {
 		return false
 	}
-	return a.by[p][w.run] == w && x.by[p][x.hash(w.run)] == nil
+	return a.by[p][w.run] == w && x.of(w.run) == nil
 }
 
 // pack packs all but the next attempts of a workflow, if it has many.
@@ -92,7 +105,7 @@ func (a *asks) pack(l *workflowQueue) {
 	}
 	slices.SortFunc(l.waiters, func(v, w *waiter) int { return v.turnOrder.compare(w.turnOrder) })
 	all, kept := l.waiters, l.waiters[:x.kept]
-	p := &packed{queue: l, places: all[0].places}
+	p := x.add(l, all[0].places)
 	for _, w := range all[x.kept:] {
 		if !a.packs(w) {
 			kept = append(kept, w)
@@ -100,7 +113,7 @@ func (a *asks) pack(l *workflowQueue) {
 		}
 		if p.n == packMost {
 			l.addPacked(p)
-			p = &packed{queue: l, places: all[0].places}
+			p = x.add(l, all[0].places)
 		}
 		p.add(packedAttempt{w.turnOrder, w.handle, []byte(w.run.ID)})
 		delete(a.by[w.run.Partition()], w.run)
@@ -112,23 +125,45 @@ func (a *asks) pack(l *workflowQueue) {
 		w.at = i
 	}
 	l.packFrom = 2 * len(kept)
+	if p.n == 0 {
+		x.remove(p)
+		return
+	}
 	l.addPacked(p)
 }
 
-// addPacked adds a packed to the workflow's, unless it is empty.
+// addPacked adds a packed to the workflow's. It must not be empty.
 func (l *workflowQueue) addPacked(p *packed) {
-	if p.n > 0 {
-		p.data = slices.Clone(p.data)
-		heap.Push(&l.packed, p)
+	p.data = slices.Clone(p.data)
+	heap.Push(&l.packed, p)
+}
+
+// add returns an empty packed. The caller adds attempts to it, or removes it.
+func (x *packedIndex) add(l *workflowQueue, of *handlerPlaces) *packed {
+	p := &packed{queue: l, places: of, index: uint32(len(x.all))}
+	if n := len(x.free); n > 0 {
+		p.index, x.free = x.free[n-1], x.free[:n-1]
+		x.all[p.index] = p
+	} else {
+		x.all = append(x.all, p)
+	}
+	return p
+}
+
+// remove removes a packed that has no attempts.
+func (x *packedIndex) remove(p *packed) {
+	x.all[p.index] = nil
+	if x.free = append(x.free, p.index); len(x.free) == len(x.all) {
+		x.all, x.free = nil, nil
 	}
 }
 
 func (x *packedIndex) put(key store.RunKey, p *packed) {
 	by := &x.by[key.Partition()]
 	if *by == nil {
-		*by = map[uint64]*packed{}
+		*by = map[uint32]uint32{}
 	}
-	(*by)[x.hash(key)] = p
+	(*by)[x.hash(key)] = p.index
 }
 
 func (x *packedIndex) forget(key store.RunKey) {
@@ -187,6 +222,7 @@ func (a *asks) drop(p *packed, del func(packedAttempt) bool) (n int) {
 	p.data, p.n, p.first, p.last = kept.data, kept.n, kept.first, kept.last
 	if p.n == 0 {
 		heap.Remove(&p.queue.packed, p.at)
+		a.packed.remove(p)
 	} else {
 		heap.Fix(&p.queue.packed, p.at)
 	}
@@ -198,7 +234,8 @@ func (a *asks) drop(p *packed, del func(packedAttempt) bool) (n int) {
 func (a *asks) dropSome(id store.PartitionID) (of map[*handlerPlaces]bool) {
 	of = map[*handlerPlaces]bool{}
 	for range dropAtOnce {
-		for _, p := range a.packed.by[id] { // any of them
+		for _, i := range a.packed.by[id] { // any of them
+			p := a.packed.all[i]
 			n := a.drop(p, func(e packedAttempt) bool {
 				return store.RunKey{Namespace: p.queue.in.id, ID: string(e.id)}.Partition() == id
 			})

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -13,6 +14,56 @@ func TestFrozenBytes(t *testing.T) {
 	must(t, 1)(m.Sleep(strings.Repeat("n", 200), 1000))
 	if n := m.Freeze().Bytes(); n < 1<<20+1<<19+200 {
 		t.Errorf("it takes %d bytes", n)
+	}
+}
+
+// TestFrozenBytesAreReal compares what frozen machines count as with what the heap has for them.
+func TestFrozenBytesAreReal(t *testing.T) {
+	const n = 1000
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for name, calls := range map[string]func(m *Machine){
+		"one sleep": func(m *Machine) { must(t, 1)(m.Sleep("nap", 1000)) },
+		"random numbers, and names of calls": func(m *Machine) {
+			m.Random(make([]byte, 16))
+			for i, c := range "abcdefghijkl" {
+				must(t, int64(i+1))(m.Sleep(string(c), 1000))
+			}
+		},
+		"markers": func(m *Machine) {
+			must(t, 1)(m.Version("a", 1))
+			must(t, 2)(m.Version("b", 2))
+			must(t, 1)(m.Sleep("nap", 1000))
+		},
+	} {
+		tails := make([]*tail, n) // which the runs have, and not the frozen guests
+		for i := range tails {
+			tails[i] = newTail(t)
+			calls(tails[i].machine())
+		}
+		frozen := make([]Frozen, n)
+		before := heap()
+		counted := int64(0)
+		for i := range frozen {
+			m := tails[i].machine()
+			calls(m)
+			_, err := m.Await([]int64{1})
+			suspends(t, err)
+			frozen[i] = m.Freeze()
+			counted += frozen[i].Bytes()
+		}
+		took := heap() - before
+		if counted < took*9/10 || counted > took*13/10 {
+			t.Errorf("%s: a frozen guest takes %d bytes and counts as %d", name, took/n, counted/n)
+		}
+		t.Logf("%s: %d bytes, counted as %d", name, took/n, counted/n)
+		runtime.KeepAlive(frozen)
+		runtime.KeepAlive(tails)
 	}
 }
 

@@ -95,11 +95,16 @@ type Config struct {
 
 // Machine answers the calls of one activation. It is used by one goroutine at a time.
 type Machine struct {
-	argument
-	clock
+	state
 	cfg     Config
 	entries []store.Entry
-	rng     *rand.ChaCha8 // nil until first used
+}
+
+// state is what a machine keeps while its guest is frozen. The journal and the configuration are those of the next activation.
+type state struct {
+	argument
+	clock
+	rng *rand.ChaCha8 // nil until first used
 
 	callPos    int // all call entries before this index are matched
 	delPos     int // no delivery before this index can be taken
@@ -167,7 +172,7 @@ type Outcome struct {
 	BodyBytes, ReplyBytes, ResultBytes int
 	ReplyOK                            bool
 	Replied                            bool
-	Continue                           store.Entry // the call entry of continue_as_new, after ErrContinue
+	Continue                           *store.Entry // the call entry of continue_as_new, after ErrContinue
 }
 
 // QueryRequest is a question to a run.
@@ -192,7 +197,7 @@ func New(cfg Config) *Machine {
 	if n := cfg.Started.Copied; n > 0 { // another run made these calls
 		cfg.Tuned = max(cfg.Tuned, store.Seq(n)+1)
 	}
-	m := &Machine{argument: argumentOf(&cfg.Started), cfg: cfg}
+	m := &Machine{state: state{argument: argumentOf(&cfg.Started)}, cfg: cfg}
 	if cfg.Mode == StepFn {
 		m.inBody = true
 		return m

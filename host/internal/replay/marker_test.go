@@ -150,8 +150,8 @@ func TestMarkersAreBounded(t *testing.T) {
 		must(t, 0)(m.Version("m7", 1))
 		must(t, 1)(m.Sleep("a", 5))
 		must(t, 0)(m.Version("m7", 1))
-		if n := len(m.markers.answers); n > abi.MaxUnrecordedMarkers || (Frozen{m}).Bytes() < int64(n*nameBytes) {
-			t.Errorf("%d markers are remembered, and count as %d bytes", n, Frozen{m}.Bytes())
+		if n := len(m.markers.answers); n > abi.MaxUnrecordedMarkers || m.Freeze().Bytes() < int64(n*textBytes) {
+			t.Errorf("%d markers are remembered, and count as %d bytes", n, m.Freeze().Bytes())
 		}
 	}
 }

@@ -182,7 +182,8 @@ func (m *Machine) ContinueAsNew(input, options []byte) error {
 	case n < 0:
 		return &RefusedError{Call: abi.FnContinueAsNew, JSON: m.last}
 	}
-	m.outcome.Continue = m.entries[m.callPos-1]
+	call := m.entries[m.callPos-1]
+	m.outcome.Continue = &call
 	return ErrContinue
 }
 

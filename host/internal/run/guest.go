@@ -61,9 +61,11 @@ type Lease struct {
 	State store.RunState
 	// WakesMs is when a run wakes whose guest got OrderFreeze, or 0 if no time is known.
 	WakesMs int64
-	Needs   int64 // End.Needs of the previous guest
-	Grows   bool  // End.Grows of the previous guest
-	Guest   any   // belongs to the code that runs the guest
+	// Queues reports that the run waits for places of attempts when its guest gets OrderFreeze, and has none in flight.
+	Queues bool
+	Needs  int64 // End.Needs of the previous guest
+	Grows  bool  // End.Grows of the previous guest
+	Guest  any   // belongs to the code that runs the guest
 }
 
 func newLease(r *Run) *Lease {

@@ -87,3 +87,38 @@ func TestQueuedRunKeepsItsTurn(t *testing.T) {
 		t.Errorf("%+v: it loses its turn", asks[len(asks)-1])
 	}
 }
+
+// TestQueuesOnlyForPlaces has guests give up their instances: the lease says of a run whether it waits for places of attempts and
+// has none in flight.
+func TestQueuesOnlyForPlaces(t *testing.T) {
+	for name, c := range map[string]struct {
+		verdicts []Verdict // of its steps, in turn
+		queues   bool
+	}{
+		"one in flight":         {[]Verdict{Begins}, false},
+		"one waits":             {[]Verdict{Queues}, true},
+		"its handler is absent": {[]Verdict{Unhandled}, true},
+		"it is told soon":       {[]Verdict{Soon}, true},
+		"one of two waits":      {[]Verdict{Begins, Queues}, false},
+		"both wait":             {[]Verdict{Queues, Soon}, true},
+	} {
+		w := &wide{t: t, now: 1000, r: New(store.RunKey{Namespace: 1, ID: "r"}, Config{Active: true, Ask: func(a Ask) (any, Verdict) {
+			return nil, c.verdicts[a.Handle-1]
+		}})}
+		l := w.do(Start{New: NewRun{Key: w.r.Key(), Workflow: "w", Version: 1, Seed: make([]byte, 32)}}).Activate
+		w.do(GuestReady{Lease: l})
+		for i := range c.verdicts {
+			e := aStep(i)
+			e.Target, e.Handle = abi.HandlerPrefix+"h", int64(i+1)
+			if _, err := l.Append(w.now, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.do(GuestWaits{Lease: l, Suspension: store.Suspension{Seq: store.Seq(len(l.Entries())), Awaited: []int64{1}}})
+		w.commit()
+		w.do(Evict{Lease: l}) // unless it has left already
+		if l.Queues != c.queues {
+			t.Errorf("%s: it queues: %v", name, l.Queues)
+		}
+	}
+}

@@ -112,6 +112,7 @@ func (t *transition) freeze() {
 	if at, ok := t.NextWake(t.now); ok {
 		l.WakesMs = at
 	}
+	l.Queues = len(t.verdicts) > 0 && len(t.going) == 0 && !t.rec.Journal.Deliverable()
 	t.tell(l, OrderFreeze)
 }
 

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"runtime/debug"
 	"sync"
 
 	"github.com/wfhost/wfhost/host/internal/guest"
@@ -31,6 +32,8 @@ type life struct {
 func newLife(ctx context.Context) *life {
 	l := &life{running: make(chan struct{}), failing: make(chan struct{})}
 	l.reads, l.starts = newWorkPool(concurrentReads, l.begin), newWorkPool(concurrentChildStarts, l.begin)
+	// Go keeps as much garbage as is alive. After a million runs were read, because they wait for a handler, that is for nothing.
+	l.reads.rest = debug.FreeOSMemory
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return l
 }

@@ -19,6 +19,10 @@ const (
 	// activation, to be committed with it. A child may have the id of a run for whose journal there is no room, and would
 	// hold the permit for minutes.
 	longestChildStart = 100 * time.Millisecond
+	// After a burst of so many tasks, and if none follows within restAfter, a pool calls workPool.rest. A garbage collection takes a
+	// few percent of what that many reads take.
+	burst     = 10_000
+	restAfter = 5 * time.Second
 )
 
 // workPool runs tasks outside the writers of shards, at most limit at a time; most of them read runs. Namespaces take turns, so
@@ -27,11 +31,14 @@ const (
 type workPool struct {
 	limit int                 // tasks in flight, at most
 	begin func() (end func()) // begin is called when a task is submitted, and end when it has returned
+	rest  func()              // called some time after a burst; nil for none
 
 	mu      sync.Mutex                                 // guards the fields below; no callback is called while it is held
 	running int                                        // permits in use
 	waits   fairqueue.Queue[uint32, func(e *poolTask)] // by namespace
 	back    []chan struct{}                            // tasks that wait for a permit after WithoutPermit
+	tasks   int                                        // submitted since the last call of rest
+	rests   bool                                       // a timer runs: see waitForRestLocked
 }
 
 // poolTask is a task in flight.
@@ -54,6 +61,10 @@ func (p *workPool) Go(namespace uint32, f func(e *poolTask)) {
 		f(e)
 	}
 	p.mu.Lock()
+	if p.tasks++; p.tasks >= burst && p.rest != nil && !p.rests {
+		p.rests = true
+		p.waitForRestLocked()
+	}
 	if p.running < p.limit { // then no task waits
 		p.running++
 		p.mu.Unlock()
@@ -62,6 +73,21 @@ func (p *workPool) Go(namespace uint32, f func(e *poolTask)) {
 	}
 	p.waits.Push(namespace, do)
 	p.mu.Unlock()
+}
+
+// waitForRestLocked calls rest when no task has been submitted for restAfter.
+func (p *workPool) waitForRestLocked() {
+	before := p.tasks
+	clock.AfterFunc(clock.System(), restAfter, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.tasks != before || p.running > 0 {
+			p.waitForRestLocked()
+			return
+		}
+		p.tasks, p.rests = 0, false
+		go p.rest()
+	})
 }
 
 // work performs do and then waiting tasks, one after the other, until none is left.

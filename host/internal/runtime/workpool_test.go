@@ -137,3 +137,36 @@ func TestLimit(t *testing.T) {
 		}
 	})
 }
+
+// TestRestAfterABurst performs few tasks, and then many: only after many does the pool rest, once, when no further task comes.
+func TestRestAfterABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rests atomic.Int32
+		p := newWorkPool(4, func() func() { return func() {} })
+		p.rest = func() { rests.Add(1) }
+		tasks := func(n int) {
+			for range n {
+				p.Go(1, func(*poolTask) {})
+			}
+			synctest.Wait()
+		}
+		after := func(d time.Duration, want int32) {
+			t.Helper()
+			<-time.After(d)
+			synctest.Wait()
+			if n := rests.Load(); n != want {
+				t.Errorf("it has rested %d times, want %d", n, want)
+			}
+		}
+		tasks(burst - 1)
+		after(time.Hour, 0)
+		for range 5 {
+			tasks(1)
+			after(restAfter/2, 0)
+		}
+		after(2*restAfter, 1)
+		after(time.Hour, 1)
+		tasks(burst)
+		after(2*restAfter, 2)
+	})
+}

@@ -49,7 +49,7 @@ type Limits struct {
 	// KeptBytes is the maximum size of the runs that are kept in memory at rest.
 	KeptBytes int64
 	// Timers is the approximate limit of timers in memory. Above it the shard loads only wakes that are due within a second,
-	// and above twice the limit only wakes that are due.
+	// and above twice the limit only wakes that are due, of partitions whose loaded wakes have fired.
 	Timers int
 	// Portion is the maximum number of wakes per read of the index.
 	Portion int

@@ -135,8 +135,10 @@ func (s *startBacklog) Ask(of backlogGroup, key store.RunKey, m *backlogState, b
 // push adds a run to the keys of its workflow.
 func (s *startBacklog) push(of backlogGroup, key store.RunKey) {
 	if s.waits == nil {
-		s.waits, s.workflows = map[store.RunKey]bool{}, map[backlogGroup]*waitingKeys{}
-		s.namespaces = map[store.NamespaceID]*waitingWorkflows{}
+		s.waits = map[store.RunKey]bool{}
+	}
+	if s.workflows == nil {
+		s.workflows, s.namespaces = map[backlogGroup]*waitingKeys{}, map[store.NamespaceID]*waitingWorkflows{}
 	}
 	s.waits[key] = true
 	l := s.workflows[of]
@@ -184,8 +186,11 @@ func (s *startBacklog) Next() (of backlogGroup, key store.RunKey, ok bool) {
 // take removes the first key of a workflow. This is a turn of the workflow and of its namespace.
 func (s *startBacklog) take(l *waitingKeys) store.RunKey {
 	key := l.keys[0]
+	l.keys[0] = store.RunKey{} // else its id would stay in memory
 	l.keys = l.keys[1:]
-	delete(s.waits, key)
+	if delete(s.waits, key); len(s.waits) == 0 {
+		s.waits = nil // a map never shrinks
+	}
 	l.in.turns.Had(&l.turn)
 	s.turns.Had(&l.in.turn)
 	if len(l.keys) == 0 {

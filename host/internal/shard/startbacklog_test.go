@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -227,4 +228,36 @@ func TestTurnsOfAWorkflowThatDrains(t *testing.T) {
 			t.Errorf("namespace %d: %s", other, order)
 		}
 	}
+}
+
+// TestEmptyBacklogTakesNoMemory lets many runs wait as keys and start: nothing of them stays in memory.
+func TestEmptyBacklogTakesNoMemory(t *testing.T) {
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	s := startBacklog{Limit: 16, Most: 1 << 20}
+	before := heap()
+	var asked []*backlogState
+	for i := range 20_000 {
+		m := &backlogState{}
+		if of, k := queuedKey(0, "w", i); s.Ask(of, k, m, 0) {
+			asked = append(asked, m)
+		}
+	}
+	for _, m := range asked {
+		s.Leave(m)
+	}
+	for n := s.Len(); n > 0; n-- {
+		if _, _, ok := s.Next(); !ok {
+			t.Fatalf("none of %d is next", n)
+		}
+	}
+	if left := heap() - before; left > 64<<10 {
+		t.Errorf("%d bytes are in memory after all have started", left)
+	}
+	runtime.KeepAlive(&s)
 }

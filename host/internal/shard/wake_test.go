@@ -72,6 +72,46 @@ func TestManyTimersAreLoadedLate(t *testing.T) {
 	}
 }
 
+// TestDueWakesWaitInTheIndex has many more runs due at once than there may be timers, as when a host starts after a day: those that
+// cannot wake yet stay in the index, and wake in the order of their instants.
+func TestDueWakesWaitInTheIndex(t *testing.T) {
+	few := limits
+	few.Timers, few.Woken, few.KeptBytes = 5, 3, 0
+	w := newWorld(t, few, 1, 2)
+	const runs = 120
+	for i := range runs {
+		w.sleeper(keyIn(store.PartitionID(1+i%2), i), time.Hour+time.Duration(i)*time.Millisecond)
+	}
+	asked := len(w.asked)
+	w.s.SetActive(w.now, false) // as while a host is opened
+	w.later(2 * time.Hour)
+	if n := w.s.Stats(w.now).Timers; n < 2*few.Timers {
+		t.Errorf("%d timers are in memory before the first run wakes", n)
+	}
+	w.s.SetActive(w.now, true)
+	w.later(0)
+	for done := 0; done < runs; {
+		if n, most := w.s.Stats(w.now).Timers, 2*few.Timers+2*few.Portion; n > most {
+			t.Fatalf("%d timers are in memory after %d runs, want %d at most", n, done, most)
+		}
+		if len(w.asked) == asked+done {
+			t.Fatalf("no further run wakes after %d", done)
+		}
+		for ; asked+done < len(w.asked); done++ {
+			w.complete(w.ready(w.asked[asked+done].l.Run().Key()))
+			w.pump()
+		}
+	}
+	var last [3]int64
+	for _, r := range w.reported(ReportWake) {
+		if due := w.now - r.LateMs; due < last[r.Partition] {
+			t.Errorf("a run of partition %d that was due at %d wakes after one that was due at %d", r.Partition, due, last[r.Partition])
+		} else {
+			last[r.Partition] = due
+		}
+	}
+}
+
 // The index also has wakes of other kinds and of other namespaces. Wakes of runs in any namespace are processed,
 // wakes of other kinds are not.
 func TestOtherWakes(t *testing.T) {

@@ -102,12 +102,16 @@ func (w *waker) invite(now int64) {
 func (w *waker) load(now int64) {
 	ahead := w.mem.ahead()
 	for _, p := range w.mem.order {
-		if p.wakes.Reads(now, ahead) && !w.mem.woken.Full(now) {
+		if p.wakes.Reads(now, ahead) && !w.mem.woken.Full(now) && !holds(p, ahead) {
 			after, until := p.wakes.Read(now, ahead)
 			w.port.Due(p, after, until, w.mem.limits.Portion)
 		}
 	}
 }
+
+// holds reports whether a partition reads no portion: memory has too many timers to read ahead, and timers of the partition
+// fire before the portion. So a million runs that are due when a host starts wait in the index.
+func holds(p *Partition, ahead int64) bool { return ahead == 0 && p.wakes.Behind() }
 
 // next returns the instant of the next Tick, Never if no Tick is needed before the next event.
 func (w *waker) next() int64 {
@@ -120,7 +124,7 @@ func (w *waker) next() int64 {
 		if at, has := p.wakes.Next(); has && w.mem.active {
 			next = min(next, at)
 		}
-		if at, reads := p.wakes.NextRead(ahead); reads {
+		if at, reads := p.wakes.NextRead(ahead); reads && !holds(p, ahead) {
 			next = min(next, at)
 		}
 	}

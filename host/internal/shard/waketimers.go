@@ -86,6 +86,12 @@ func (s *wakeTimers) Reads(now, ahead int64) bool {
 	return !s.reading && s.far != Never && s.far-min(ahead, s.margin) <= now && s.notMs <= now
 }
 
+// Behind reports whether timers are left that fire no later than the next portion. While there are, the portion can wait.
+func (s *wakeTimers) Behind() bool {
+	at, ok := s.wakes.Next()
+	return ok && at <= s.far
+}
+
 // Set records the durable wake of a run or key that is not in memory. It sets a timer if the index was read that far; otherwise
 // the index brings it later.
 func (s *wakeTimers) Set(k TimerKey, wakeUnixMs int64) {
