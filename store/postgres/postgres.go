@@ -27,6 +27,9 @@ type Options struct {
 	// Unsafe opens a database that may lose or damage durable data when it crashes: with fsync, full_page_writes or
 	// synchronous_commit off. It is for tests and for data that may be lost.
 	Unsafe bool
+	// Shared lets other processes have the store open at the same time: each owns the partitions that it has acquired last. By
+	// default, Open returns store.ErrLocked while another process has the store open, or was killed less than 4 seconds ago.
+	Shared bool
 	// NowMs returns the Unix time in milliseconds for the creation of a namespace. nil leaves it unknown.
 	NowMs func() int64
 }
@@ -46,24 +49,30 @@ type Store struct {
 
 	namespaces sync.Map // name -> store.NamespaceID: namespaces are never deleted, and keep their ids
 
-	closed atomic.Bool
+	lease   *lease // nil if Options.Shared
+	failure atomic.Pointer[error]
+	failing chan struct{} // closed after failure is set
+	closed  atomic.Bool
 }
 
 var (
 	_ store.Store       = (*Store)(nil)
 	_ store.Remembering = (*Store)(nil)
+	_ store.Failing     = (*Store)(nil)
 )
 
 // Open connects to the database of a URL or connection string, as libpq and pgx read them. The caller must close the store.
 //
 // It returns store.ErrVersion if a newer release has changed the schema, ErrSchema if the schema is missing or old and
-// Options.Migrate is not set, ErrUnsafe if settings of the server lose data, and ErrRights if the role lacks a privilege.
+// Options.Migrate is not set, ErrUnsafe if settings of the server lose data, ErrRights if the role lacks a privilege, and
+// store.ErrLocked if another process has the store open.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	pool, err := connect(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, nowMs: opts.NowMs, lanes: make(chan int16, lanesOf(int(pool.Config().MaxConns)))}
+	s := &Store{pool: pool, nowMs: opts.NowMs, lanes: make(chan int16, lanesOf(int(pool.Config().MaxConns))),
+		failing: make(chan struct{})}
 	base := int(randomToken()[0])
 	for i := range cap(s.lanes) {
 		s.lanes <- int16((base + i) % maxLanes)
@@ -87,23 +96,30 @@ func (s *Store) prepare(ctx context.Context, opts Options) error {
 	if err := s.checkServer(ctx, opts.Unsafe); err != nil {
 		return err
 	}
-	return s.migrate(ctx, opts.Migrate)
+	if err := s.migrate(ctx, opts.Migrate); err != nil || opts.Shared {
+		return err
+	}
+	return s.hold(ctx)
 }
 
 // Close closes all connections. Calls in progress end first.
 func (s *Store) Close() error {
 	if s.closed.CompareAndSwap(false, true) {
+		s.letGo()
 		s.pool.Close()
 	}
 	return nil
 }
 
-// usable returns store.ErrClosed after Close.
+// Place names the database and its server, without the password.
+func (s *Store) Place() string { return place(s.pool.Config().ConnConfig) }
+
+// usable returns store.ErrClosed after Close, and the failure after the store has failed.
 func (s *Store) usable() error {
 	if s.closed.Load() {
 		return store.ErrClosed
 	}
-	return nil
+	return s.Failure()
 }
 
 // Errors of Open, to be tested with errors.Is.

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { os.Exit(pgtest.M{M: m}.Run()) }
 // open opens the store of an address.
 func open(t testing.TB, url string) *postgres.Store {
 	t.Helper()
-	s, err := postgres.Open(context.Background(), url, postgres.Options{Unsafe: true})
+	s, err := postgres.Open(context.Background(), url, postgres.Options{Unsafe: true, Shared: true})
 	if err != nil {
 		t.Fatal(err)
 	}

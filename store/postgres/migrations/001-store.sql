@@ -151,3 +151,8 @@ create table wfhost.version (
 );
 create index version_module on wfhost.version (module) where not deleted;
 create index version_newest on wfhost.version (ns, workflow, module, number) where not deleted;
+
+-- The process that has the store open alone, until its lease ends.
+create table wfhost.holder (one boolean primary key default true check (one), token uuid, name text, until timestamptz)
+  with (fillfactor = 50);
+insert into wfhost.holder default values;

@@ -298,3 +298,16 @@ begin
   insert into wfhost.namespace (id, created, name) values (n + 1, new_created, new_name);
   return n + 1;
 end $$;
+
+-- hold takes or prolongs the lease of the store, and returns null; or the name of the process that has it.
+create function wfhost.hold(new_token uuid, new_name text, ttl_ms integer) returns text language plpgsql as $$
+declare
+  h wfhost.holder;
+begin
+  select * into h from wfhost.holder for update;
+  if h.token is not null and h.token <> new_token and h.until > clock_timestamp() then
+    return h.name;
+  end if;
+  update wfhost.holder set token = new_token, name = new_name, until = clock_timestamp() + ttl_ms * interval '1 millisecond';
+  return null;
+end $$;
