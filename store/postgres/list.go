@@ -54,7 +54,8 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 		ordered := fmt.Sprintf("order by r.created %s, r.id %s limit %d", order, order, n)
 		index := strings.NewReplacer("WHERE", where, "ORDER", ordered).Replace(from)
 		state := shown(&q, arg)
-		return fmt.Sprintf("select created, id, %s from (%s) x order by created %s, id %s limit %d", state, index, order, order, n), args
+		return fmt.Sprintf("select created, id, %s from (%s) x order by created %s, id %s limit %d", state, index, order, order,
+			n), args
 	}
 	return l.page(ctx)
 }
