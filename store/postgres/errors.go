@@ -47,10 +47,16 @@ func again(err error) bool {
 	return false
 }
 
+// unsent reports whether the server has not got the statement: there was no connection, or it was lost before.
+func unsent(err error) bool {
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	return unconnected || pgconn.SafeToRetry(err)
+}
+
 // unwritten reports whether an error of a write says that nothing was written: the server has answered, and goes on with the
 // session. A session that ends may have ended after its transaction was durable.
 func unwritten(err error) bool {
-	if pgconn.SafeToRetry(err) {
+	if unsent(err) {
 		return true
 	}
 	pe, ok := errors.AsType[*pgconn.PgError](err)

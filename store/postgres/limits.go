@@ -52,15 +52,17 @@ func putLimits(ctx context.Context, tx pgx.Tx, l *store.Limits) error {
 // LimitsOf reads the limits of a workflow.
 func (s *Store) LimitsOf(ctx context.Context, ns store.NamespaceID, workflow string) (store.Limits, error) {
 	none := store.Limits{Namespace: ns, Workflow: workflow}
-	if !legal(workflow) {
-		return none, nil
-	}
-	list, err := readAll(ctx, s, store.DecodeLimits, "select data from wfhost.limits where ns = $1 and workflow = $2", int32(ns),
-		workflow)
-	if err != nil || len(list) == 0 {
+	if err := s.usable(); err != nil || !legal(workflow) {
 		return none, err
 	}
-	return list[0], nil
+	return recall(s, limitsKey{int32(ns), workflow}, func() (store.Limits, error) {
+		list, err := readAll(ctx, s, store.DecodeLimits, "select data from wfhost.limits where ns = $1 and workflow = $2", int32(ns),
+			workflow)
+		if err != nil || len(list) == 0 {
+			return none, err
+		}
+		return list[0], nil
+	})
 }
 
 // Limits returns the limits of a namespace.

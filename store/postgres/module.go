@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -136,13 +137,15 @@ func (m modules) one(ctx context.Context, notFound error, where string, args ...
 // Version reads one version of a workflow.
 func (m modules) Version(ctx context.Context, ns store.NamespaceID, workflow string, number uint32) (store.Version, error) {
 	none := store.VersionNotFound(workflow, number)
-	switch {
-	case !legal(workflow):
-		return store.Version{}, none
-	case number == 0:
-		return m.one(ctx, none, "ns = $1 and workflow = $2 and not imported order by number desc limit 1", int32(ns), workflow)
+	if err := m.s.usable(); err != nil || !legal(workflow) {
+		return store.Version{}, cmp.Or(err, none)
 	}
-	return m.one(ctx, none, "ns = $1 and workflow = $2 and number = $3", int32(ns), workflow, int32(number))
+	return recall(m.s, versionKey{int32(ns), workflow, number}, func() (store.Version, error) {
+		if number == 0 {
+			return m.one(ctx, none, "ns = $1 and workflow = $2 and not imported order by number desc limit 1", int32(ns), workflow)
+		}
+		return m.one(ctx, none, "ns = $1 and workflow = $2 and number = $3", int32(ns), workflow, int32(number))
+	})
 }
 
 // Newest returns the newest version of a workflow with a module.

@@ -47,7 +47,7 @@ func (s *Store) Acquire(ctx context.Context, id store.PartitionID, owner string,
 		return s.pool.QueryRow(ctx, "select wfhost.acquire($1, $2, $3)", int16(id), p.token, owner).Scan(&p.epoch)
 	})
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

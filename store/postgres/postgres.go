@@ -47,6 +47,8 @@ type Store struct {
 	owned [store.Partitions]*partition // by the last Acquire of this Store; nil = never acquired, or released
 	cache cache
 
+	settings settings
+
 	namespaces sync.Map // name -> store.NamespaceID: namespaces are never deleted, and keep their ids
 
 	lease   *lease // nil if Options.Shared

@@ -13,10 +13,15 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.M{M: m}.Run()) }
 
-// open opens the store of an address.
+// open opens the store of an address, which several may have open.
 func open(t testing.TB, url string) *postgres.Store {
 	t.Helper()
-	s, err := postgres.Open(context.Background(), url, postgres.Options{Unsafe: true, Shared: true})
+	return openWith(t, url, postgres.Options{Unsafe: true, Shared: true})
+}
+
+func openWith(t testing.TB, url string, opts postgres.Options) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(context.Background(), url, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +33,6 @@ func open(t testing.TB, url string) *postgres.Store {
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Open {
 		url := pgtest.Fresh(t)
-		return func(t *testing.T) store.Store { return open(t, url) }
+		return func(t *testing.T) store.Store { return openWith(t, url, postgres.Options{Unsafe: true}) }
 	})
 }

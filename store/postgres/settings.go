@@ -22,6 +22,8 @@ func (s *Store) settle(ctx context.Context, f func(ctx context.Context, tx pgx.T
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
+	s.settings.forget()
+	defer s.settings.forget()
 	var own error // of f
 	do := func() error {
 		own = nil
