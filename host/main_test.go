@@ -29,7 +29,7 @@ func inPostgres(t testing.TB, nowMs func() int64) func() store.Store {
 	t.Helper()
 	url := pgtest.Fresh(t)
 	return func() store.Store {
-		s, err := postgres.Open(context.Background(), url, postgres.Options{Unsafe: true, NowMs: nowMs})
+		s, err := postgres.Open(context.Background(), url, postgres.Options{Unsafe: true, Shared: true, NowMs: nowMs})
 		if err != nil {
 			t.Fatal(err)
 		}

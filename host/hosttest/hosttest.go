@@ -90,6 +90,13 @@ func New(t testing.TB, opts ...Option) *Host {
 	return h
 }
 
+// OpenStore opens the data once more, beside the host. The end of the test closes it.
+func (h *Host) OpenStore() store.Store {
+	s := h.crash.open()
+	h.t.Cleanup(func() { _ = s.Close() }) // of a test
+	return s
+}
+
 func (h *Host) start() {
 	h.t.Helper()
 	h.crash.revive()

@@ -42,6 +42,8 @@ func (s *Store) Acquire(ctx context.Context, id store.PartitionID, owner string,
 	if id >= store.Partitions {
 		return nil, fmt.Errorf("partition %d: %w: there are %d", id, store.ErrNotFound, store.Partitions)
 	}
+	s.acquiring[id].Lock() // so that the last one here is the last one in the database; epochs do not tell, see TABLES.md
+	defer s.acquiring[id].Unlock()
 	p := &partition{s: s, id: id, token: randomToken()}
 	err := s.read(ctx, func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, "select wfhost.acquire($1, $2, $3)", int16(id), p.token, owner).Scan(&p.epoch)
@@ -51,10 +53,8 @@ func (s *Store) Acquire(ctx context.Context, id store.PartitionID, owner string,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.owned[id]; now == nil || now.epoch < p.epoch { // another call of this process may have come later
-		s.owned[id] = p
-		s.cache.drop(id)
-	}
+	s.owned[id] = p
+	s.cache.drop(id)
 	return p, nil
 }
 

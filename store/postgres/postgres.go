@@ -43,6 +43,8 @@ type Store struct {
 	// are no more commits at a time than lanes, and connections are left for reads.
 	lanes chan int16
 
+	acquiring [store.Partitions]sync.Mutex
+
 	mu    sync.RWMutex
 	owned [store.Partitions]*partition // by the last Acquire of this Store; nil = never acquired, or released
 	cache cache

@@ -96,6 +96,12 @@ func TestEpochGivenTwice(t *testing.T) {
 	lost := acquire(t, a, id)
 	sql(t, url, "update wfhost.partition set epoch = epoch - 1")
 	now := acquire(t, b, id)
+	defer func() { // and once more, by a process that has had a greater epoch
+		sql(t, url, "update wfhost.partition set epoch = epoch - 1")
+		if again := acquire(t, b, id); again.Epoch() > now.Epoch() || again.Renew(ctx) != nil {
+			t.Fatalf("epoch %d after %d: %v", again.Epoch(), now.Epoch(), again.Renew(ctx))
+		}
+	}()
 	if lost.Epoch() != now.Epoch() {
 		t.Fatalf("epochs %d and %d, the test wants the same", lost.Epoch(), now.Epoch())
 	}
@@ -278,6 +284,25 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatalf("error %v, want %v and %q", err, c.is, c.says)
 			}
 		})
+	}
+}
+
+// TestRoleOfAServer has a role own a partition and commit that has the rights of the manual, and no others.
+func TestRoleOfAServer(t *testing.T) {
+	url := pgtest.Fresh(t)
+	sql(t, url, "create role server login", "grant usage on schema wfhost to server",
+		"grant select, insert, update, delete on all tables in schema wfhost to server")
+	t.Cleanup(func() { sql(t, url, "drop owned by server", "drop role server") })
+	s := openWith(t, strings.Replace(url, "postgres@", "server@", 1), postgres.Options{Unsafe: true, Migrate: true})
+	run := store.RunKey{ID: "r"}
+	p := acquire(t, s, run.Partition())
+	for i := range 2 {
+		if err := p.Commit(ctx, grow(run, store.Seq(i), 1, i == 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
