@@ -12,7 +12,7 @@ RESTATE_VERSION = 1.7.12
 
 TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: portable portable-vet release help build interpreter build-wasmtime engines test race race-parts beyond lint fuzz fuzz-modules \
+.PHONY: postgres portable portable-vet release help build interpreter build-wasmtime engines test race race-parts beyond lint fuzz fuzz-modules \
   differential cover determinism programs env-programs simulate year upgrades disk-faults faults real bench bench-all compare bench-peers \
   bench-peers-install profile kill workers limits histories crash hostile conform clean page page-pictures trace \
   installation stories fuel js-engine js-engine-check js-tools js-differential test262 costs
@@ -93,6 +93,9 @@ programs: ## cut N random programs (2000) at random commits, and restart runs of
 env-programs: ## run N random programs (1000) from the seed SEED on, on a host and in the environments for tests of Go and TypeScript
 	$(GO) test ./guest-sdk/go/stories/rules -run TestProgramsInEnv -count=1 -timeout 60m -programs=$(or $(N),1000) -seed=$(or $(SEED),1)
 	$(GO) test ./typescript -run TestProgramsUnderNode -count=1 -timeout 60m -programs=$(or $(N),1000) -seed=$(or $(SEED),1)
+
+postgres: ## run hosts on PostgreSQL, which must be installed: all tests of package host, or RUN of them
+	WFHOST_TEST_STORE=postgres $(GO) test ./host -run '$(or $(RUN),.)' -short -count=1 -timeout 120m
 
 simulate: ## simulate N whole hosts, from the seed SEED on; without N, that one alone, with its trace
 	$(GO) test ./host/internal/sim -run TestSeeds -count=1 -timeout 60m -v $(if $(SEED),-sim.seed=$(SEED)) $(if $(N),-sim.n=$(N))

@@ -25,7 +25,7 @@ var snippetPackages = []string{
 	module + "/client", module + "/cron", module + "/definition", module + "/definition/module", module + "/definition/yamltext",
 	module + "/guest-sdk/go/workflow", module + "/guest-sdk/go/workflow/fetch", module + "/host", module + "/host/hosttest",
 	module + "/host/httpapi", module + "/host/metrics", module + "/host/page", module + "/host/steps/httpstep", module + "/host/traces",
-	module + "/worker", "golang.org/x/sync/errgroup", "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp",
+	module + "/store/postgres", module + "/worker", "golang.org/x/sync/errgroup", "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp",
 }
 
 // snippetNames declares what snippets use without saying where it comes from: a context, an open host, a compiled module.

@@ -317,7 +317,7 @@ func TestReplayOfAnEndlessLoop(t *testing.T) {
 	}
 	do(t, l.Terminate(ctx, ended))
 	l.Kill()
-	h, err := host.Open(ctx, host.Config{Store: l.Data.Open(), Dir: l.Dir(), Clock: l.Clock, MaxFuel: 200_000_000, Partitions: []int{}})
+	h, err := host.Open(ctx, host.Config{Store: l.OpenStore(), Dir: l.Dir(), Clock: l.Clock, MaxFuel: 200_000_000, Partitions: []int{}})
 	do(t, err)
 	defer func() { _ = h.Close() }()
 	for _, id := range []string{ended, live} {
@@ -428,7 +428,7 @@ func TestListWhileRunsChange(t *testing.T) {
 // repoint changes the module of a stored run without the host, as an in-place upgrade would.
 func repoint(l *lab, id string, module store.Digest, status host.Status) {
 	l.t.Helper()
-	s := l.Data.Open()
+	s := l.OpenStore()
 	st, err := s.State(ctx, store.RunKey{ID: id})
 	if err != nil {
 		l.t.Fatal(err)

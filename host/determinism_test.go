@@ -68,7 +68,7 @@ func (m *memories) forgetFrom(run string, iteration uint32, n uint64) {
 // to the journal's newest call. After that call, the workflow may have read a time that was not durable yet.
 func (m *memories) compareDurable(t *testing.T, h *hosttest.Host, run string) {
 	t.Helper()
-	r, err := host.Open(ctx, host.Config{Store: h.Data.Open(), Dir: h.Dir(), Clock: h.Clock, Events: host.Events{GuestWaits: m.see}})
+	r, err := host.Open(ctx, host.Config{Store: h.OpenStore(), Dir: h.Dir(), Clock: h.Clock, Events: host.Events{GuestWaits: m.see}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func replayInEveryWay(t *testing.T, h *hosttest.Host, m *memories, id string) {
 		ways = ways[1:3]
 	}
 	for _, reset := range ways {
-		cfg := host.Config{Store: h.Data.Open(), Dir: h.Dir(), Clock: h.Clock, Events: host.Events{GuestWaits: m.see}}
+		cfg := host.Config{Store: h.OpenStore(), Dir: h.Dir(), Clock: h.Clock, Events: host.Events{GuestWaits: m.see}}
 		cfg.ResetBy(reset)
 		r, err := host.Open(ctx, cfg)
 		if err != nil {

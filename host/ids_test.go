@@ -15,7 +15,7 @@ import (
 // taken returns the ids of deleted runs that cannot be used yet.
 func (p *prims) taken() (ids []string) {
 	p.t.Helper()
-	s := p.Data.Open()
+	s := p.OpenStore()
 	for part := range store.PartitionID(store.Partitions) {
 		list, err := s.Ended(ctx, store.EndedQuery{Partition: part, Deleted: true, UntilMs: p.Clock.Now().UnixMilli(), Limit: 100})
 		do(p.t, err)

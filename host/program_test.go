@@ -351,7 +351,7 @@ func (l *lane) tell(p program) string {
 func (l *lane) onBothEngines(id string) string {
 	m := &memories{hashes: map[point][32]byte{}}
 	for _, interpreter := range []bool{false, true} {
-		h, err := host.Open(ctx, host.Config{Store: l.Data.Open(), Dir: l.Dir(), Clock: l.Clock, Interpreter: interpreter,
+		h, err := host.Open(ctx, host.Config{Store: l.OpenStore(), Dir: l.Dir(), Clock: l.Clock, Interpreter: interpreter,
 			Partitions: []int{}, Events: host.Events{GuestWaits: m.see}})
 		if err != nil {
 			l.t.Fatal(err)

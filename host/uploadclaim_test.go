@@ -68,7 +68,7 @@ func TestUploadTakesNothingOver(t *testing.T) {
 		if !strings.Contains(err.Error(), "orders@1") {
 			t.Errorf("as %q: %v", name, err)
 		}
-		if _, err := h.Data.Open().Modules().Info(ctx, sha256.Sum256(wasm)); !errors.Is(err, store.ErrNotFound) {
+		if _, err := h.OpenStore().Modules().Info(ctx, sha256.Sum256(wasm)); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("as %q: the module was stored: %v", name, err)
 		}
 	}

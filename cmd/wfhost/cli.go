@@ -111,6 +111,7 @@ type cli struct {
 	Restore    restoreCmd    `cmd:"" help:"Restore a backup into a new folder."`
 	Copy       copyCmd       `cmd:"" help:"Say whether a server's data is a copy in which nothing runs, or release it."`
 	Verify     verifyCmd     `cmd:"" help:"Check a folder of data that no server has open, or a backup."`
+	Store      storeCmd      `cmd:"" help:"Prepare and check a PostgreSQL database for the data of a server."`
 	Keys       keysCmd       `cmd:"" help:"Make a key that encrypts payloads, and say which keys data needs."`
 	Upgrade    upgradeCmd    `cmd:"" name:"upgrade-store" help:"Raise a folder's database to the newest format of this release."`
 	Bench      benchCmd      `cmd:"" help:"Measure the host on this machine."`

@@ -58,5 +58,5 @@ func (c *runCmd) work(g globals, h *host.Host, dir string) error {
 		return err
 	}
 	defer f.close()
-	return s.open(&g, h, measures{}, f, logger)
+	return s.open(&g, h, dir, measures{}, f, logger)
 }

@@ -11,11 +11,13 @@ import (
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
 	"github.com/wfhost/wfhost/host/page"
+	"github.com/wfhost/wfhost/store"
 )
 
 type serveCmd struct {
-	Config   configFile    `help:"File with flags of serve by their names, in YAML or JSON." type:"path" placeholder:"FILE"`
-	Data     string        `help:"Folder for the data." default:"data"`
+	Config configFile `help:"File with flags of serve by their names, in YAML or JSON." type:"path" placeholder:"FILE"`
+	Data   string     `help:"Folder for the data." default:"data"`
+	storeFlags
 	Listen   string        `help:"Address to listen on; others than loopback need TLS." env:"WFHOST_LISTEN" default:"127.0.0.1:7777"`
 	Secrets  source        `help:"Secrets as a JSON object: file:PATH, env:NAME or command:PROGRAM." placeholder:"SOURCE"`
 	Drain    time.Duration `help:"How long SIGTERM waits for steps that are going on; 0 does not wait." default:"10s"`
@@ -215,7 +217,8 @@ func (c *serveCmd) Run(g *globals) error {
 		return err
 	}
 	defer f.close()
-	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Clock: g.io.clock, Logger: logger, Secrets: secret, Codec: codec,
+	h, where, shut, err := c.storeFlags.open(g, host.Config{Dir: c.Data, Clock: g.io.clock, Logger: logger, Secrets: secret,
+		Codec:       codec,
 		Events:      host.JoinEvents(m.events(), t.events(), f.door.Events(host.NumPartitions)),
 		DiskReserve: c.reserve(), Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
 		MaxCallsPerHandler: c.MaxCallsPerHandler, MaxCalls: c.MaxCalls,
@@ -229,16 +232,16 @@ func (c *serveCmd) Run(g *globals) error {
 		return err
 	}
 	if _, err := c.register(g, h, c.WorkerHandler); err != nil {
-		return errors.Join(err, h.Close())
+		return errors.Join(err, shut())
 	}
 	if g.io.opened != nil {
 		g.io.opened(h)
 	}
-	return errors.Join(c.open(g, h, m.of(h), f, logger), h.Close())
+	return errors.Join(c.open(g, h, where, m.of(h), f, logger), shut())
 }
 
 // open admits callers and serves until the command is told to end.
-func (c *serveCmd) open(g *globals, h *host.Host, m measures, f *front, logger *slog.Logger) (err error) {
+func (c *serveCmd) open(g *globals, h *host.Host, where string, m measures, f *front, logger *slog.Logger) (err error) {
 	audit, err := openAudit(c.Data, logger)
 	if err != nil {
 		return err
@@ -272,7 +275,7 @@ func (c *serveCmd) open(g *globals, h *host.Host, m measures, f *front, logger *
 	defer stop()
 	api := httpapi.New(h, access, c.options(m)...)
 	f.door.Open(api)
-	_, _ = fmt.Fprintf(g.io.out, "wfhost serves %s://%s from %s\n", scheme, f.address(), c.Data)
+	_, _ = fmt.Fprintf(g.io.out, "wfhost serves %s://%s from %s\n", scheme, f.address(), where)
 	if at != "" {
 		_, _ = fmt.Fprintf(g.io.out, "metrics at %s\n", at)
 	}
@@ -329,18 +332,27 @@ func (c *serveCmd) serve(ctx context.Context, api *httpapi.API, h *host.Host, f 
 const lockPatience = 5 * time.Second
 
 // openPatiently opens a host and waits if another process still holds its data.
-func openPatiently(ctx context.Context, cfg host.Config) (*host.Host, error) {
+func openPatiently(ctx context.Context, cfg host.Config) (h *host.Host, err error) {
+	err = patiently(ctx, func(ctx context.Context) error {
+		h, err = host.Open(ctx, cfg)
+		return err
+	})
+	return h, err
+}
+
+// patiently calls open until another process does not hold the data any more, for a while.
+func patiently(ctx context.Context, open func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	for {
-		h, err := host.Open(ctx, cfg)
-		if !errors.Is(err, host.ErrLocked) {
-			return h, err
+		err := open(ctx)
+		if !errors.Is(err, host.ErrLocked) && !errors.Is(err, store.ErrLocked) {
+			return err
 		}
 		select {
 		case <-time.After(lockPatience / 100):
 		case <-ctx.Done():
-			return nil, err
+			return err
 		}
 	}
 }

@@ -66,12 +66,18 @@ func WithStore(open func() store.Store) Option {
 	return func(h *Host) { h.crash.open = open }
 }
 
+// UsualStore, if a test binary sets it, returns the opener of a new store in place of the one in memory.
+var UsualStore func(t testing.TB, nowMs func() int64) func() store.Store
+
 // New returns a running host with an empty store in memory and a fake clock. The end of the test closes it.
 func New(t testing.TB, opts ...Option) *Host {
 	t.Helper()
 	h := &Host{t: t, Clock: clock.NewFake(Epoch), Data: memstore.New(), crash: &crashStore{}, patience: usualPatience}
 	h.Data.NowMs = func() int64 { return h.Clock.Now().UnixMilli() }
 	h.crash.open = func() store.Store { return h.Data.Open() }
+	if UsualStore != nil {
+		h.crash.open = UsualStore(t, h.Data.NowMs)
+	}
 	h.cfg.Dir = cacheDir(t)
 	h.cfg.StartLinger = time.Minute // the number of commits does not depend on the speed of the machine
 	h.cfg.SweepEvery = -1           // tests sweep explicitly, or set it
@@ -82,6 +88,13 @@ func New(t testing.TB, opts ...Option) *Host {
 	h.start()
 	t.Cleanup(h.Stop)
 	return h
+}
+
+// OpenStore opens the data once more, beside the host. The end of the test closes it.
+func (h *Host) OpenStore() store.Store {
+	s := h.crash.open()
+	h.t.Cleanup(func() { _ = s.Close() }) // of a test
+	return s
 }
 
 func (h *Host) start() {

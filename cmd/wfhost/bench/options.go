@@ -70,6 +70,8 @@ type Hosted struct {
 	Module string `help:"The workflows, as a compiled .wasm file, in place of --guest." type:"path" placeholder:"FILE"`
 	NoSync bool   `help:"Make nothing durable: shows what the disk costs, and is no figure of a durable host."`
 
+	Store string `help:"An empty PostgreSQL database for the runs, in place of Pebble: postgres://…" placeholder:"URL"`
+
 	Cold bool `help:"Keep nothing of guests that sleep: each wake replays its journal."`
 
 	GoSettings bool `help:"Leave Go's runtime as it is, as in a program that embeds the host and does not call host.Tune."`

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/store/pebblestore"
+	"github.com/wfhost/wfhost/store/postgres"
 )
 
 // The names that host and guests share.
@@ -125,9 +126,19 @@ func (s *session) up() error {
 		return err
 	}
 	cfg.Store, s.store = st, st
+	stores := st.Close
+	if s.o.Store != "" {
+		pg, err := postgres.Open(s.env.Ctx, s.o.Store, postgres.Options{Migrate: true})
+		if err != nil {
+			return errors.Join(err, st.Close())
+		}
+		s.notef("The runs are in %s; the figures of the machine and of the store on disk are Pebble's.", pg.Place())
+		cfg.Store = pg
+		stores = func() error { return errors.Join(pg.Close(), st.Close()) }
+	}
 	h, err := host.Open(s.env.Ctx, cfg)
 	if err != nil {
-		return errors.Join(err, st.Close())
+		return errors.Join(err, stores())
 	}
 	h.HandleRawStep(stepName, func(_ context.Context, in []byte) ([]byte, error) {
 		if f := s.step.Load(); f != nil {
@@ -142,7 +153,7 @@ func (s *session) up() error {
 	s.down = func() error {
 		s.down = nil
 		stop()
-		return errors.Join(<-ran, h.Close(), st.Close())
+		return errors.Join(<-ran, h.Close(), stores())
 	}
 	return nil
 }

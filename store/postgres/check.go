@@ -1,0 +1,80 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+)
+
+// Report says what a database is like as a store.
+type Report struct {
+	Place    string   // the database and its server
+	Server   string   // version of PostgreSQL
+	Schema   int      // number of the newest migration, 0 without a schema
+	Wants    int      // number that this release has
+	Problems []string // why a host refuses it, or what it lacks
+	Warnings []string // what may lose data in a failover, or be slow
+}
+
+// Check looks at a database, and changes nothing.
+func Check(ctx context.Context, url string) (r Report, err error) {
+	pool, err := connect(ctx, url)
+	if err != nil {
+		return r, err
+	}
+	s := &Store{pool: pool, failing: make(chan struct{})}
+	defer pool.Close()
+	list, err := migrations()
+	if err != nil {
+		return r, err
+	}
+	r.Place, r.Wants = s.Place(), len(list)
+	if err := pool.QueryRow(ctx, "select current_setting('server_version')").Scan(&r.Server); err != nil {
+		return r, s.failed(err)
+	}
+	problem := func(err error) {
+		if err != nil {
+			r.Problems = append(r.Problems, err.Error())
+		}
+	}
+	problem(s.checkServer(ctx, false))
+	x, err := readSchema(ctx, pool)
+	problem(s.failed(err))
+	r.Schema = x.newest
+	if err == nil {
+		problem(s.migrate(ctx, false))
+	}
+	r.Warnings, err = warnings(ctx, pool)
+	return r, s.failed(err)
+}
+
+// warnings tells what is no reason to refuse a server.
+func warnings(ctx context.Context, q queryer) (list []string, err error) {
+	var names, standbys string
+	var used, most int
+	err = q.QueryRow(ctx, `select current_setting('synchronous_standby_names'), (select count(*) from pg_stat_replication)::text,
+		(select count(*) from pg_stat_activity where backend_type = 'client backend'),
+		current_setting('max_connections')::integer`).Scan(&names, &standbys, &used, &most)
+	if err != nil {
+		return nil, err
+	}
+	if names == "" {
+		list = append(list, fmt.Sprintf("no standby is synchronous (%s follow): a failover of this database may lose what was "+
+			"acknowledged", standbys))
+	}
+	if used*5 > most*4 {
+		list = append(list, fmt.Sprintf("%d of %d connections are in use", used, most))
+	}
+	return list, nil
+}
+
+// Init creates the schema, or raises it to this release. The role must have the right to create it.
+func Init(ctx context.Context, url string) (Report, error) {
+	s, err := Open(ctx, url, Options{Migrate: true, Unsafe: true, Shared: true})
+	if err != nil {
+		return Report{}, err
+	}
+	if err := s.Close(); err != nil {
+		return Report{}, err
+	}
+	return Check(ctx, url)
+}

@@ -1,0 +1,119 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Connections of the pool, unless the URL has pool_max_conns: for each processor, four commits at a time and some reads.
+const (
+	connsPerProcessor = 5
+	minConns          = 12
+)
+
+// connectTimeout bounds one attempt to connect, unless the URL has connect_timeout.
+const connectTimeout = 10 * time.Second
+
+// connect returns a pool for a URL, after it has reached the server.
+func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("address of the database: %w", err)
+	}
+	if !strings.Contains(url, "pool_max_conns") {
+		cfg.MaxConns = int32(max(connsPerProcessor*runtime.GOMAXPROCS(0), minConns))
+	}
+	if !strings.Contains(url, "default_query_exec_mode") {
+		// A named statement lives in a session, and pgbouncer in transaction mode may run each transaction in another one. This
+		// mode parses each statement anew and keeps only its description, on our side.
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if cfg.ConnConfig.ValidateConnect == nil {
+		// A standby may show transactions in another order than its primary.
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("address of the database: %w", err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, cannotConnect(cfg.ConnConfig, err)
+	}
+	return pool, nil
+}
+
+// place names the database for messages, without the password.
+func place(c *pgx.ConnConfig) string {
+	return fmt.Sprintf("database %q on %s as %q", c.Database, net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))), c.User)
+}
+
+func cannotConnect(c *pgx.ConnConfig, err error) error {
+	switch code(err) {
+	case "28P01", "28000", "42501":
+		return fmt.Errorf("%w: connect to %s: %w", ErrRights, place(c), err)
+	}
+	return fmt.Errorf("connect to %s: %w", place(c), err)
+}
+
+// checked are the settings that Open looks at.
+var checked = []string{"server_version_num", "server_encoding", "fsync", "full_page_writes", "synchronous_commit",
+	"synchronous_standby_names"}
+
+const oldestServer = 150000
+
+// checkServer refuses servers that are too old, have another encoding, or lose data.
+func (s *Store) checkServer(ctx context.Context, unsafe bool) error {
+	rows, err := s.pool.Query(ctx, "select name, setting from pg_catalog.pg_settings where name = any($1)", checked)
+	if err != nil {
+		return s.failed(err)
+	}
+	set := map[string]string{}
+	var name, value string
+	if _, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error {
+		set[name] = value
+		return nil
+	}); err != nil {
+		return s.failed(err)
+	}
+	if v, _ := strconv.Atoi(set["server_version_num"]); v < oldestServer { // 0 if it is no number
+		return fmt.Errorf("the server is PostgreSQL %d, wfhost needs 15 or newer", v/10000)
+	}
+	if set["server_encoding"] != "UTF8" {
+		return fmt.Errorf("the encoding of the database is %s, wfhost needs UTF8: "+
+			"create it with `createdb --encoding UTF8 --template template0`", set["server_encoding"])
+	}
+	if unsafe {
+		return nil
+	}
+	return losesData(set)
+}
+
+// losesData returns ErrUnsafe if one of the settings lets a crash of the server lose acknowledged commits.
+func losesData(set map[string]string) error {
+	for _, name := range []string{"fsync", "full_page_writes"} {
+		if set[name] == "off" {
+			return fmt.Errorf("%w: %s is off; set it to on, or say that this data may be lost", ErrUnsafe, name)
+		}
+	}
+	switch v := set["synchronous_commit"]; {
+	case v == "off":
+		return fmt.Errorf("%w: synchronous_commit is off; set it to on for this role, or say that this data may be lost", ErrUnsafe)
+	case v == "local" && set["synchronous_standby_names"] != "":
+		return fmt.Errorf("%w: synchronous_commit is local, so a failover to the standby %q loses commits; "+
+			"set it to on for this role, or say that this data may be lost", ErrUnsafe, set["synchronous_standby_names"])
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// SQLSTATEs that the functions of the schema raise.
+const (
+	codeFenced   = "WF001" // detail: the partition
+	codeChanged  = "WF003" // detail: index of the run in the arguments, from 1
+	codeGone     = "WF004" // detail: index of the run to delete
+	codeCell     = "WF005" // detail: index of the compared cell
+	codeSchedule = "WF006" // detail: index of the schedule
+	codeExists   = "23505" // unique_violation
+)
+
+// code returns the SQLSTATE of an error of the server, "" for other errors.
+func code(err error) string {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pe.Code
+	}
+	return ""
+}
+
+// detail returns the number in the detail of an error that a function of the schema has raised.
+func detail(err error) int {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
+		n, _ := strconv.Atoi(pe.Detail) // 0 if it is none
+		return n
+	}
+	return 0
+}
+
+// again reports whether a transaction failed because of others that ran at the same time, and has written nothing.
+func again(err error) bool {
+	switch code(err) {
+	case "40001", "40P01": // serialization_failure, deadlock_detected
+		return true
+	}
+	return false
+}
+
+// unsent reports whether the server has not got the statement: there was no connection, or it was lost before.
+func unsent(err error) bool {
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	return unconnected || pgconn.SafeToRetry(err)
+}
+
+// unwritten reports whether an error of a write says that nothing was written: the server has answered, and goes on with the
+// session. A session that ends may have ended after its transaction was durable.
+func unwritten(err error) bool {
+	if unsent(err) {
+		return true
+	}
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pe.Severity == "ERROR" && !strings.HasPrefix(pe.Code, "08") && !strings.HasPrefix(pe.Code, "57P")
+}
+
+// failed returns the error of a read, or of a write that was not made.
+func (s *Store) failed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case s.closed.Load():
+		return store.ErrClosed
+	case code(err) == "42501":
+		return fmt.Errorf("%w: role %q: %w", ErrRights, s.pool.Config().ConnConfig.User, err)
+	case code(err) == "40001" || code(err) == "40P01":
+		return fmt.Errorf("database: %w, twice", err)
+	}
+	return fmt.Errorf("database: %w", err)
+}
+
+// wrote returns the error of a write: store.ErrUnknown unless it is certain that nothing was written.
+func (s *Store) wrote(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case code(err) == codeFenced:
+		return fmt.Errorf("partition %d: %w", detail(err), store.ErrFenced)
+	case unwritten(err):
+		return s.failed(err)
+	}
+	return fmt.Errorf("%w: database: %w", store.ErrUnknown, err)
+}

@@ -1,0 +1,142 @@
+// Package postgres is the store on PostgreSQL, versions 15 to 17. All state is in the schema wfhost of one database; TABLES.md,
+// beside this file, describes its tables.
+//
+// A commit is one call of a stored function: one round trip, one transaction. PostgreSQL makes a transaction visible only after
+// its commit record is durable, on the standbys too that synchronous_standby_names asks for. So whatever this package reads is
+// durable.
+//
+// The package keeps no state in sessions, so it works through pgbouncer in transaction mode.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// Options configures Open. The zero value is usable.
+type Options struct {
+	// Migrate creates the schema, or raises it to this release. Without it, Open returns ErrSchema if that is needed.
+	Migrate bool
+	// Unsafe opens a database that may lose or damage durable data when it crashes: with fsync, full_page_writes or
+	// synchronous_commit off. It is for tests and for data that may be lost.
+	Unsafe bool
+	// Shared lets other processes have the store open at the same time: each owns the partitions that it has acquired last. By
+	// default, Open returns store.ErrLocked while another process has the store open, or was killed less than 4 seconds ago.
+	Shared bool
+	// NowMs returns the Unix time in milliseconds for the creation of a namespace. nil leaves it unknown.
+	NowMs func() int64
+}
+
+// Store is a store in a PostgreSQL database.
+type Store struct {
+	pool  *pgxpool.Pool
+	nowMs func() int64
+
+	// lanes are the rows of table count that no other commit of this process uses at the moment. A commit takes one, so there
+	// are no more commits at a time than lanes, and connections are left for reads.
+	lanes chan int16
+
+	acquiring [store.Partitions]sync.Mutex
+
+	mu    sync.RWMutex
+	owned [store.Partitions]*partition // by the last Acquire of this Store; nil = never acquired, or released
+	cache cache
+
+	settings settings
+
+	namespaces sync.Map // name -> store.NamespaceID: namespaces are never deleted, and keep their ids
+
+	lease   *lease // nil if Options.Shared
+	failure atomic.Pointer[error]
+	failing chan struct{} // closed after failure is set
+	closed  atomic.Bool
+}
+
+var (
+	_ store.Store       = (*Store)(nil)
+	_ store.Remembering = (*Store)(nil)
+	_ store.Failing     = (*Store)(nil)
+)
+
+// Open connects to the database of a URL or connection string, as libpq and pgx read them. The caller must close the store.
+//
+// It returns store.ErrVersion if a newer release has changed the schema, ErrSchema if the schema is missing or old and
+// Options.Migrate is not set, ErrUnsafe if settings of the server lose data, ErrRights if the role lacks a privilege, and
+// store.ErrLocked if another process has the store open.
+func Open(ctx context.Context, url string, opts Options) (*Store, error) {
+	pool, err := connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{pool: pool, nowMs: opts.NowMs, lanes: make(chan int16, lanesOf(int(pool.Config().MaxConns))),
+		failing: make(chan struct{})}
+	base := int(randomToken()[0])
+	for i := range cap(s.lanes) {
+		s.lanes <- int16((base + i) % maxLanes)
+	}
+	err = s.prepare(ctx, opts)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// maxLanes bounds the lanes of all processes together: the counts have a row for each, and readers add them up.
+const maxLanes = 64
+
+// lanesOf returns the number of commits at a time: three quarters of the connections, at least one.
+func lanesOf(conns int) int { return min(max(conns*3/4, 1), maxLanes/2) }
+
+// prepare checks the server, and brings the schema up to date.
+func (s *Store) prepare(ctx context.Context, opts Options) error {
+	if err := s.checkServer(ctx, opts.Unsafe); err != nil {
+		return err
+	}
+	if err := s.migrate(ctx, opts.Migrate); err != nil || opts.Shared {
+		return err
+	}
+	return s.hold(ctx)
+}
+
+// Close closes all connections. Calls in progress end first.
+func (s *Store) Close() error {
+	if s.closed.CompareAndSwap(false, true) {
+		s.letGo()
+		s.pool.Close()
+	}
+	return nil
+}
+
+// Place names the database and its server, without the password.
+func (s *Store) Place() string { return place(s.pool.Config().ConnConfig) }
+
+// usable returns store.ErrClosed after Close, and the failure after the store has failed.
+func (s *Store) usable() error {
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	return s.Failure()
+}
+
+// Errors of Open, to be tested with errors.Is.
+var (
+	// ErrSchema: the database has no schema wfhost, or that of an earlier release.
+	ErrSchema = errors.New("the database is not prepared")
+	// ErrUnsafe: a setting of the server loses durable data.
+	ErrUnsafe = errors.New("the database may lose what it has acknowledged")
+	// ErrRights: the role lacks a privilege.
+	ErrRights = errors.New("the role of the database has no right to do this")
+)
+
+// badText is a text that no record of the database can have, since it holds a NUL or is not UTF-8.
+func badText(what, text string) error {
+	return fmt.Errorf("%s %q is not UTF-8 without NUL, as the database wants it", what, text)
+}
