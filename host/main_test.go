@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	poisonHost()
 	mutantsHost()
 	if os.Getenv("WFHOST_TEST_STORE") == "postgres" { // see make test-postgres
-		hosttest.UsualStore = inPostgres
+		hosttest.DefaultStore = inPostgres
 	}
 	goleak.VerifyTestMain(pgtest.M{M: m})
 }

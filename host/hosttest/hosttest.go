@@ -66,8 +66,9 @@ func WithStore(open func() store.Store) Option {
 	return func(h *Host) { h.crash.open = open }
 }
 
-// UsualStore, if a test binary sets it, returns the opener of a new store in place of the one in memory.
-var UsualStore func(t testing.TB, nowMs func() int64) func() store.Store
+// DefaultStore, if TestMain sets it, opens the stores of all hosts that are made without WithStore: it returns a function that
+// opens one new store, again and again. nowMs is the host's clock in Unix milliseconds. Nil: stores are in memory.
+var DefaultStore func(t testing.TB, nowMs func() int64) func() store.Store
 
 // New returns a running host with an empty store in memory and a fake clock. The end of the test closes it.
 func New(t testing.TB, opts ...Option) *Host {
@@ -75,8 +76,8 @@ func New(t testing.TB, opts ...Option) *Host {
 	h := &Host{t: t, Clock: clock.NewFake(Epoch), Data: memstore.New(), crash: &crashStore{}, patience: usualPatience}
 	h.Data.NowMs = func() int64 { return h.Clock.Now().UnixMilli() }
 	h.crash.open = func() store.Store { return h.Data.Open() }
-	if UsualStore != nil {
-		h.crash.open = UsualStore(t, h.Data.NowMs)
+	if DefaultStore != nil {
+		h.crash.open = DefaultStore(t, h.Data.NowMs)
 	}
 	h.cfg.Dir = cacheDir(t)
 	h.cfg.StartLinger = time.Minute // the number of commits does not depend on the speed of the machine

@@ -60,7 +60,7 @@ func unwritten(err error) bool {
 		return true
 	}
 	pe, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pe.Severity == "ERROR" && !strings.HasPrefix(pe.Code, "08") && !strings.HasPrefix(pe.Code, "57P")
+	return ok && pe.SeverityUnlocalized == "ERROR" && !strings.HasPrefix(pe.Code, "08") && !strings.HasPrefix(pe.Code, "57P")
 }
 
 // failed returns the error of a read, or of a write that was not made.
