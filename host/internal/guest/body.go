@@ -80,16 +80,10 @@ func (r *Runner) Perform(ctx context.Context, a *run.Attempt, events Events, tak
 // limit returns a context that also ends at the step's timeout, which is real time, like a body's clock.
 func (a attempt) limit(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(traceid.With(ctx, a.Span()))
-	timeout := clock.System().NewTimer(time.Duration(a.Options.TimeoutMs) * time.Millisecond)
-	go func() {
-		select {
-		case <-timeout.C():
-			cancel(run.ErrStepTimeout)
-		case <-ctx.Done():
-		}
-	}()
+	timeout := time.Duration(a.Options.TimeoutMs) * time.Millisecond
+	stop := clock.AfterFunc(clock.System(), timeout, func() { cancel(run.ErrStepTimeout) })
 	return ctx, func() {
-		timeout.Stop()
+		stop()
 		cancel(nil)
 	}
 }

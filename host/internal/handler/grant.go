@@ -11,7 +11,7 @@ import (
 
 // bodiesAhead is how many bodies and step functions of a namespace wait for an instance in memory, each with a goroutine: enough
 // to begin whenever there is room for a guest.
-const bodiesAhead = 64
+const bodiesAhead = 32
 
 // placesOfLocked returns the places of a handler for a namespace.
 func (r *Registry) placesOfLocked(name string, ns store.NamespaceID) *handlerPlaces {
