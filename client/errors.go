@@ -36,7 +36,7 @@ var kinds = map[string]error{
 	"not_found": ErrNotFound, "conflict": ErrConflict, "terminal": ErrTerminal, "mismatch": ErrMismatch, "lease_lost": ErrConflict,
 	"invalid": ErrInvalid, "schema": ErrInvalid, "definition": ErrInvalid, "limit": ErrLimit, "rejected": ErrRejected,
 	"unauthorized": ErrDenied, "scope": ErrDenied, "origin": ErrDenied, "busy": ErrBusy, "disk_full": ErrDiskFull, "copy": ErrCopy,
-	"draining": ErrAway, "closed": ErrAway, "fenced": ErrAway, "store_failed": ErrAway, "cancelled": ErrAway,
+	"draining": ErrAway, "closed": ErrAway, "fenced": ErrAway, "store_failed": ErrAway, "unavailable": ErrAway, "cancelled": ErrAway,
 	"update_refused": ErrRefused, "update_failed": ErrFailed, "query_failed": ErrFailed, "stuck": ErrMismatch,
 }
 

@@ -31,6 +31,7 @@ var (
 	ErrClosed      = errors.New("host is closed")            // Close was called
 	ErrFenced      = errors.New("data is owned by another")  // another host owns the run, or has just taken it over
 	ErrLocked      = errors.New("data is locked")            // another process has the data open
+	ErrUnavailable = errors.New("store cannot be reached")   // the database; what the call asks for may have happened or not
 	ErrStoreFailed = errors.New("store has failed")          // a write or fsync failed; open the data again
 	ErrDiskFull    = errors.New("disk is nearly full")       // new work is refused until there is room; also ErrBusy
 	ErrCopy        = errors.New("data is a copy")            // refused until the copy is released
@@ -85,7 +86,7 @@ func translate(err error) error {
 	if _, ok := errors.AsType[*validate.RejectError](err); ok {
 		return &joined{err, ErrRejected}
 	}
-	if _, ok := errors.AsType[*datadir.FullError](err); ok {
+	if _, ok := errors.AsType[*datadir.FullError](err); ok || errors.Is(err, store.ErrFull) {
 		return &joined{&joined{err, ErrDiskFull}, ErrBusy}
 	}
 	if a, ok := errors.AsType[*abi.Error](err); ok {
@@ -107,7 +108,8 @@ func translate(err error) error {
 		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
 		{store.ErrCopy, ErrCopy}, {store.ErrKey, ErrKey}, {backup.ErrPlace, ErrInvalid},
 		{archive.ErrInvalid, ErrInvalid}, {shard.ErrNotOwned, ErrFenced},
-		{runtime.ErrReleased, ErrFenced},
+		{runtime.ErrReleased, ErrFenced}, {store.ErrUnavailable, ErrUnavailable}, {store.ErrUnknown, ErrUnavailable},
+		{shard.ErrLost, ErrUnavailable},
 	} {
 		if errors.Is(err, pair.inner) {
 			return &joined{err, pair.outer}

@@ -36,6 +36,10 @@ var (
 	ErrConflict = errors.New("journal does not end where the commit expects it")
 	// ErrTooLarge: a record is larger than MaxRecordBytes.
 	ErrTooLarge = errors.New("record is too large")
+	// ErrUnavailable: the store cannot be reached at the moment, or takes no writes. Nothing was changed.
+	ErrUnavailable = errors.New("store cannot be reached")
+	// ErrFull: the store has no room. Nothing was changed.
+	ErrFull = errors.New("store is full")
 	// ErrFailed: a write or fsync failed. The store refuses writes until it is opened again. A failed read does not
 	// fail the store.
 	ErrFailed = errors.New("store has failed")

@@ -234,6 +234,7 @@ var kinds = []struct {
 	{host.ErrFenced, http.StatusServiceUnavailable, "fenced"},
 	{host.ErrClosed, http.StatusServiceUnavailable, "closed"},
 	{host.ErrStoreFailed, http.StatusServiceUnavailable, "store_failed"},
+	{host.ErrUnavailable, http.StatusServiceUnavailable, "unavailable"},
 }
 
 // failed converts an error of the host to a problem.

@@ -365,7 +365,8 @@ var statuses = []struct {
 	{host.ErrInvalid, http.StatusBadRequest}, {host.ErrMismatch, http.StatusConflict}, {host.ErrCopy, http.StatusConflict},
 	{host.ErrUnauthorized, http.StatusUnauthorized}, {ErrUnknown, http.StatusUnauthorized}, {ErrTooMany, http.StatusTooManyRequests},
 	{host.ErrFenced, http.StatusServiceUnavailable}, {host.ErrClosed, http.StatusServiceUnavailable},
-	{host.ErrStoreFailed, http.StatusServiceUnavailable}, {context.Canceled, http.StatusServiceUnavailable},
+	{host.ErrStoreFailed, http.StatusServiceUnavailable}, {host.ErrUnavailable, http.StatusServiceUnavailable},
+	{context.Canceled, http.StatusServiceUnavailable},
 }
 
 // statusOf returns the status of an error.

@@ -1,8 +1,11 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strconv"
 	"strings"
 
@@ -63,6 +66,19 @@ func unwritten(err error) bool {
 	return ok && pe.SeverityUnlocalized == "ERROR" && !strings.HasPrefix(pe.Code, "08") && !strings.HasPrefix(pe.Code, "57P")
 }
 
+// away reports whether an error says that the server cannot be reached, stops, takes no writes, or has no connection left.
+func away(err error) bool {
+	switch c := code(err); {
+	case c == "25006", strings.HasPrefix(c, "08"), strings.HasPrefix(c, "57P"), strings.HasPrefix(c, "53"): // 25006: read-only
+		return true
+	case c != "":
+		return false
+	}
+	var network net.Error
+	return unsent(err) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
+		errors.Is(err, context.DeadlineExceeded)
+}
+
 // failed returns the error of a read, or of a write that was not made.
 func (s *Store) failed(err error) error {
 	switch {
@@ -73,7 +89,11 @@ func (s *Store) failed(err error) error {
 	case code(err) == "42501":
 		return fmt.Errorf("%w: role %q: %w", ErrRights, s.pool.Config().ConnConfig.User, err)
 	case code(err) == "40001" || code(err) == "40P01":
-		return fmt.Errorf("database: %w, twice", err)
+		return fmt.Errorf("%w: database: %w, twice", store.ErrUnavailable, err)
+	case code(err) == "53100": // disk_full
+		return fmt.Errorf("%w: database: %w", store.ErrFull, err)
+	case away(err):
+		return fmt.Errorf("%w: database: %w", store.ErrUnavailable, err)
 	}
 	return fmt.Errorf("database: %w", err)
 }

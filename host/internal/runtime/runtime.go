@@ -88,10 +88,11 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 			Commit: rt.commit}))
 	}
 	rt.Versions = &module.Versions{Usable: l.usable, Store: cfg.Store, Guests: rt.guests}
-	rt.Partitions = &Partitions{life: l, store: cfg.Store, writers: rt.writers, logger: cfg.Logger, owner: cfg.Owner}
+	logger := withoutFloods(cfg.Logger)
+	rt.Partitions = &Partitions{life: l, store: cfg.Store, writers: rt.writers, logger: logger, owner: cfg.Owner}
 	rt.Runs = &Runs{life: l, store: cfg.Store, writers: rt.writers, guests: rt.guests, versions: rt.Versions,
 		random: cfg.Random, refuse: cfg.Refuse, keepers: cfg.Keepers, ids: cfg.IDs}
-	rt.reporter = &reporter{life: l, logger: cfg.Logger, events: cfg.Events, watchers: rt.Watchers, partitions: rt.Partitions,
+	rt.reporter = &reporter{life: l, logger: logger, events: cfg.Events, watchers: rt.Watchers, partitions: rt.Partitions,
 		unreadable: &rt.Runs.unreadable}
 	rt.startWriters()
 	ids := cfg.Partitions
