@@ -37,7 +37,7 @@ func (c *doctorCmd) Run(g *globals, k *kong.Context) error {
 	if _, err := os.Stat(data); err != nil && !named {
 		data = ""
 	}
-	r := doctor.Run(g.ctx, doctor.Config{Data: data, Fsync: c.For, Budgets: doctor.Budgets{GuestBytes: serve.GuestBytes,
+	r := doctor.Run(g.ctx, doctor.Config{Data: data, Store: serve.Store.check(g, serve.StoreUnsafe), Fsync: c.For, Budgets: doctor.Budgets{GuestBytes: serve.GuestBytes,
 		ParkBytes: serve.ParkBytes, PoolBytes: serve.PoolBytes, WarmBytes: serve.WarmBytes, JournalBytes: serve.JournalBytes,
 		ModuleBytes: serve.ModuleBytes, MaxConnections: serve.MaxConnections, DiskReserve: serve.reserve()}})
 	if g.ctx.Err() != nil {
@@ -50,7 +50,7 @@ func (c *doctorCmd) Run(g *globals, k *kong.Context) error {
 		}
 		// A server that was not named is expected if the data is open, or if there is nothing else to check.
 		open := slices.ContainsFunc(r.Checks, func(c doctor.Check) bool { return c.Values["open"] == true })
-		r.Add(g.askServer(g.serverNamed(k) || open || data == "")...)
+		r.Add(g.askServer(g.serverNamed(k) || open || data == "" && serve.Store == "")...)
 	}
 	return errors.Join(g.printReport(r), verdict(r))
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/wfhost/wfhost/cmd/wfhost/doctor"
 	"github.com/wfhost/wfhost/store/postgres/pgtest"
 )
 
@@ -41,4 +44,47 @@ func TestStoreCommands(t *testing.T) {
 	if code == 0 || !strings.Contains(errs, "fsync is off") {
 		t.Errorf("serve: exit %d, %s", code, errs)
 	}
+}
+
+// TestDoctorChecksTheDatabase runs doctor for servers whose data is in a database: without tables, with settings that lose data, and
+// with a database that is not there.
+func TestDoctorChecksTheDatabase(t *testing.T) {
+	database := pgtest.New(t, pgtest.Durable...)
+	database.Exec(t, "postgres", "create database wf")
+	database.Exec(t, "postgres", "create database fast")
+	database.Exec(t, "postgres", "alter database fast set synchronous_commit = off")
+	check := func(url string, flags ...string) doctor.Check {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "serve.yaml")
+		text := "store: " + url + "\n" + strings.Join(flags, "\n")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, out, errs := command("doctor", "--config", file, "--no-server", "--format", "json")
+		var r doctor.Report
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err, out, errs)
+		}
+		at := slices.IndexFunc(r.Checks, func(c doctor.Check) bool { return c.Name == "database" })
+		data := slices.ContainsFunc(r.Checks, func(c doctor.Check) bool { return c.Name == "data" || c.Name == "fsync" })
+		if at < 0 || data {
+			t.Fatalf("%+v", r.Checks)
+		}
+		return r.Checks[at]
+	}
+	wants := func(c doctor.Check, status doctor.Status, found string) {
+		t.Helper()
+		if c.Status != status || !strings.Contains(c.Found, found) || (c.Advice == "") != (status == doctor.OK) {
+			t.Errorf("%+v, want %s: %s", c, status, found)
+		}
+	}
+	wants(check(database.URL("wf")), doctor.Warn, "schema 0 of")
+	if code, _, errs := command("store", "init", "--store", database.URL("wf")); code != 0 {
+		t.Fatal(errs)
+	}
+	wants(check(database.URL("wf")), doctor.Warn, "no standby is synchronous")
+	wants(check(database.URL("fast")), doctor.Fail, "synchronous_commit is off")
+	wants(check(database.URL("fast"), "store-unsafe: true"), doctor.Warn, "synchronous_commit is off")
+	wants(check("postgres://postgres:secret@127.0.0.1:1/x"), doctor.Fail, `database "x" on 127.0.0.1:1`)
+	wants(check("file:/nowhere"), doctor.Fail, "/nowhere")
 }

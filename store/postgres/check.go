@@ -7,12 +7,12 @@ import (
 
 // Report says what a database is like as a store.
 type Report struct {
-	Place    string   // the database and its server
-	Server   string   // version of PostgreSQL
-	Schema   int      // number of the newest migration, 0 without a schema
-	Wants    int      // number that this release has
-	Problems []string // why a host refuses it, or what it lacks
-	Warnings []string // what may lose data in a failover, or be slow
+	Place    string   `json:"database"`           // the database and its server
+	Server   string   `json:"server"`             // version of PostgreSQL
+	Schema   int      `json:"schema"`             // number of the newest migration, 0 without a schema
+	Wants    int      `json:"wants"`              // number that this release has
+	Problems []string `json:"problems,omitempty"` // why a host refuses it, or what it lacks; an old schema comes last
+	Warnings []string `json:"warnings,omitempty"` // what may lose data in a failover, or be slow
 }
 
 // Check looks at a database, and changes nothing.

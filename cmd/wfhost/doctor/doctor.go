@@ -46,6 +46,7 @@ type Budgets struct {
 // Config selects the checks.
 type Config struct {
 	Data    string // the data directory; empty skips the checks of data and disk
+	Store   *Check // of the database of a server that has one; nil: its data is in a directory
 	Budgets Budgets
 	Fsync   time.Duration // how long to measure fsyncs
 }
@@ -55,7 +56,9 @@ func Run(ctx context.Context, cfg Config) *Report {
 	r := &Report{Status: OK}
 	watch := startClock()
 	var state *host.DataState
-	if cfg.Data == "" {
+	if cfg.Store != nil {
+		r.Add(*cfg.Store)
+	} else if cfg.Data == "" {
 		r.Add(Check{Name: "data", Status: Skip, Found: "no data directory was named", Advice: "give --data DIR or --config FILE"})
 	} else if s, err := host.InspectData(cfg.Data, cfg.Budgets.DiskReserve); err != nil {
 		r.Add(Check{Name: "data", Status: Fail, Found: err.Error(), Advice: "run this as the user of the server"})
