@@ -37,7 +37,8 @@ func (c *doctorCmd) Run(g *globals, k *kong.Context) error {
 	if _, err := os.Stat(data); err != nil && !named {
 		data = ""
 	}
-	r := doctor.Run(g.ctx, doctor.Config{Data: data, Store: serve.Store.check(g, serve.StoreUnsafe), Fsync: c.For, Budgets: doctor.Budgets{GuestBytes: serve.GuestBytes,
+	database := serve.Store.check(g, serve.StoreUnsafe)
+	r := doctor.Run(g.ctx, doctor.Config{Data: data, Store: database, Fsync: c.For, Budgets: doctor.Budgets{GuestBytes: serve.GuestBytes,
 		ParkBytes: serve.ParkBytes, PoolBytes: serve.PoolBytes, WarmBytes: serve.WarmBytes, JournalBytes: serve.JournalBytes,
 		ModuleBytes: serve.ModuleBytes, MaxConnections: serve.MaxConnections, DiskReserve: serve.reserve()}})
 	if g.ctx.Err() != nil {
