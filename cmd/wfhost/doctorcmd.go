@@ -38,9 +38,10 @@ func (c *doctorCmd) Run(g *globals, k *kong.Context) error {
 		data = ""
 	}
 	database := serve.Store.check(g, serve.StoreUnsafe)
-	r := doctor.Run(g.ctx, doctor.Config{Data: data, Store: database, Fsync: c.For, Budgets: doctor.Budgets{GuestBytes: serve.GuestBytes,
-		ParkBytes: serve.ParkBytes, PoolBytes: serve.PoolBytes, WarmBytes: serve.WarmBytes, JournalBytes: serve.JournalBytes,
-		ModuleBytes: serve.ModuleBytes, MaxConnections: serve.MaxConnections, DiskReserve: serve.reserve()}})
+	budgets := doctor.Budgets{GuestBytes: serve.GuestBytes, ParkBytes: serve.ParkBytes, PoolBytes: serve.PoolBytes,
+		WarmBytes: serve.WarmBytes, JournalBytes: serve.JournalBytes, ModuleBytes: serve.ModuleBytes,
+		MaxConnections: serve.MaxConnections, DiskReserve: serve.reserve()}
+	r := doctor.Run(g.ctx, doctor.Config{Data: data, Store: database, Fsync: c.For, Budgets: budgets})
 	if g.ctx.Err() != nil {
 		return g.ctx.Err()
 	}
