@@ -255,6 +255,9 @@ func failed(err error) error {
 	}
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {
+			if k.err == host.ErrUnavailable { // callers need not know where the database is; the log does
+				return problem(k.status, k.code, "the store of the server cannot be reached, or has not answered; try again")
+			}
 			return problem(k.status, k.code, "%v", err)
 		}
 	}

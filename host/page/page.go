@@ -369,6 +369,9 @@ var statuses = []struct {
 	{context.Canceled, http.StatusServiceUnavailable},
 }
 
+// unavailable replaces the text of host.ErrUnavailable: people need not know where the database is.
+const unavailable = "the store of the server cannot be reached, or has not answered; try again"
+
 // statusOf returns the status of an error.
 func statusOf(err error) int {
 	if s, ok := errors.AsType[*sentence](err); ok {
@@ -391,6 +394,9 @@ func (v *visit) fail(err error) {
 		return
 	}
 	text := err.Error()
+	if errors.Is(err, host.ErrUnavailable) {
+		text = unavailable
+	}
 	if _, ok := errors.AsType[*sentence](err); !ok && text != "" {
 		text = strings.ToUpper(text[:1]) + text[1:] + "."
 	}
