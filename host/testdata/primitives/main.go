@@ -203,7 +203,7 @@ func sender(ctx context.Context, to string) (string, error) {
 	return "sent", err
 }
 
-// counter continues as new n times, and counts signals on the way.
+// counter continues as new n times, a second after the other, or an hour if n is 1000 or more.
 func counter(ctx context.Context, n int) (int, error) {
 	workflow.Query(ctx, "count", func(add int) (int, error) { return n + add, nil })
 	workflow.Query(ctx, "attributes", func(string) (string, error) {
@@ -222,7 +222,11 @@ func counter(ctx context.Context, n int) (int, error) {
 			return 0, err
 		}
 	}
-	if err := workflow.Sleep(ctx, "pause", time.Second); err != nil {
+	pause := time.Second
+	if n >= 1000 {
+		pause = time.Hour
+	}
+	if err := workflow.Sleep(ctx, "pause", pause); err != nil {
 		return 0, err
 	}
 	return 0, workflow.ContinueAsNew(ctx, n-1)
