@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -21,6 +23,7 @@ const (
 type lease struct {
 	token [16]byte
 	name  string
+	conn  *pgx.Conn // nil = to be connected. It is not of the pool, whose connections may all be in use
 	stop  context.CancelFunc
 	ended chan struct{}
 }
@@ -32,11 +35,13 @@ func (s *Store) hold(ctx context.Context) error {
 		machine = "unknown"
 	}
 	l := &lease{token: randomToken(), name: fmt.Sprintf("%s, process %d", machine, os.Getpid()), ended: make(chan struct{})}
-	switch by, err := s.beat(ctx, l); {
-	case err != nil:
+	by, err := s.beat(ctx, l, true)
+	if err == nil && by != "" {
+		err = fmt.Errorf("%w: %s", store.ErrLocked, by)
+	}
+	if err != nil {
+		l.disconnect()
 		return s.failed(err)
-	case by != "":
-		return fmt.Errorf("%w: %s", store.ErrLocked, by)
 	}
 	var beating context.Context
 	beating, l.stop = context.WithCancel(context.Background())
@@ -44,7 +49,7 @@ func (s *Store) hold(ctx context.Context) error {
 	go func() {
 		defer close(l.ended)
 		for wait(beating, beatTime) {
-			if by, err := s.beat(beating, l); err == nil && by != "" {
+			if by, err := s.beat(beating, l, false); err == nil && by != "" {
 				s.fail(fmt.Errorf("%w: %s has opened the database, since this process had shown no life for %v", store.ErrFailed, by,
 					leaseTime))
 				return
@@ -62,29 +67,53 @@ func wait(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// beat takes or prolongs the lease. It returns the name of the process that has it, "" for this one.
-func (s *Store) beat(ctx context.Context, l *lease) (string, error) {
+// beat takes the lease if it is the first one, and prolongs it otherwise. It returns the name of the process that has it, "" for
+// this one.
+func (s *Store) beat(ctx context.Context, l *lease, first bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTime)
 	defer cancel()
+	if l.conn == nil {
+		c, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
+		if err != nil {
+			return "", err
+		}
+		l.conn = c
+	}
 	var by *string
-	err := s.pool.QueryRow(ctx, "select wfhost.hold($1, $2, $3)", l.token, l.name, leaseTime.Milliseconds()).Scan(&by)
+	err := l.conn.QueryRow(ctx, "select wfhost.hold($1, $2, $3, $4)", l.token, l.name, leaseTime.Milliseconds(), first).Scan(&by)
+	if err != nil {
+		l.disconnect()
+	}
 	if err != nil || by == nil {
 		return "", err
 	}
 	return *by, nil
 }
 
-// letGo gives the lease up.
-func (s *Store) letGo() {
-	if s.lease == nil {
+func (l *lease) disconnect() {
+	if l.conn == nil {
 		return
 	}
-	s.lease.stop()
-	<-s.lease.ended
 	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
 	defer cancel()
-	// If this fails, the lease ends by itself.
-	_, _ = s.pool.Exec(ctx, "update wfhost.holder set token = null where token = $1", s.lease.token)
+	_ = l.conn.Close(ctx) // the server ends the session anyway
+	l.conn = nil
+}
+
+// letGo gives the lease up.
+func (s *Store) letGo() {
+	l := s.lease
+	if l == nil {
+		return
+	}
+	l.stop()
+	<-l.ended
+	if l.conn != nil { // otherwise the lease ends by itself, as it does if this fails
+		ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
+		defer cancel()
+		_, _ = l.conn.Exec(ctx, "update wfhost.holder set token = null where token = $1", l.token)
+	}
+	l.disconnect()
 }
 
 // fail makes the store refuse all further calls.

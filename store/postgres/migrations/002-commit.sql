@@ -299,15 +299,22 @@ begin
   return n + 1;
 end $$;
 
--- hold takes or prolongs the lease of the store, and returns null; or the name of the process that has it.
-create function wfhost.hold(new_token uuid, new_name text, ttl_ms integer) returns text language plpgsql as $$
+-- hold takes the lease of the store, or prolongs it, and returns null; or the name of the process that has it. Only the first call
+-- takes it: a lease that another process had meanwhile is lost, even if that process is gone. One that lasts longer than a lease can
+-- was written before the clock of the server went back, and has ended.
+create function wfhost.hold(new_token uuid, new_name text, ttl_ms integer, first boolean) returns text language plpgsql as $$
 declare
   h wfhost.holder;
+  now timestamptz;
+  ttl interval := ttl_ms * interval '1 millisecond';
 begin
   select * into h from wfhost.holder for update;
-  if h.token is not null and h.token <> new_token and h.until > clock_timestamp() then
+  now := clock_timestamp();
+  if first and h.token is not null and h.until > now and h.until <= now + ttl then
     return h.name;
+  elsif not first and h.token is distinct from new_token then
+    return coalesce(h.name, 'another process');
   end if;
-  update wfhost.holder set token = new_token, name = new_name, until = clock_timestamp() + ttl_ms * interval '1 millisecond';
+  update wfhost.holder set token = new_token, name = new_name, until = now + ttl;
   return null;
 end $$;
