@@ -70,7 +70,7 @@ func cannotConnect(c *pgx.ConnConfig, err error) error {
 
 // checked are the settings that Open looks at.
 var checked = []string{"server_version_num", "server_encoding", "fsync", "full_page_writes", "synchronous_commit",
-	"synchronous_standby_names"}
+	"synchronous_standby_names", "default_transaction_isolation"}
 
 const oldestServer = 150000
 
@@ -94,6 +94,10 @@ func (s *Store) checkServer(ctx context.Context, unsafe bool) error {
 	if set["server_encoding"] != "UTF8" {
 		return fmt.Errorf("the encoding of the database is %s, wfhost needs UTF8: "+
 			"create it with `createdb --encoding UTF8 --template template0`", set["server_encoding"])
+	}
+	if v := set["default_transaction_isolation"]; v != "read committed" {
+		return fmt.Errorf("default_transaction_isolation is %s, wfhost needs read committed: "+
+			"set it for this role, with `alter role NAME set default_transaction_isolation = 'read committed'`", v)
 	}
 	if unsafe {
 		return nil

@@ -27,7 +27,7 @@ func (s *Store) settle(ctx context.Context, f func(ctx context.Context, tx pgx.T
 	var own error // of f
 	do := func() error {
 		own = nil
-		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, 0)", lockSettings); err != nil {
 				return err
 			}

@@ -273,6 +273,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no such role":        {as(server.URL("empty"), "nobody"), postgres.Options{}, postgres.ErrRights, `"nobody"`},
 		"no server":           {"postgres://postgres@127.0.0.1:1/x", postgres.Options{}, nil, "127.0.0.1:1"},
 		"no address":          {"postgres://[", postgres.Options{}, nil, "address of the database"},
+		"repeatable read":     {fresh() + "&options=-cdefault_transaction_isolation%3Drepeatable%5C%20read", postgres.Options{Unsafe: true}, nil, "needs read committed"},
 		"asynchronous commit": {fresh() + "&options=-csynchronous_commit%3Doff", postgres.Options{}, postgres.ErrUnsafe, "off"},
 	} {
 		t.Run(name, func(t *testing.T) {

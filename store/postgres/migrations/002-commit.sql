@@ -3,12 +3,23 @@
 --
 -- Classes of advisory locks: 7763001 partitions, 7763002 queues, 7763003 settings, 7763004 migrations.
 
+-- check_isolation raises WF008 unless each statement sees what was committed before it. Otherwise a check after a lock would read
+-- what was there before the lock.
+create function wfhost.check_isolation() returns void language plpgsql as $$
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'transactions are %, wfhost needs read committed', current_setting('transaction_isolation') using
+      errcode = 'WF008', hint = 'Set default_transaction_isolation of the role.';
+  end if;
+end $$;
+
 -- fence locks partitions against Acquire until the end of the transaction, and raises WF001 with the first partition whose token
 -- is another one.
 create function wfhost.fence(ps smallint[], tokens uuid[]) returns void language plpgsql as $$
 declare
   bad smallint;
 begin
+  perform wfhost.check_isolation();
   for i in 1..coalesce(cardinality(ps), 0) loop
     perform pg_advisory_xact_lock_shared(7763001, ps[i]);
   end loop;
@@ -30,6 +41,7 @@ create function wfhost.acquire(part smallint, new_token uuid, new_owner text) re
 declare
   e bigint;
 begin
+  perform wfhost.check_isolation();
   perform pg_advisory_xact_lock(7763001, part); -- waits for commits in flight
   update wfhost.partition o set epoch = o.epoch + 1, token = new_token, owner = new_owner where o.p = part returning o.epoch into e;
   return e;
@@ -125,6 +137,7 @@ declare
   h integer;
   now bytea;
 begin
+  perform wfhost.check_isolation();
   for h in select distinct hashtext(x.ns || ' ' || x.queue) from unnest(q_ns, q_queue) x(ns, queue) order by 1 loop
     perform pg_advisory_xact_lock(7763002, h);
   end loop;
@@ -286,6 +299,7 @@ create function wfhost.create_namespace(new_name text, new_created bigint, most 
 declare
   n integer;
 begin
+  perform wfhost.check_isolation();
   perform pg_advisory_xact_lock(7763003, 0);
   n := (select s.id from wfhost.namespace s where s.name = new_name);
   if n is not null then
@@ -308,6 +322,7 @@ declare
   now timestamptz;
   ttl interval := ttl_ms * interval '1 millisecond';
 begin
+  perform wfhost.check_isolation();
   select * into h from wfhost.holder for update;
   now := clock_timestamp();
   if first and h.token is not null and h.until > now and h.until <= now + ttl then
