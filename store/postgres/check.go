@@ -17,7 +17,7 @@ type Report struct {
 
 // Check looks at a database, and changes nothing.
 func Check(ctx context.Context, url string) (r Report, err error) {
-	pool, err := connect(ctx, url)
+	pool, err := connect(ctx, url, nil)
 	if err != nil {
 		return r, err
 	}
@@ -36,7 +36,11 @@ func Check(ctx context.Context, url string) (r Report, err error) {
 			r.Problems = append(r.Problems, err.Error())
 		}
 	}
-	problem(s.checkServer(ctx, false))
+	set, err := readServer(ctx, pool)
+	if err != nil {
+		return r, s.failed(err)
+	}
+	problem(checkServer(set, false))
 	x, err := readSchema(ctx, pool)
 	problem(s.failed(err))
 	r.Schema = x.newest

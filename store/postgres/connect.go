@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"runtime"
@@ -23,8 +24,8 @@ const (
 // connectTimeout bounds one attempt to connect, unless the URL has connect_timeout.
 const connectTimeout = 10 * time.Second
 
-// connect returns a pool for a URL, after it has reached the server.
-func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
+// connect returns a pool for a URL, after it has reached the server. connected checks each new connection; nil for no check.
+func connect(ctx context.Context, url string, connected func(context.Context, *pgx.Conn) error) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("address of the database: %w", err)
@@ -44,6 +45,8 @@ func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 		// A standby may show transactions in another order than its primary.
 		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
+	cfg.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
+	cfg.AfterConnect = connected
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("address of the database: %w", err)
@@ -61,6 +64,9 @@ func place(c *pgx.ConnConfig) string {
 }
 
 func cannotConnect(c *pgx.ConnConfig, err error) error {
+	if bad, ok := errors.AsType[unfit](err); ok {
+		return bad.error
+	}
 	switch code(err) {
 	case "28P01", "28000", "42501":
 		return fmt.Errorf("%w: connect to %s: %w", ErrRights, place(c), err)
@@ -68,26 +74,51 @@ func cannotConnect(c *pgx.ConnConfig, err error) error {
 	return fmt.Errorf("connect to %s: %w", place(c), err)
 }
 
-// checked are the settings that Open looks at.
+// connected checks the server of a new connection: its settings may have changed, and it may be another server.
+func (s *Store) connected(ctx context.Context, c *pgx.Conn) error {
+	set, err := readServer(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := checkServer(set, s.unsafe); err != nil {
+		return unfit{err}
+	}
+	return s.follow(set[timelineName])
+}
+
+// unfit is the error of a server that must not be used.
+type unfit struct{ error }
+
+func (e unfit) Unwrap() error { return e.error }
+
+// checked are the settings that must have certain values.
 var checked = []string{"server_version_num", "server_encoding", "fsync", "full_page_writes", "synchronous_commit",
 	"synchronous_standby_names", "default_transaction_isolation"}
 
-const oldestServer = 150000
+const (
+	oldestServer = 150000
+	timelineName = "timeline"
+)
 
-// checkServer refuses servers that are too old, have another encoding, or lose data.
-func (s *Store) checkServer(ctx context.Context, unsafe bool) error {
-	rows, err := s.pool.Query(ctx, "select name, setting from pg_catalog.pg_settings where name = any($1)", checked)
+// readServer reads settings of the server, and its timeline.
+func readServer(ctx context.Context, q rowsQueryer) (map[string]string, error) {
+	// The schema may not be there yet, so this is what wfhost.timeline returns.
+	rows, err := q.Query(ctx, `select name, setting from pg_catalog.pg_settings where name = any($1)
+		union all select $2, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)`, checked, timelineName)
 	if err != nil {
-		return s.failed(err)
+		return nil, err
 	}
 	set := map[string]string{}
 	var name, value string
-	if _, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error {
 		set[name] = value
 		return nil
-	}); err != nil {
-		return s.failed(err)
-	}
+	})
+	return set, err
+}
+
+// checkServer refuses servers that are too old, have another encoding, or lose data.
+func checkServer(set map[string]string, unsafe bool) error {
 	if v, _ := strconv.Atoi(set["server_version_num"]); v < oldestServer { // 0 if it is no number
 		return fmt.Errorf("the server is PostgreSQL %d, wfhost needs 15 or newer", v/10000)
 	}

@@ -86,6 +86,8 @@ func (s *Store) failed(err error) error {
 		return nil
 	case s.closed.Load():
 		return store.ErrClosed
+	case errors.Is(err, store.ErrFailed):
+		return err
 	case code(err) == "42501":
 		return fmt.Errorf("%w: role %q: %w", ErrRights, s.pool.Config().ConnConfig.User, err)
 	case code(err) == "40001" || code(err) == "40P01":
@@ -105,7 +107,7 @@ func (s *Store) wrote(err error) error {
 		return nil
 	case code(err) == codeFenced:
 		return fmt.Errorf("partition %d: %w", detail(err), store.ErrFenced)
-	case unwritten(err):
+	case unwritten(err), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 		return s.failed(err)
 	}
 	return fmt.Errorf("%w: database: %w", store.ErrUnknown, err)

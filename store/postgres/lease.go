@@ -23,6 +23,7 @@ const (
 type lease struct {
 	token [16]byte
 	name  string
+	beats int64     // the newest number of a beat in the database
 	conn  *pgx.Conn // nil = to be connected. It is not of the pool, whose connections may all be in use
 	stop  context.CancelFunc
 	ended chan struct{}
@@ -48,11 +49,10 @@ func (s *Store) hold(ctx context.Context) error {
 	s.lease = l
 	go func() {
 		defer close(l.ended)
-		for wait(beating, beatTime) {
+		for wait(beating, beatTime) && s.Failure() == nil {
 			if by, err := s.beat(beating, l, false); err == nil && by != "" {
 				s.fail(fmt.Errorf("%w: %s has opened the database, since this process had shown no life for %v", store.ErrFailed, by,
 					leaseTime))
-				return
 			}
 		}
 	}()
@@ -69,25 +69,47 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 // beat takes the lease if it is the first one, and prolongs it otherwise. It returns the name of the process that has it, "" for
 // this one.
-func (s *Store) beat(ctx context.Context, l *lease, first bool) (string, error) {
+func (s *Store) beat(ctx context.Context, l *lease, first bool) (by string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTime)
 	defer cancel()
 	if l.conn == nil {
-		c, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
+		l.conn, err = pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
 		if err != nil {
 			return "", err
 		}
-		l.conn = c
 	}
-	var by *string
-	err := l.conn.QueryRow(ctx, "select wfhost.hold($1, $2, $3, $4)", l.token, l.name, leaseTime.Milliseconds(), first).Scan(&by)
-	if err != nil {
+	var taken *string
+	var beats int64
+	var timeline string
+	err = l.conn.QueryRow(ctx, "select taken_by, beats, timeline from wfhost.hold($1, $2, $3, $4)", l.token, l.name,
+		leaseTime.Milliseconds(), first).Scan(&taken, &beats, &timeline)
+	switch {
+	case err != nil:
 		l.disconnect()
-	}
-	if err != nil || by == nil {
 		return "", err
+	case taken != nil:
+		return *taken, nil
+	case beats <= l.beats:
+		return "", s.wentBack("it has an earlier state")
 	}
-	return *by, nil
+	l.beats = beats
+	return "", s.follow(timeline) // a pooler may have connected to another server
+}
+
+// follow makes the store fail if the database has another timeline than before.
+func (s *Store) follow(timeline string) error {
+	if s.timeline.CompareAndSwap(nil, &timeline) || *s.timeline.Load() == timeline {
+		return nil
+	}
+	return s.wentBack(fmt.Sprintf("its timeline is %s, it was %s", timeline, *s.timeline.Load()))
+}
+
+// wentBack makes the store fail, since the host has in memory what the database may have lost: ids of namespaces, numbers of
+// commands, runs. It returns the failure.
+func (s *Store) wentBack(why string) error {
+	s.fail(fmt.Errorf("%w: a standby of the database was promoted, or a backup was restored (%s), so it may have lost its newest "+
+		"changes: start again", store.ErrFailed, why))
+	return s.Failure()
 }
 
 func (l *lease) disconnect() {
@@ -123,7 +145,7 @@ func (s *Store) fail(err error) {
 	}
 }
 
-// Failed returns a channel that is closed when the store has failed: another process has opened it.
+// Failed returns a channel that is closed when the store has failed: another process has opened it, or it went back in time.
 func (s *Store) Failed() <-chan struct{} { return s.failing }
 
 // Failure returns the reason, as an ErrFailed.

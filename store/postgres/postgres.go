@@ -53,6 +53,9 @@ type Store struct {
 
 	namespaces sync.Map // name -> store.NamespaceID: namespaces are never deleted, and keep their ids
 
+	unsafe   bool                   // Options.Unsafe
+	timeline atomic.Pointer[string] // of the database when it was opened
+
 	lease   *lease // nil if Options.Shared
 	failure atomic.Pointer[error]
 	failing chan struct{} // closed after failure is set
@@ -71,12 +74,12 @@ var (
 // Options.Migrate is not set, ErrUnsafe if settings of the server lose data, ErrRights if the role lacks a privilege, and
 // store.ErrLocked if another process has the store open.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
-	pool, err := connect(ctx, url)
+	s := &Store{nowMs: opts.NowMs, unsafe: opts.Unsafe, failing: make(chan struct{})}
+	pool, err := connect(ctx, url, s.connected)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, nowMs: opts.NowMs, lanes: make(chan int16, lanesOf(int(pool.Config().MaxConns))),
-		failing: make(chan struct{})}
+	s.pool, s.lanes = pool, make(chan int16, lanesOf(int(pool.Config().MaxConns)))
 	base := int(randomToken()[0])
 	for i := range cap(s.lanes) {
 		s.lanes <- int16((base + i) % maxLanes)
@@ -95,11 +98,8 @@ const maxLanes = 64
 // lanesOf returns the number of commits at a time: three quarters of the connections, at least one.
 func lanesOf(conns int) int { return min(max(conns*3/4, 1), maxLanes/2) }
 
-// prepare checks the server, and brings the schema up to date.
+// prepare brings the schema up to date, and takes the lease.
 func (s *Store) prepare(ctx context.Context, opts Options) error {
-	if err := s.checkServer(ctx, opts.Unsafe); err != nil {
-		return err
-	}
 	if err := s.migrate(ctx, opts.Migrate); err != nil || opts.Shared {
 		return err
 	}

@@ -313,23 +313,31 @@ begin
   return n + 1;
 end $$;
 
--- hold takes the lease of the store, or prolongs it, and returns null; or the name of the process that has it. Only the first call
--- takes it: a lease that another process had meanwhile is lost, even if that process is gone. One that lasts longer than a lease can
--- was written before the clock of the server went back, and has ended.
-create function wfhost.hold(new_token uuid, new_name text, ttl_ms integer, first boolean) returns text language plpgsql as $$
+-- timeline names the history of the database: the promotion of a standby and the restoration of a backup begin another one.
+create function wfhost.timeline() returns text language sql as $$
+  select left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+$$;
+
+-- hold takes the lease of the store, or prolongs it, and counts the call; or it returns in taken_by the process that has the lease.
+-- Only the first call takes it: a lease that another process had meanwhile is lost, even if that process is gone. One that lasts
+-- longer than a lease can was written before the clock of the server went back, and has ended.
+create function wfhost.hold(new_token uuid, new_name text, ttl_ms integer, first boolean,
+  out taken_by text, out beats bigint, out timeline text) language plpgsql as $$
 declare
   h wfhost.holder;
   now timestamptz;
   ttl interval := ttl_ms * interval '1 millisecond';
 begin
   perform wfhost.check_isolation();
+  timeline := wfhost.timeline();
   select * into h from wfhost.holder for update;
+  beats := h.beats + 1;
   now := clock_timestamp();
   if first and h.token is not null and h.until > now and h.until <= now + ttl then
-    return h.name;
+    taken_by := h.name;
   elsif not first and h.token is distinct from new_token then
-    return coalesce(h.name, 'another process');
+    taken_by := coalesce(h.name, 'another process');
+  else
+    update wfhost.holder o set token = new_token, name = new_name, until = now + ttl, beats = hold.beats;
   end if;
-  update wfhost.holder set token = new_token, name = new_name, until = now + ttl;
-  return null;
 end $$;
