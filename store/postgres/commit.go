@@ -39,17 +39,25 @@ var (
 	callCommitAll = call("commit_all", commitAllArgs)
 )
 
-// exec executes a statement that writes, once more if it failed because of other transactions. It may be the only statement of
-// its transaction, and is not cancelled with ctx: the server would go on, and the outcome would be unknown.
+// exec executes a statement that writes, as write does.
 func (s *Store) exec(ctx context.Context, sql string, args ...any) error {
+	return s.write(ctx, func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, sql, args...)
+		return err
+	})
+}
+
+// write calls do, which writes in one transaction, and once more if that failed because of other transactions. The write is not
+// cancelled with ctx: the server would go on, and the outcome would be unknown.
+func (s *Store) write(ctx context.Context, do func(context.Context) error) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	_, err := s.pool.Exec(ctx, sql, args...)
+	err := do(ctx)
 	if again(err) {
-		_, err = s.pool.Exec(ctx, sql, args...)
+		err = do(ctx)
 	}
 	return err
 }

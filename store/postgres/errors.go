@@ -21,6 +21,7 @@ const (
 	codeGone     = "WF004" // detail: index of the run to delete
 	codeCell     = "WF005" // detail: index of the compared cell
 	codeSchedule = "WF006" // detail: index of the schedule
+	codeHolder   = "WF007" // message: the process that has the store open
 	codeExists   = "23505" // unique_violation
 )
 
@@ -107,8 +108,21 @@ func (s *Store) wrote(err error) error {
 		return nil
 	case code(err) == codeFenced:
 		return fmt.Errorf("partition %d: %w", detail(err), store.ErrFenced)
+	case code(err) == codeHolder:
+		return s.taken(err)
 	case unwritten(err), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 		return s.failed(err)
 	}
 	return fmt.Errorf("%w: database: %w", store.ErrUnknown, err)
+}
+
+// taken returns the error of a change of a setting while another process has the store open. A store that has lost its lease
+// fails.
+func (s *Store) taken(err error) error {
+	pe, _ := errors.AsType[*pgconn.PgError](err) // it has a code
+	if s.lease == nil {
+		return fmt.Errorf("%w: %s", store.ErrLocked, pe.Message)
+	}
+	s.leaseLost(pe.Message)
+	return s.Failure()
 }

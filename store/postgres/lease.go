@@ -51,8 +51,7 @@ func (s *Store) hold(ctx context.Context) error {
 		defer close(l.ended)
 		for wait(beating, beatTime) && s.Failure() == nil {
 			if by, err := s.beat(beating, l, false); err == nil && by != "" {
-				s.fail(fmt.Errorf("%w: %s has opened the database, since this process had shown no life for %v", store.ErrFailed, by,
-					leaseTime))
+				s.leaseLost(by)
 			}
 		}
 	}()
@@ -70,7 +69,11 @@ func wait(ctx context.Context, d time.Duration) bool {
 // beat takes the lease if it is the first one, and prolongs it otherwise. It returns the name of the process that has it, "" for
 // this one.
 func (s *Store) beat(ctx context.Context, l *lease, first bool) (by string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, leaseTime)
+	most := leaseTime
+	if first {
+		most = writeTimeout // it waits for changes of settings
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	if l.conn == nil {
 		l.conn, err = pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
@@ -94,6 +97,10 @@ func (s *Store) beat(ctx context.Context, l *lease, first bool) (by string, err 
 	}
 	l.beats = beats
 	return "", s.follow(timeline) // a pooler may have connected to another server
+}
+
+func (s *Store) leaseLost(by string) {
+	s.fail(fmt.Errorf("%w: %s has opened the database, since this process had shown no life for %v", store.ErrFailed, by, leaseTime))
 }
 
 // follow makes the store fail if the database has another timeline than before.

@@ -109,8 +109,8 @@ func (s *Store) prepare(ctx context.Context, opts Options) error {
 // Close closes all connections. Calls in progress end first.
 func (s *Store) Close() error {
 	if s.closed.CompareAndSwap(false, true) {
-		s.letGo()
 		s.pool.Close()
+		s.letGo() // once no call is in flight that another process must not meet
 	}
 	return nil
 }

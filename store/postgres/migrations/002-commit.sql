@@ -293,14 +293,30 @@ begin
   perform wfhost.send(x_p, x_n, x_command);
 end $$;
 
+-- settle locks settings, versions and namespaces until the end of the transaction. WF007 if another process has the store open
+-- than the caller; mine is null for one of several. A client that then says nothing for 5 seconds loses its session, so that one
+-- that was stopped blocks no others.
+create function wfhost.settle(mine uuid) returns void language plpgsql as $$
+declare
+  h wfhost.holder;
+begin
+  perform wfhost.check_isolation();
+  perform set_config('idle_in_transaction_session_timeout', '5s', true);
+  perform pg_advisory_xact_lock(7763003, 0);
+  select * into h from wfhost.holder;
+  if h.token is distinct from mine and (mine is not null or h.until > clock_timestamp()) then
+    raise exception '%', coalesce(h.name, 'another process') using errcode = 'WF007';
+  end if;
+end $$;
+
 -- create_namespace returns the id of a namespace, which it creates if need be; null if there are most of them. Ids count up and
 -- are never deleted, so the greatest one is their number.
-create function wfhost.create_namespace(new_name text, new_created bigint, most integer) returns integer language plpgsql as $$
+create function wfhost.create_namespace(mine uuid, new_name text, new_created bigint, most integer) returns integer
+language plpgsql as $$
 declare
   n integer;
 begin
-  perform wfhost.check_isolation();
-  perform pg_advisory_xact_lock(7763003, 0);
+  perform wfhost.settle(mine);
   n := (select s.id from wfhost.namespace s where s.name = new_name);
   if n is not null then
     return n;
@@ -313,14 +329,36 @@ begin
   return n + 1;
 end $$;
 
+-- set_limits sets limits, or removes them if l_data is null, and sends commands. It returns how many other workflows have limits,
+-- in all and in the namespace; if these are too many, it changes nothing.
+create function wfhost.set_limits(
+  mine uuid, l_ns integer, l_workflow text, l_data bytea, most bigint, most_own bigint,
+  x_p smallint[], x_n integer[], x_command bytea[], out others bigint, out own bigint
+) language plpgsql as $$
+begin
+  perform wfhost.settle(mine);
+  select count(*), count(*) filter (where l.ns = l_ns) into others, own from wfhost.limits l
+    where not (l.ns = l_ns and l.workflow = l_workflow);
+  if l_data is null then
+    delete from wfhost.limits l where l.ns = l_ns and l.workflow = l_workflow;
+  elsif others >= most or own >= most_own then
+    return;
+  else
+    insert into wfhost.limits (ns, workflow, data) values (l_ns, l_workflow, l_data)
+      on conflict (ns, workflow) do update set data = excluded.data;
+  end if;
+  perform wfhost.send(x_p, x_n, x_command);
+end $$;
+
 -- timeline names the history of the database: the promotion of a standby and the restoration of a backup begin another one.
 create function wfhost.timeline() returns text language sql as $$
   select left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
 $$;
 
 -- hold takes the lease of the store, or prolongs it, and counts the call; or it returns in taken_by the process that has the lease.
--- Only the first call takes it: a lease that another process had meanwhile is lost, even if that process is gone. One that lasts
--- longer than a lease can was written before the clock of the server went back, and has ended.
+-- Only the first call takes it, and waits for changes of settings that are in flight. A lease that another process had meanwhile is
+-- lost, even if that process is gone. One that lasts longer than a lease can was written before the clock of the server went back,
+-- and has ended.
 create function wfhost.hold(new_token uuid, new_name text, ttl_ms integer, first boolean,
   out taken_by text, out beats bigint, out timeline text) language plpgsql as $$
 declare
@@ -330,6 +368,9 @@ declare
 begin
   perform wfhost.check_isolation();
   timeline := wfhost.timeline();
+  if first then
+    perform pg_advisory_xact_lock(7763003, 0);
+  end if;
   select * into h from wfhost.holder for update;
   beats := h.beats + 1;
   now := clock_timestamp();
