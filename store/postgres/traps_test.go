@@ -334,7 +334,7 @@ func TestSchemaFromNothing(t *testing.T) {
 type proxy struct {
 	net.Listener
 	to   string
-	drop atomic.Bool // the next answer ends the connection instead of reaching the client
+	drop atomic.Int32 // that many answers later, one ends the connection instead of reaching the client
 }
 
 func newProxy(t *testing.T, port int) *proxy {
@@ -380,7 +380,7 @@ func (p *proxy) serve(client net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := server.Read(buf)
-		if err != nil || p.drop.CompareAndSwap(true, false) {
+		if err != nil || p.drop.Load() > 0 && p.drop.Add(-1) == 0 {
 			return
 		}
 		if _, err := client.Write(buf[:n]); err != nil {
@@ -401,12 +401,70 @@ func TestLostAnswer(t *testing.T) {
 		if err := owned.Commit(ctx, grow(run, store.Seq(2*i), 1, i == 0)); err != nil {
 			t.Fatal(err)
 		}
-		p.drop.Store(true)
+		p.drop.Store(1)
 		if err := owned.Commit(ctx, grow(run, store.Seq(2*i+1), 1, false)); !errors.Is(err, store.ErrUnknown) {
 			t.Fatalf("a commit whose answer is lost: %v", err)
 		}
 		if st, list, err := s.Run(ctx, run); err != nil || int(st.Length) != 2*i+2 || len(list) != 2*i+2 {
 			t.Fatalf("after round %d: length %d, %d entries, %v", i, st.Length, len(list), err)
+		}
+	}
+}
+
+// TestLostAnswerOfACommand repeats Discard and Claim after their answer was lost. The first time was durable, so the sender of the
+// command must not get a second reply.
+func TestLostAnswerOfACommand(t *testing.T) {
+	server := pgtest.Shared(t)
+	name := server.Database(t)
+	p := newProxy(t, server.Port())
+	s := open(t, strings.Replace(server.URL(name), fmt.Sprint(":", server.Port()), p.Addr().String()[len("127.0.0.1"):], 1))
+	cmd := store.Command{ID: store.CommandID{Seq: 1}, Kind: store.CommandSignal, To: store.RunKey{ID: "r"}}
+	id := cmd.To.Partition()
+	owned := acquire(t, s, id)
+	reply := store.Command{ID: store.CommandID{Seq: 2}, Kind: store.CommandSignal, To: store.RunKey{ID: "s"}}
+	from := acquire(t, s, reply.To.Partition())
+	for what, do := range map[string]func(seq store.CommandSeq) error{
+		"Discard": func(seq store.CommandSeq) error {
+			return owned.Discard(ctx, []store.CommandSeq{seq}, []store.Command{reply})
+		},
+		"Claim": func(seq store.CommandSeq) error {
+			_, err := owned.Claim(ctx, store.HookClaim{Token: "t", Holder: store.HookHolder{Run: cmd.To}, Ack: seq,
+				Reply: func(store.HookHolder) (*store.Command, error) { return &reply, nil }})
+			return err
+		},
+	} {
+		if err := from.Discard(ctx, nil, []store.Command{cmd}); err != nil {
+			t.Fatal(err)
+		}
+		list, err := owned.Commands(ctx, 0, 1)
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		if err := do(1 << 40); err != nil { // the statement is known from then on, so that the next answer is that of its execution
+			t.Fatal(err)
+		}
+		if what == "Claim" {
+			if _, err := owned.Claim(ctx, store.HookClaim{Token: "t", Holder: store.HookHolder{Run: cmd.To}, Release: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, err := from.Commands(ctx, 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.drop.Store(1)
+		if what == "Claim" { // which reads first
+			p.drop.Store(2)
+		}
+		if err := do(list[0].Seq); !errors.Is(err, store.ErrUnknown) {
+			t.Fatalf("%s whose answer is lost: %v", what, err)
+		}
+		if err := do(list[0].Seq); err != nil {
+			t.Fatal(err)
+		}
+		after, err := from.Commands(ctx, 0, 100)
+		if err != nil || len(after) != len(before)+1 {
+			t.Fatalf("%s: %d replies, want 1: %v", what, len(after)-len(before), err)
 		}
 	}
 }

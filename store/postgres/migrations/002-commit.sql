@@ -281,16 +281,21 @@ begin
     raise exception 'holder has changed' using errcode = 'WF003', detail = 0;
   end if;
   delete from wfhost.inbox x where x.p = ps[1] and x.seq = ack;
-  perform wfhost.send(x_p, x_n, x_command);
+  if found or ack = 0 then -- otherwise this is a repetition, and the answer was sent
+    perform wfhost.send(x_p, x_n, x_command);
+  end if;
 end $$;
 
+-- discard removes commands and sends the answers to them; none if the commands were removed before, with their answers.
 create function wfhost.discard(
   ps smallint[], tokens uuid[], i_seq bigint[], x_p smallint[], x_n integer[], x_command bytea[]
 ) returns void language plpgsql as $$
 begin
   perform wfhost.fence(ps, tokens);
   delete from wfhost.inbox x where x.p = ps[1] and x.seq = any(i_seq);
-  perform wfhost.send(x_p, x_n, x_command);
+  if found or coalesce(cardinality(i_seq), 0) = 0 then
+    perform wfhost.send(x_p, x_n, x_command);
+  end if;
 end $$;
 
 -- settle locks settings, versions and namespaces until the end of the transaction. WF007 if another process has the store open
