@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,7 +47,13 @@ func connect(ctx context.Context, url string, connected func(context.Context, *p
 		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	cfg.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
+	cfg.ConnConfig.OnNotice = noteWarning
+	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		prepareConn(c)
+		return nil
+	}
 	cfg.AfterConnect = connected
+	cfg.PingTimeout = pingTimeout
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("address of the database: %w", err)
@@ -56,6 +63,45 @@ func connect(ctx context.Context, url string, connected func(context.Context, *p
 		return nil, cannotConnect(cfg.ConnConfig, err)
 	}
 	return pool, nil
+}
+
+// Times after which the system gives up a connection to a machine that is gone: with something sent, and with nothing to send.
+const (
+	pingTimeout   = 5 * time.Second
+	unackedTime   = 10 * time.Second
+	keepAliveTime = 5 * time.Second // until the first probe of an idle connection
+	keepAliveGap  = 2 * time.Second
+	keepAlives    = 3
+)
+
+// errNoCancel refuses the connection with which pgx asks the server to cancel a statement, when a call was cancelled or the
+// connection is lost. A commit that waits for a synchronous standby would become visible without being there.
+var errNoCancel = errors.New("statements are not cancelled")
+
+// prepareConn sets how one connection is made, after which the configuration connects no more.
+func prepareConn(c *pgx.ConnConfig) {
+	d := net.Dialer{Timeout: c.ConnectTimeout, Control: limitUnacked,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAliveTime, Interval: keepAliveGap, Count: keepAlives}}
+	var connected atomic.Bool
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if connected.Load() {
+			return nil, errNoCancel
+		}
+		return d.DialContext(ctx, network, address)
+	}
+	c.Config.AfterConnect = func(context.Context, *pgconn.PgConn) error {
+		connected.Store(true)
+		return nil
+	}
+}
+
+// warning is the key of a connection's last warning.
+const warning = "wfhost.warning"
+
+func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
+	if n.SeverityUnlocalized == "WARNING" {
+		c.CustomData()[warning] = n.Message
+	}
 }
 
 // place names the database for messages, without the password.

@@ -51,10 +51,16 @@ func again(err error) bool {
 	return false
 }
 
+// notWritten is an error before the commit of a write was sent.
+type notWritten struct{ error }
+
+func (e notWritten) Unwrap() error { return e.error }
+
 // unsent reports whether the server has not got the statement: there was no connection, or it was lost before.
 func unsent(err error) bool {
 	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
-	return unconnected || pgconn.SafeToRetry(err)
+	_, not := errors.AsType[notWritten](err)
+	return unconnected || not || pgconn.SafeToRetry(err)
 }
 
 // unwritten reports whether an error of a write says that nothing was written: the server has answered, and goes on with the
@@ -93,6 +99,8 @@ func (s *Store) failed(err error) error {
 		return fmt.Errorf("%w: role %q: %w", ErrRights, s.pool.Config().ConnConfig.User, err)
 	case code(err) == "40001" || code(err) == "40P01":
 		return fmt.Errorf("%w: database: %w, twice", store.ErrUnavailable, err)
+	case code(err) == "55P03": // lock_not_available
+		return fmt.Errorf("%w: database: commits in flight have not ended: %w", store.ErrUnavailable, err)
 	case code(err) == "53100": // disk_full
 		return fmt.Errorf("%w: database: %w", store.ErrFull, err)
 	case away(err):

@@ -76,7 +76,9 @@ func (s *Store) beat(ctx context.Context, l *lease, first bool) (by string, err 
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	if l.conn == nil {
-		l.conn, err = pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
+		cfg := s.pool.Config().ConnConfig // a copy
+		prepareConn(cfg)
+		l.conn, err = pgx.ConnectConfig(ctx, cfg)
 		if err != nil {
 			return "", err
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -31,9 +32,9 @@ func (s *Store) SetLimits(ctx context.Context, l store.Limits, tell store.Comman
 	defer s.settings.forget()
 	var others, own int
 	args := append([]any{s.mine(), int32(l.Namespace), l.Workflow, data, store.MaxLimits, store.MaxLimitsOfOne}, out.args()...)
-	err := s.write(ctx, func(ctx context.Context) error {
+	err := s.write(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		const sql = "select others, own from wfhost.set_limits($1,$2,$3,$4,$5,$6,$7,$8,$9)"
-		return s.pool.QueryRow(ctx, sql, args...).Scan(&others, &own)
+		return c.QueryRow(ctx, sql, args...).Scan(&others, &own)
 	})
 	if err != nil {
 		return s.wrote(err)

@@ -3,7 +3,9 @@
 //
 // A commit is one call of a stored function: one round trip, one transaction. PostgreSQL makes a transaction visible only after
 // its commit record is durable, on the standbys too that synchronous_standby_names asks for. So whatever this package reads is
-// durable.
+// durable, with two exceptions: an operator can end the wait for a standby (pg_cancel_backend), and with synchronous_commit =
+// remote_write a crash of the standby's machine loses what it had only in memory. This package never ends the wait: it asks the
+// server to cancel nothing.
 //
 // The package keeps no state in sessions, so it works through pgbouncer in transaction mode.
 package postgres
@@ -106,7 +108,8 @@ func (s *Store) prepare(ctx context.Context, opts Options) error {
 	return s.hold(ctx)
 }
 
-// Close closes all connections. Calls in progress end first.
+// Close closes all connections, after the calls in progress have ended. With a server that does not answer, they are given up
+// after half a minute.
 func (s *Store) Close() error {
 	if s.closed.CompareAndSwap(false, true) {
 		s.pool.Close()

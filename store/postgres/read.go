@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/wfhost/wfhost/store"
 )
+
+// readTimeout bounds a read, and an Acquire: the server ends its wait for commits in flight before, see wfhost.acquire.
+const readTimeout = 20 * time.Second
 
 // read calls f, which reads, and once more if the connection was lost before the server had the statement or other transactions
 // were in the way. f must begin anew when it is called again. pgx.ErrNoRows and errors of the functions of the schema are
@@ -20,6 +24,8 @@ func (s *Store) read(ctx context.Context, f func(context.Context) error) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	err := f(ctx)
 	if again(err) || pgconn.SafeToRetry(err) {
 		err = f(ctx)

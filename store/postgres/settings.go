@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
@@ -20,17 +21,24 @@ func (s *Store) settle(ctx context.Context, f func(ctx context.Context, tx pgx.T
 	s.settings.forget()
 	defer s.settings.forget()
 	var own error // of f
-	err := s.write(ctx, func(ctx context.Context) error {
+	err := s.write(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		own = nil
-		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "select wfhost.settle($1)", s.mine()); err != nil {
-				return err
-			}
+		tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		if err != nil {
+			return notWritten{err}
+		}
+		defer func() { _ = tx.Rollback(ctx) }() // does nothing after the commit
+		_, err = tx.Exec(ctx, "select wfhost.settle($1)", s.mine())
+		if err == nil {
 			own = f(ctx, tx)
-			return own
-		})
+			err = own
+		}
+		if err != nil {
+			return notWritten{err}
+		}
+		return tx.Commit(ctx)
 	})
-	if own != nil && code(own) == "" && errors.Is(err, own) { // f has refused
+	if own != nil && code(own) == "" && !away(own) { // f has refused
 		return own
 	}
 	return s.wrote(err)
@@ -118,8 +126,8 @@ func (s *Store) createNamespace(ctx context.Context, name string) (store.Namespa
 		now = s.nowMs()
 	}
 	var id *int32
-	err := s.write(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, "select wfhost.create_namespace($1, $2, $3, $4)", s.mine(), name, now,
+	err := s.write(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		return c.QueryRow(ctx, "select wfhost.create_namespace($1, $2, $3, $4)", s.mine(), name, now,
 			store.MaxNamespaces).Scan(&id)
 	})
 	if err != nil {

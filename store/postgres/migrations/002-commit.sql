@@ -42,6 +42,8 @@ declare
   e bigint;
 begin
   perform wfhost.check_isolation();
+  -- The wait ends before the caller's, so that no call takes the partition after the caller has called again.
+  perform set_config('lock_timeout', '15s', true);
   perform pg_advisory_xact_lock(7763001, part); -- waits for commits in flight
   update wfhost.partition o set epoch = o.epoch + 1, token = new_token, owner = new_owner where o.p = part returning o.epoch into e;
   return e;
