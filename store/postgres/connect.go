@@ -16,10 +16,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Connections of the pool, unless the URL has pool_max_conns: for each processor, four commits at a time and some reads.
+// Connections of the pool, unless the URL has pool_max_conns: for each processor, four commits at a time and some reads. More
+// than maxConns would not give more commits at a time, see lanesOf.
 const (
 	connsPerProcessor = 5
 	minConns          = 12
+	maxConns          = 44
 )
 
 // connectTimeout bounds one attempt to connect, unless the URL has connect_timeout.
@@ -32,7 +34,7 @@ func connect(ctx context.Context, url string, connected func(context.Context, *p
 		return nil, fmt.Errorf("address of the database: %w", err)
 	}
 	if !strings.Contains(url, "pool_max_conns") {
-		cfg.MaxConns = int32(max(connsPerProcessor*runtime.GOMAXPROCS(0), minConns))
+		cfg.MaxConns = int32(min(max(connsPerProcessor*runtime.GOMAXPROCS(0), minConns), maxConns))
 	}
 	if !strings.Contains(url, "default_query_exec_mode") {
 		// A named statement lives in a session, and pgbouncer in transaction mode may run each transaction in another one. This
