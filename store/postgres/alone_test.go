@@ -23,6 +23,9 @@ func TestOpenAlone(t *testing.T) {
 	if _, err := alone(); !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), "process") {
 		t.Fatalf("opened a second time: %v", err)
 	}
+	if _, err := postgres.Open(ctx, url, postgres.Options{Unsafe: true, Shared: true}); !errors.Is(err, store.ErrLocked) {
+		t.Fatalf("opened by one of several: %v", err)
+	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}

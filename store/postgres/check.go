@@ -73,7 +73,7 @@ func warnings(ctx context.Context, q queryer) (list []string, err error) {
 
 // Init creates the schema, or raises it to this release. The role must have the right to create it.
 func Init(ctx context.Context, url string) (Report, error) {
-	s, err := Open(ctx, url, Options{Migrate: true, Unsafe: true, Shared: true})
+	s, err := Open(ctx, url, Options{Migrate: true, Unsafe: true, Shared: true, migrating: true})
 	if err != nil {
 		return Report{}, err
 	}

@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,8 +25,9 @@ const (
 type lease struct {
 	token [16]byte
 	name  string
-	beats int64     // the newest number of a beat in the database
-	conn  *pgx.Conn // nil = to be connected. It is not of the pool, whose connections may all be in use
+	beats int64                     // the newest number of a beat in the database
+	good  atomic.Pointer[time.Time] // when the last beat that prolonged it has begun
+	conn  *pgx.Conn                 // nil = to be connected. It is not of the pool, whose connections may all be in use
 	stop  context.CancelFunc
 	ended chan struct{}
 }
@@ -58,6 +61,25 @@ func (s *Store) hold(ctx context.Context) error {
 	return nil
 }
 
+// free returns store.ErrLocked if a process has the lease.
+func (s *Store) free(ctx context.Context) error {
+	var by *string
+	err := s.pool.QueryRow(ctx, "select name from wfhost.holder where token is not null and until > clock_timestamp()").Scan(&by)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return s.failed(err)
+	}
+	return fmt.Errorf("%w: %s", store.ErrLocked, *by)
+}
+
+// alone reports whether no other process has opened the store: this one has prolonged its lease, which has not ended yet. A read
+// may be answered from memory only then.
+func (s *Store) alone() bool {
+	return s.lease != nil && time.Since(*s.lease.good.Load()) < leaseTime
+}
+
 // wait reports whether a time has passed before ctx was done.
 func wait(ctx context.Context, d time.Duration) bool {
 	timed, cancel := context.WithTimeout(ctx, d)
@@ -83,6 +105,7 @@ func (s *Store) beat(ctx context.Context, l *lease, first bool) (by string, err 
 			return "", err
 		}
 	}
+	begun := time.Now()
 	var taken *string
 	var beats int64
 	var timeline string
@@ -98,6 +121,7 @@ func (s *Store) beat(ctx context.Context, l *lease, first bool) (by string, err 
 		return "", s.wentBack("it has an earlier state")
 	}
 	l.beats = beats
+	l.good.Store(&begun)
 	return "", s.follow(timeline) // a pooler may have connected to another server
 }
 

@@ -77,7 +77,7 @@ func (s *Store) Cells(ctx context.Context, q store.CellQuery) (list []store.Cell
 	}
 	err = s.read(ctx, func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, `select key, value from wfhost.cell where ns = $1 and queue = $2 and key >= $3
-			and ($4::bytea is null or key < $4) order by key limit $5`, int32(q.Queue.Namespace), q.Queue.ID, from, q.To, q.Limit)
+			and ($4::bytea is null or key < $4) order by key limit $5`, int32(q.Queue.Namespace), q.Queue.ID, from, q.To, max(q.Limit, 0))
 		if err != nil {
 			return err
 		}

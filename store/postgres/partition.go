@@ -106,7 +106,7 @@ func (p *partition) Commands(ctx context.Context, after store.CommandSeq, limit 
 	}
 	err = p.s.read(ctx, func(ctx context.Context) error {
 		rows, err := p.s.pool.Query(ctx, "select seq, command from wfhost.inbox where p = $1 and seq > $2 order by seq limit $3",
-			int16(p.id), int64(after), limit)
+			int16(p.id), int64(after), max(limit, 0))
 		if err != nil {
 			return err
 		}

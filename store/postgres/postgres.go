@@ -29,11 +29,14 @@ type Options struct {
 	// Unsafe opens a database that may lose or damage durable data when it crashes: with fsync, full_page_writes or
 	// synchronous_commit off. It is for tests and for data that may be lost.
 	Unsafe bool
-	// Shared lets other processes have the store open at the same time: each owns the partitions that it has acquired last. By
-	// default, Open returns store.ErrLocked while another process has the store open, or was killed less than 4 seconds ago.
+	// Shared lets other processes have the store open at the same time, if they set it too: each owns the partitions that it has
+	// acquired last. By default, Open returns store.ErrLocked while another process has the store open, or was killed less than 4
+	// seconds ago. With Shared, it returns store.ErrLocked while a process without Shared has the store open.
 	Shared bool
 	// NowMs returns the Unix time in milliseconds for the creation of a namespace. nil leaves it unknown.
 	NowMs func() int64
+
+	migrating bool // of Init: it does not matter who has the store open
 }
 
 // Store is a store in a PostgreSQL database.
@@ -102,8 +105,11 @@ func lanesOf(conns int) int { return min(max(conns*3/4, 1), maxLanes/2) }
 
 // prepare brings the schema up to date, and takes the lease.
 func (s *Store) prepare(ctx context.Context, opts Options) error {
-	if err := s.migrate(ctx, opts.Migrate); err != nil || opts.Shared {
+	switch err := s.migrate(ctx, opts.Migrate); {
+	case err != nil || opts.migrating:
 		return err
+	case opts.Shared:
+		return s.free(ctx)
 	}
 	return s.hold(ctx)
 }

@@ -45,12 +45,13 @@ func (id noRun) Error() string { return fmt.Sprintf("run %q: %v", string(id), st
 
 func (noRun) Unwrap() error { return store.ErrNotFound }
 
-// Absent implements store.Remembering, for runs of partitions that this store owns.
+// Absent implements store.Remembering, for runs of partitions that this store owns, while no other process has it open.
 func (s *Store) Absent(run store.RunKey) bool {
-	return s.usable() == nil && s.cache.get(run) == absent
+	return s.usable() == nil && s.alone() && s.cache.get(run) == absent
 }
 
-// State reads a run's state: from memory if this store owns its partition and has it.
+// State reads a run's state: from memory if this store owns its partition and has it, and no other process has the
+// store open.
 func (s *Store) State(ctx context.Context, run store.RunKey) (store.RunState, error) {
 	if err := s.usable(); err != nil {
 		return store.RunState{}, err
@@ -58,7 +59,10 @@ func (s *Store) State(ctx context.Context, run store.RunKey) (store.RunState, er
 	if !legal(run.ID) {
 		return store.RunState{}, noRun(run.ID)
 	}
-	r := s.cache.get(run)
+	var r *record
+	if s.alone() {
+		r = s.cache.get(run)
+	}
 	if r == nil {
 		begun := s.cache.begin(run)
 		err := s.read(ctx, func(ctx context.Context) (err error) {

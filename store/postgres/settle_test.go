@@ -54,7 +54,8 @@ func TestSettingsOfAnother(t *testing.T) {
 	for name := range settings(nil) {
 		t.Run(name, func(t *testing.T) {
 			url := pgtest.Fresh(t)
-			alone, shared := openWith(t, url, postgres.Options{Unsafe: true}), open(t, url)
+			shared := open(t, url)
+			alone := openWith(t, url, postgres.Options{Unsafe: true})
 			if err := settings(shared)[name](); !errors.Is(err, store.ErrLocked) {
 				t.Fatalf("by one of several processes: %v", err)
 			}
@@ -66,5 +67,21 @@ func TestSettingsOfAnother(t *testing.T) {
 				t.Fatalf("while no process has it alone: %v", err)
 			}
 		})
+	}
+}
+
+// TestReadOfAnother has one of several processes read a run that another one has changed since: memory must not answer.
+func TestReadOfAnother(t *testing.T) {
+	url := pgtest.Fresh(t)
+	a, b := open(t, url), open(t, url)
+	run := store.RunKey{ID: "r"}
+	if err := acquire(t, a, run.Partition()).Commit(ctx, grow(run, 0, 1, true)); err != nil {
+		t.Fatal(err)
+	}
+	if err := acquire(t, b, run.Partition()).Commit(ctx, grow(run, 1, 1, false)); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := a.State(ctx, run); err != nil || st.Length != 2 {
+		t.Fatalf("length %d, want 2: %v", st.Length, err)
 	}
 }
