@@ -340,9 +340,10 @@ func openPatiently(ctx context.Context, cfg host.Config) (h *host.Host, err erro
 	return h, err
 }
 
-// patiently calls open until another process does not hold the data any more, for a while.
+// patiently calls open until another process does not hold the data any more, for a while. That does not bound open itself, which
+// may have to migrate the data.
 func patiently(ctx context.Context, open func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	patient, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	for {
 		err := open(ctx)
@@ -351,7 +352,7 @@ func patiently(ctx context.Context, open func(context.Context) error) error {
 		}
 		select {
 		case <-time.After(lockPatience / 100):
-		case <-ctx.Done():
+		case <-patient.Done():
 			return err
 		}
 	}

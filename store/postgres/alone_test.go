@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/postgres"
 	"github.com/wfhost/wfhost/store/postgres/pgtest"
@@ -20,6 +22,9 @@ func TestOpenAlone(t *testing.T) {
 	}
 	if _, err := alone(); !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), "process") {
 		t.Fatalf("opened a second time: %v", err)
+	}
+	if _, err := postgres.Open(ctx, url, postgres.Options{Unsafe: true, Shared: true}); !errors.Is(err, store.ErrLocked) {
+		t.Fatalf("opened by one of several: %v", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -37,5 +42,77 @@ func TestOpenAlone(t *testing.T) {
 	}
 	if _, err := second.State(ctx, store.RunKey{ID: "r"}); !errors.Is(err, store.ErrFailed) {
 		t.Fatalf("a store that another process has opened: %v", err)
+	}
+}
+
+// TestLeaseLost has another process have the store meanwhile, or none after the lease was taken away: the first one must end, since
+// what it remembers of settings may be out of date.
+func TestLeaseLost(t *testing.T) {
+	alone := postgres.Options{Unsafe: true}
+	for name, meanwhile := range map[string]func(url string){
+		"opened and closed": func(url string) {
+			sql(t, url, "update wfhost.holder set until = now() - interval '1 second'")
+			if err := openWith(t, url, alone).Close(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"opened and killed": func(url string) {
+			sql(t, url, "update wfhost.holder set token = gen_random_uuid(), until = now() - interval '1 second'")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := pgtest.Fresh(t)
+			s := openWith(t, url, alone)
+			meanwhile(url)
+			<-s.Failed()
+			if err := s.Failure(); !errors.Is(err, store.ErrFailed) {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestLeaseOfAnotherClock opens a store whose lease lasts for a year: the clock of the server has gone back.
+func TestLeaseOfAnotherClock(t *testing.T) {
+	url := pgtest.Fresh(t)
+	sql(t, url, "update wfhost.holder set token = gen_random_uuid(), until = now() + interval '1 year'")
+	openWith(t, url, postgres.Options{Unsafe: true})
+}
+
+// TestLeaseOfABusyStore uses the only connection of the pool for longer than a lease lasts: nobody else may open the store.
+func TestLeaseOfABusyStore(t *testing.T) {
+	url := pgtest.Fresh(t)
+	s := openWith(t, url+"&pool_max_conns=1", postgres.Options{Unsafe: true})
+	c, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock_shared(7763001, 0)"); err != nil {
+		t.Fatal(err)
+	}
+	acquired := make(chan error, 1)
+	go func() {
+		_, err := s.Acquire(ctx, 0, "test", 0)
+		acquired <- err
+	}()
+	if _, err := tx.Exec(ctx, "select pg_sleep(5)"); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := postgres.Open(ctx, url, postgres.Options{Unsafe: true}); !errors.Is(err, store.ErrLocked) {
+		if err == nil {
+			_ = other.Close()
+		}
+		t.Fatalf("opened a store that is busy: %v", err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-acquired; err != nil {
+		t.Fatal(err)
 	}
 }

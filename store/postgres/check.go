@@ -17,7 +17,7 @@ type Report struct {
 
 // Check looks at a database, and changes nothing.
 func Check(ctx context.Context, url string) (r Report, err error) {
-	pool, err := connect(ctx, url)
+	pool, err := connect(ctx, url, nil)
 	if err != nil {
 		return r, err
 	}
@@ -36,7 +36,11 @@ func Check(ctx context.Context, url string) (r Report, err error) {
 			r.Problems = append(r.Problems, err.Error())
 		}
 	}
-	problem(s.checkServer(ctx, false))
+	set, err := readServer(ctx, pool)
+	if err != nil {
+		return r, s.failed(err)
+	}
+	problem(checkServer(set, false))
 	x, err := readSchema(ctx, pool)
 	problem(s.failed(err))
 	r.Schema = x.newest
@@ -69,7 +73,7 @@ func warnings(ctx context.Context, q queryer) (list []string, err error) {
 
 // Init creates the schema, or raises it to this release. The role must have the right to create it.
 func Init(ctx context.Context, url string) (Report, error) {
-	s, err := Open(ctx, url, Options{Migrate: true, Unsafe: true, Shared: true})
+	s, err := Open(ctx, url, Options{Migrate: true, Unsafe: true, Shared: true, migrating: true})
 	if err != nil {
 		return Report{}, err
 	}

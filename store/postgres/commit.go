@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -39,17 +40,36 @@ var (
 	callCommitAll = call("commit_all", commitAllArgs)
 )
 
-// exec executes a statement that writes, once more if it failed because of other transactions. It may be the only statement of
-// its transaction, and is not cancelled with ctx: the server would go on, and the outcome would be unknown.
+// exec executes a statement that writes, as write does.
 func (s *Store) exec(ctx context.Context, sql string, args ...any) error {
+	return s.write(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		_, err := c.Exec(ctx, sql, args...)
+		return err
+	})
+}
+
+// write calls do, which writes in one transaction, and once more if that failed because of other transactions. The write is not
+// cancelled with ctx: the server would go on, and the outcome would be unknown.
+func (s *Store) write(ctx context.Context, do func(context.Context, *pgxpool.Conn) error) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	_, err := s.pool.Exec(ctx, sql, args...)
+	c, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return notWritten{err}
+	}
+	defer c.Release()
+	data := c.Conn().PgConn().CustomData()
+	delete(data, warning)
+	err = do(ctx, c)
 	if again(err) {
-		_, err = s.pool.Exec(ctx, sql, args...)
+		err = do(ctx, c)
+	}
+	if w := data[warning]; w != nil && err == nil {
+		// An operator has ended the wait for a synchronous standby: the commit is visible, and a failover may lose it.
+		err = fmt.Errorf("warning: %v", w)
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func (p *partition) Due(ctx context.Context, after store.WakeKey, until int64, l
 	if err := p.current(); err != nil {
 		return nil, err
 	}
-	args := append([]any{int16(p.id), until, limit}, dueAfter(after)...)
+	args := append([]any{int16(p.id), until, max(limit, 0)}, dueAfter(after)...)
 	err = p.s.read(ctx, func(ctx context.Context) error {
 		rows, err := p.s.pool.Query(ctx, dueSQL, args...)
 		if err != nil {

@@ -21,6 +21,7 @@ const (
 	codeGone     = "WF004" // detail: index of the run to delete
 	codeCell     = "WF005" // detail: index of the compared cell
 	codeSchedule = "WF006" // detail: index of the schedule
+	codeHolder   = "WF007" // message: the process that has the store open
 	codeExists   = "23505" // unique_violation
 )
 
@@ -50,10 +51,16 @@ func again(err error) bool {
 	return false
 }
 
+// notWritten is an error before the commit of a write was sent.
+type notWritten struct{ error }
+
+func (e notWritten) Unwrap() error { return e.error }
+
 // unsent reports whether the server has not got the statement: there was no connection, or it was lost before.
 func unsent(err error) bool {
 	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
-	return unconnected || pgconn.SafeToRetry(err)
+	_, not := errors.AsType[notWritten](err)
+	return unconnected || not || pgconn.SafeToRetry(err)
 }
 
 // unwritten reports whether an error of a write says that nothing was written: the server has answered, and goes on with the
@@ -86,10 +93,14 @@ func (s *Store) failed(err error) error {
 		return nil
 	case s.closed.Load():
 		return store.ErrClosed
+	case errors.Is(err, store.ErrFailed):
+		return err
 	case code(err) == "42501":
 		return fmt.Errorf("%w: role %q: %w", ErrRights, s.pool.Config().ConnConfig.User, err)
 	case code(err) == "40001" || code(err) == "40P01":
 		return fmt.Errorf("%w: database: %w, twice", store.ErrUnavailable, err)
+	case code(err) == "55P03": // lock_not_available
+		return fmt.Errorf("%w: database: commits in flight have not ended: %w", store.ErrUnavailable, err)
 	case code(err) == "53100": // disk_full
 		return fmt.Errorf("%w: database: %w", store.ErrFull, err)
 	case away(err):
@@ -105,8 +116,21 @@ func (s *Store) wrote(err error) error {
 		return nil
 	case code(err) == codeFenced:
 		return fmt.Errorf("partition %d: %w", detail(err), store.ErrFenced)
-	case unwritten(err):
+	case code(err) == codeHolder:
+		return s.taken(err)
+	case unwritten(err), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 		return s.failed(err)
 	}
 	return fmt.Errorf("%w: database: %w", store.ErrUnknown, err)
+}
+
+// taken returns the error of a change of a setting while another process has the store open. A store that has lost its lease
+// fails.
+func (s *Store) taken(err error) error {
+	pe, _ := errors.AsType[*pgconn.PgError](err) // it has a code
+	if s.lease == nil {
+		return fmt.Errorf("%w: %s", store.ErrLocked, pe.Message)
+	}
+	s.leaseLost(pe.Message)
+	return s.Failure()
 }

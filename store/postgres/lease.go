@@ -2,9 +2,13 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -21,6 +25,9 @@ const (
 type lease struct {
 	token [16]byte
 	name  string
+	beats int64                     // the newest number of a beat in the database
+	good  atomic.Pointer[time.Time] // when the last beat that prolonged it has begun
+	conn  *pgx.Conn                 // nil = to be connected. It is not of the pool, whose connections may all be in use
 	stop  context.CancelFunc
 	ended chan struct{}
 }
@@ -32,26 +39,45 @@ func (s *Store) hold(ctx context.Context) error {
 		machine = "unknown"
 	}
 	l := &lease{token: randomToken(), name: fmt.Sprintf("%s, process %d", machine, os.Getpid()), ended: make(chan struct{})}
-	switch by, err := s.beat(ctx, l); {
-	case err != nil:
+	by, err := s.beat(ctx, l, true)
+	if err == nil && by != "" {
+		err = fmt.Errorf("%w: %s", store.ErrLocked, by)
+	}
+	if err != nil {
+		l.disconnect()
 		return s.failed(err)
-	case by != "":
-		return fmt.Errorf("%w: %s", store.ErrLocked, by)
 	}
 	var beating context.Context
 	beating, l.stop = context.WithCancel(context.Background())
 	s.lease = l
 	go func() {
 		defer close(l.ended)
-		for wait(beating, beatTime) {
-			if by, err := s.beat(beating, l); err == nil && by != "" {
-				s.fail(fmt.Errorf("%w: %s has opened the database, since this process had shown no life for %v", store.ErrFailed, by,
-					leaseTime))
-				return
+		for wait(beating, beatTime) && s.Failure() == nil {
+			if by, err := s.beat(beating, l, false); err == nil && by != "" {
+				s.leaseLost(by)
 			}
 		}
 	}()
 	return nil
+}
+
+// free returns store.ErrLocked if a process has the lease.
+func (s *Store) free(ctx context.Context) error {
+	var by *string
+	err := s.pool.QueryRow(ctx, "select name from wfhost.holder where token is not null and until > clock_timestamp()").Scan(&by)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return s.failed(err)
+	}
+	return fmt.Errorf("%w: %s", store.ErrLocked, *by)
+}
+
+// alone reports whether no other process has opened the store: this one has prolonged its lease, which has not ended yet. A read
+// may be answered from memory only then.
+func (s *Store) alone() bool {
+	return s.lease != nil && elapsed(*s.lease.good.Load()) < leaseTime
 }
 
 // wait reports whether a time has passed before ctx was done.
@@ -62,29 +88,87 @@ func wait(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// beat takes or prolongs the lease. It returns the name of the process that has it, "" for this one.
-func (s *Store) beat(ctx context.Context, l *lease) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, leaseTime)
-	defer cancel()
-	var by *string
-	err := s.pool.QueryRow(ctx, "select wfhost.hold($1, $2, $3)", l.token, l.name, leaseTime.Milliseconds()).Scan(&by)
-	if err != nil || by == nil {
-		return "", err
+// beat takes the lease if it is the first one, and prolongs it otherwise. It returns the name of the process that has it, "" for
+// this one.
+func (s *Store) beat(ctx context.Context, l *lease, first bool) (by string, err error) {
+	most := leaseTime
+	if first {
+		most = writeTimeout // it waits for changes of settings
 	}
-	return *by, nil
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	if l.conn == nil {
+		cfg := s.pool.Config().ConnConfig // a copy
+		prepareConn(cfg)
+		l.conn, err = pgx.ConnectConfig(ctx, cfg)
+		if err != nil {
+			return "", err
+		}
+	}
+	begun := start()
+	var taken *string
+	var beats int64
+	var timeline string
+	err = l.conn.QueryRow(ctx, "select taken_by, beats, timeline from wfhost.hold($1, $2, $3, $4)", l.token, l.name,
+		leaseTime.Milliseconds(), first).Scan(&taken, &beats, &timeline)
+	switch {
+	case err != nil:
+		l.disconnect()
+		return "", err
+	case taken != nil:
+		return *taken, nil
+	case beats <= l.beats:
+		return "", s.wentBack("it has an earlier state")
+	}
+	l.beats = beats
+	l.good.Store(&begun)
+	return "", s.follow(timeline) // a pooler may have connected to another server
+}
+
+func (s *Store) leaseLost(by string) {
+	s.fail(fmt.Errorf("%w: %s has opened the database, since this process had shown no life for %v", store.ErrFailed, by, leaseTime))
+}
+
+// follow makes the store fail if the database has another timeline than before.
+func (s *Store) follow(timeline string) error {
+	if s.timeline.CompareAndSwap(nil, &timeline) || *s.timeline.Load() == timeline {
+		return nil
+	}
+	return s.wentBack(fmt.Sprintf("its timeline is %s, it was %s", timeline, *s.timeline.Load()))
+}
+
+// wentBack makes the store fail, since the host has in memory what the database may have lost: ids of namespaces, numbers of
+// commands, runs. It returns the failure.
+func (s *Store) wentBack(why string) error {
+	s.fail(fmt.Errorf("%w: a standby of the database was promoted, or a backup was restored (%s), so it may have lost its newest "+
+		"changes: start again", store.ErrFailed, why))
+	return s.Failure()
+}
+
+func (l *lease) disconnect() {
+	if l.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
+	defer cancel()
+	_ = l.conn.Close(ctx) // the server ends the session anyway
+	l.conn = nil
 }
 
 // letGo gives the lease up.
 func (s *Store) letGo() {
-	if s.lease == nil {
+	l := s.lease
+	if l == nil {
 		return
 	}
-	s.lease.stop()
-	<-s.lease.ended
-	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
-	defer cancel()
-	// If this fails, the lease ends by itself.
-	_, _ = s.pool.Exec(ctx, "update wfhost.holder set token = null where token = $1", s.lease.token)
+	l.stop()
+	<-l.ended
+	if l.conn != nil { // otherwise the lease ends by itself, as it does if this fails
+		ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
+		defer cancel()
+		_, _ = l.conn.Exec(ctx, "update wfhost.holder set token = null where token = $1", l.token)
+	}
+	l.disconnect()
 }
 
 // fail makes the store refuse all further calls.
@@ -94,7 +178,7 @@ func (s *Store) fail(err error) {
 	}
 }
 
-// Failed returns a channel that is closed when the store has failed: another process has opened it.
+// Failed returns a channel that is closed when the store has failed: another process has opened it, or it went back in time.
 func (s *Store) Failed() <-chan struct{} { return s.failing }
 
 // Failure returns the reason, as an ErrFailed.

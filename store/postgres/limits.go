@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -20,33 +21,28 @@ func (s *Store) SetLimits(ctx context.Context, l store.Limits, tell store.Comman
 	if err := out.add([]store.Command{tell}); err != nil {
 		return err
 	}
-	return s.settle(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if len(l.Data) == 0 {
-			_, err := tx.Exec(ctx, "delete from wfhost.limits where ns = $1 and workflow = $2", int32(l.Namespace), l.Workflow)
-			if err != nil {
-				return err
-			}
-		} else if err := putLimits(ctx, tx, &l); err != nil {
+	var data []byte // null removes
+	if len(l.Data) > 0 {
+		if err := store.CheckLimits(0, 0, &l); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "select wfhost.send($1, $2, $3)", out.args()...)
-		return err
+		data = store.AppendLimits(nil, &l)
+	}
+	s.settings.forget()
+	defer s.settings.forget()
+	var others, own int
+	args := append([]any{s.mine(), int32(l.Namespace), l.Workflow, data, store.MaxLimits, store.MaxLimitsOfOne}, out.args()...)
+	err := s.write(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		const sql = "select others, own from wfhost.set_limits($1,$2,$3,$4,$5,$6,$7,$8,$9)"
+		return c.QueryRow(ctx, sql, args...).Scan(&others, &own)
 	})
-}
-
-func putLimits(ctx context.Context, tx pgx.Tx, l *store.Limits) error {
-	var all, own int
-	err := tx.QueryRow(ctx, `select count(*), count(*) filter (where ns = $1) from wfhost.limits
-		where not (ns = $1 and workflow = $2)`, int32(l.Namespace), l.Workflow).Scan(&all, &own)
 	if err != nil {
-		return err
+		return s.wrote(err)
 	}
-	if err := store.CheckLimits(all, own, l); err != nil {
-		return err
+	if data == nil {
+		return nil
 	}
-	_, err = tx.Exec(ctx, `insert into wfhost.limits (ns, workflow, data) values ($1, $2, $3)
-		on conflict (ns, workflow) do update set data = excluded.data`, int32(l.Namespace), l.Workflow, store.AppendLimits(nil, l))
-	return err
+	return store.CheckLimits(others, own, &l)
 }
 
 // LimitsOf reads the limits of a workflow.
@@ -81,7 +77,7 @@ func (s *Store) Cells(ctx context.Context, q store.CellQuery) (list []store.Cell
 	}
 	err = s.read(ctx, func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, `select key, value from wfhost.cell where ns = $1 and queue = $2 and key >= $3
-			and ($4::bytea is null or key < $4) order by key limit $5`, int32(q.Queue.Namespace), q.Queue.ID, from, q.To, q.Limit)
+			and ($4::bytea is null or key < $4) order by key limit $5`, int32(q.Queue.Namespace), q.Queue.ID, from, q.To, max(q.Limit, 0))
 		if err != nil {
 			return err
 		}

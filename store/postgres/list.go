@@ -54,10 +54,20 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 		ordered := fmt.Sprintf("order by r.created %s, r.id %s limit %d", order, order, n)
 		index := strings.NewReplacer("WHERE", where, "ORDER", ordered).Replace(from)
 		state := shown(&q, arg)
-		return fmt.Sprintf("select created, id, %s from (%s) x order by created %s, id %s limit %d", state, index, order, order,
-			n), args
+		by := fmt.Sprintf("created %s, id %s", order, order)
+		sql := fmt.Sprintf("select created, id, %s as state from (%s) x order by %s limit %d", state, index, by, n)
+		return bounded("created", sql, by), args
 	}
 	return l.page(ctx)
+}
+
+// bounded returns a query for the first rows of a query of places, ids and states: those whose states a page can hold, and one
+// more.
+func bounded(place, sql, order string) string {
+	return fmt.Sprintf(`select %[1]s, id, state from (
+		select %[1]s, id, state,
+			sum(coalesce(octet_length(state), 0)) over (order by %[3]s) - coalesce(octet_length(state), 0) as before
+		from (%[2]s) y) z where before < %[4]d order by %[3]s`, place, sql, order, store.MaxPageBytes)
 }
 
 // shown returns the expression for the state of a run that the filters by status and workflow select, null for others.
@@ -165,7 +175,9 @@ func (l *lister) page(ctx context.Context) (page store.Page, err error) {
 		if err != nil {
 			return store.Page{}, err
 		}
+		bytes := 0
 		for i := range list {
+			bytes += len(list[i].state)
 			if len(page.Runs) == l.limit || looks == store.MaxLooks || held >= store.MaxPageBytes {
 				page.Next = at
 				return page, nil
@@ -186,7 +198,7 @@ func (l *lister) page(ctx context.Context) (page store.Page, err error) {
 				held += st.Bytes()
 			}
 		}
-		if len(list) < n {
+		if len(list) < n && bytes < store.MaxPageBytes { // otherwise the states of further ones were too much
 			return page, nil
 		}
 		portion *= 2
@@ -213,8 +225,8 @@ func (l *lister) look(ctx context.Context, at *store.Position, n int) (list []lo
 	return list, err
 }
 
-const timersSQL = `select wake, id, case when coalesce(due, wake) <= $2 then state end from wfhost.run
-	where ns = $1 and timer and wake <= $6 and (wake, id) > ($3, $4) order by wake, id limit $5`
+var timersSQL = bounded("wake", `select wake, id, case when coalesce(due, wake) <= $2 then state end as state from wfhost.run
+	where ns = $1 and timer and wake <= $6 and (wake, id) > ($3, $4) order by wake, id limit $5`, "wake, id")
 
 // Timers returns a page of the runs that wait for a deadline.
 func (s *Store) Timers(ctx context.Context, q store.TimerQuery) (store.Page, error) {

@@ -19,11 +19,8 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// Classes of advisory locks, as the functions of the schema have them.
-const (
-	lockSettings   = 7763003
-	lockMigrations = 7763004
-)
+// lockMigrations is the class of an advisory lock. The functions of the schema have the others.
+const lockMigrations = 7763004
 
 type migration struct {
 	number    int
@@ -82,8 +79,9 @@ type schema struct {
 }
 
 func readSchema(ctx context.Context, q queryer) (x schema, err error) {
-	err = q.QueryRow(ctx, `select to_regclass('wfhost.migration') is not null and to_regclass('wfhost.meta') is not null`).Scan(
-		&x.there)
+	// The catalog shows what another process has just created; to_regclass may not.
+	err = q.QueryRow(ctx, `select count(*) = 2 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+		where n.nspname = 'wfhost' and c.relname in ('migration', 'meta')`).Scan(&x.there)
 	if err != nil || !x.there {
 		return x, err
 	}
@@ -133,7 +131,8 @@ func (s *Store) migrate(ctx context.Context, may bool) error {
 
 // apply applies the missing migrations in one transaction, one process at a time.
 func apply(ctx context.Context, tx pgx.Tx, list []migration) error {
-	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, 0)", lockMigrations); err != nil {
+	if _, err := tx.Exec(ctx, `select set_config('idle_in_transaction_session_timeout', '5s', true),
+		pg_advisory_xact_lock($1, 0)`, lockMigrations); err != nil {
 		return err
 	}
 	x, err := readSchema(ctx, tx)

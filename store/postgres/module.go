@@ -29,8 +29,9 @@ func (m modules) Put(ctx context.Context, wasm []byte, info store.ModuleInfo) (s
 	if wasm == nil {
 		wasm = []byte{}
 	}
-	return d, m.s.wrote(m.s.exec(ctx, `insert into wfhost.module (digest, unused, info, wasm) values ($1, true, $2, $3)
-		on conflict (digest) do update set info = excluded.info, unused = true`, d[:], data, wasm))
+	return d, m.s.wrote(m.s.exec(ctx, `insert into wfhost.module (digest, unused, info, wasm)
+		select $1, true, $2, $3 from wfhost.settle($4)
+		on conflict (digest) do update set info = excluded.info, unused = true`, d[:], data, wasm, m.s.mine()))
 }
 
 func (m modules) read(ctx context.Context, column string, d store.Digest) (b []byte, err error) {

@@ -106,7 +106,7 @@ func (p *partition) Commands(ctx context.Context, after store.CommandSeq, limit 
 	}
 	err = p.s.read(ctx, func(ctx context.Context) error {
 		rows, err := p.s.pool.Query(ctx, "select seq, command from wfhost.inbox where p = $1 and seq > $2 order by seq limit $3",
-			int16(p.id), int64(after), limit)
+			int16(p.id), int64(after), max(limit, 0))
 		if err != nil {
 			return err
 		}
@@ -153,8 +153,16 @@ func (p *partition) Claim(ctx context.Context, c store.HookClaim) (h store.HookH
 	if err := p.current(); err != nil {
 		return h, err
 	}
+	if !legal(c.Token) {
+		return h, badText("token", c.Token)
+	}
 	for range claims {
-		h, err = p.claim(ctx, &c)
+		var args []any
+		h, args, err = p.claim(ctx, &c)
+		if err != nil { // nothing was written
+			return h, err
+		}
+		err = p.s.exec(ctx, "select wfhost.claim($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)", args...)
 		if code(err) != codeChanged {
 			break
 		}
@@ -162,11 +170,11 @@ func (p *partition) Claim(ctx context.Context, c store.HookClaim) (h store.HookH
 	return h, p.ended(err)
 }
 
-// claim tries to make a claim after what the database says now.
-func (p *partition) claim(ctx context.Context, c *store.HookClaim) (store.HookHolder, error) {
+// claim returns the holder after a claim of what the database says now, and the arguments of wfhost.claim.
+func (p *partition) claim(ctx context.Context, c *store.HookClaim) (h store.HookHolder, args []any, err error) {
 	old, h, err := p.s.holder(ctx, c.Namespace, c.Token)
 	if err != nil {
-		return h, err
+		return h, nil, err
 	}
 	now := old
 	switch {
@@ -183,11 +191,10 @@ func (p *partition) claim(ctx context.Context, c *store.HookClaim) (store.HookHo
 			err = out.add([]store.Command{*cmd})
 		}
 		if err != nil {
-			return h, err
+			return h, nil, err
 		}
 	}
-	args := append(append(p.fence(), int32(c.Namespace), c.Token, old, now, int64(c.Ack)), out.args()...)
-	return h, p.s.exec(ctx, "select wfhost.claim($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)", args...)
+	return h, append(append(p.fence(), int32(c.Namespace), c.Token, old, now, int64(c.Ack)), out.args()...), nil
 }
 
 // holder reads the holder of a token, and its record, nil if it has none.

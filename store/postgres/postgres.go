@@ -3,7 +3,9 @@
 //
 // A commit is one call of a stored function: one round trip, one transaction. PostgreSQL makes a transaction visible only after
 // its commit record is durable, on the standbys too that synchronous_standby_names asks for. So whatever this package reads is
-// durable.
+// durable, with two exceptions: an operator can end the wait for a standby (pg_cancel_backend), and with synchronous_commit =
+// remote_write a crash of the standby's machine loses what it had only in memory. This package never ends the wait: it asks the
+// server to cancel nothing.
 //
 // The package keeps no state in sessions, so it works through pgbouncer in transaction mode.
 package postgres
@@ -27,11 +29,14 @@ type Options struct {
 	// Unsafe opens a database that may lose or damage durable data when it crashes: with fsync, full_page_writes or
 	// synchronous_commit off. It is for tests and for data that may be lost.
 	Unsafe bool
-	// Shared lets other processes have the store open at the same time: each owns the partitions that it has acquired last. By
-	// default, Open returns store.ErrLocked while another process has the store open, or was killed less than 4 seconds ago.
+	// Shared lets other processes have the store open at the same time, if they set it too: each owns the partitions that it has
+	// acquired last. By default, Open returns store.ErrLocked while another process has the store open, or was killed less than 4
+	// seconds ago. With Shared, it returns store.ErrLocked while a process without Shared has the store open.
 	Shared bool
 	// NowMs returns the Unix time in milliseconds for the creation of a namespace. nil leaves it unknown.
 	NowMs func() int64
+
+	migrating bool // of Init: it does not matter who has the store open
 }
 
 // Store is a store in a PostgreSQL database.
@@ -53,6 +58,9 @@ type Store struct {
 
 	namespaces sync.Map // name -> store.NamespaceID: namespaces are never deleted, and keep their ids
 
+	unsafe   bool                   // Options.Unsafe
+	timeline atomic.Pointer[string] // of the database when it was opened
+
 	lease   *lease // nil if Options.Shared
 	failure atomic.Pointer[error]
 	failing chan struct{} // closed after failure is set
@@ -71,12 +79,12 @@ var (
 // Options.Migrate is not set, ErrUnsafe if settings of the server lose data, ErrRights if the role lacks a privilege, and
 // store.ErrLocked if another process has the store open.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
-	pool, err := connect(ctx, url)
+	s := &Store{nowMs: opts.NowMs, unsafe: opts.Unsafe, failing: make(chan struct{})}
+	pool, err := connect(ctx, url, s.connected)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, nowMs: opts.NowMs, lanes: make(chan int16, lanesOf(int(pool.Config().MaxConns))),
-		failing: make(chan struct{})}
+	s.pool, s.lanes = pool, make(chan int16, lanesOf(int(pool.Config().MaxConns)))
 	base := int(randomToken()[0])
 	for i := range cap(s.lanes) {
 		s.lanes <- int16((base + i) % maxLanes)
@@ -95,22 +103,23 @@ const maxLanes = 64
 // lanesOf returns the number of commits at a time: three quarters of the connections, at least one.
 func lanesOf(conns int) int { return min(max(conns*3/4, 1), maxLanes/2) }
 
-// prepare checks the server, and brings the schema up to date.
+// prepare brings the schema up to date, and takes the lease.
 func (s *Store) prepare(ctx context.Context, opts Options) error {
-	if err := s.checkServer(ctx, opts.Unsafe); err != nil {
+	switch err := s.migrate(ctx, opts.Migrate); {
+	case err != nil || opts.migrating:
 		return err
-	}
-	if err := s.migrate(ctx, opts.Migrate); err != nil || opts.Shared {
-		return err
+	case opts.Shared:
+		return s.free(ctx)
 	}
 	return s.hold(ctx)
 }
 
-// Close closes all connections. Calls in progress end first.
+// Close closes all connections, after the calls in progress have ended. With a server that does not answer, they are given up
+// after half a minute.
 func (s *Store) Close() error {
 	if s.closed.CompareAndSwap(false, true) {
-		s.letGo()
 		s.pool.Close()
+		s.letGo() // once no call is in flight that another process must not meet
 	}
 	return nil
 }

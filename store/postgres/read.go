@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/wfhost/wfhost/store"
 )
+
+// readTimeout bounds a read, and an Acquire: the server ends its wait for commits in flight before, see wfhost.acquire.
+const readTimeout = 20 * time.Second
 
 // read calls f, which reads, and once more if the connection was lost before the server had the statement or other transactions
 // were in the way. f must begin anew when it is called again. pgx.ErrNoRows and errors of the functions of the schema are
@@ -20,6 +24,8 @@ func (s *Store) read(ctx context.Context, f func(context.Context) error) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	err := f(ctx)
 	if again(err) || pgconn.SafeToRetry(err) {
 		err = f(ctx)
@@ -39,12 +45,13 @@ func (id noRun) Error() string { return fmt.Sprintf("run %q: %v", string(id), st
 
 func (noRun) Unwrap() error { return store.ErrNotFound }
 
-// Absent implements store.Remembering, for runs of partitions that this store owns.
+// Absent implements store.Remembering, for runs of partitions that this store owns, while no other process has it open.
 func (s *Store) Absent(run store.RunKey) bool {
-	return s.usable() == nil && s.cache.get(run) == absent
+	return s.usable() == nil && s.alone() && s.cache.get(run) == absent
 }
 
-// State reads a run's state: from memory if this store owns its partition and has it.
+// State reads a run's state: from memory if this store owns its partition and has it, and no other process has the
+// store open.
 func (s *Store) State(ctx context.Context, run store.RunKey) (store.RunState, error) {
 	if err := s.usable(); err != nil {
 		return store.RunState{}, err
@@ -52,7 +59,10 @@ func (s *Store) State(ctx context.Context, run store.RunKey) (store.RunState, er
 	if !legal(run.ID) {
 		return store.RunState{}, noRun(run.ID)
 	}
-	r := s.cache.get(run)
+	var r *record
+	if s.alone() {
+		r = s.cache.get(run)
+	}
 	if r == nil {
 		begun := s.cache.begin(run)
 		err := s.read(ctx, func(ctx context.Context) (err error) {

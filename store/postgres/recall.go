@@ -23,7 +23,7 @@ func (c *settings) forget() {
 
 // recall returns the value of a key, or calls read for it. Errors are not remembered.
 func recall[V any](s *Store, key any, read func() (V, error)) (V, error) {
-	if s.lease == nil {
+	if !s.alone() {
 		return read()
 	}
 	c := &s.settings

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
@@ -17,32 +18,38 @@ import (
 // settle calls f in a transaction, while no other process changes settings, versions or namespaces: f may decide by what it
 // reads.
 func (s *Store) settle(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
-	if err := s.usable(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	defer cancel()
 	s.settings.forget()
 	defer s.settings.forget()
 	var own error // of f
-	do := func() error {
+	err := s.write(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		own = nil
-		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, 0)", lockSettings); err != nil {
-				return err
-			}
+		tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		if err != nil {
+			return notWritten{err}
+		}
+		defer func() { _ = tx.Rollback(ctx) }() // does nothing after the commit
+		_, err = tx.Exec(ctx, "select wfhost.settle($1)", s.mine())
+		if err == nil {
 			own = f(ctx, tx)
-			return own
-		})
-	}
-	err := do()
-	if again(err) {
-		err = do()
-	}
-	if own != nil && code(own) == "" && errors.Is(err, own) { // f has refused
+			err = own
+		}
+		if err != nil {
+			return notWritten{err}
+		}
+		return tx.Commit(ctx)
+	})
+	if own != nil && code(own) == "" && !away(own) { // f has refused
 		return own
 	}
 	return s.wrote(err)
+}
+
+// mine returns what wfhost.settle compares with the lease: null if other processes may have the store open.
+func (s *Store) mine() *[16]byte {
+	if s.lease == nil {
+		return nil
+	}
+	return &s.lease.token
 }
 
 // rowsQueryer is a pool or a transaction.
@@ -119,9 +126,10 @@ func (s *Store) createNamespace(ctx context.Context, name string) (store.Namespa
 		now = s.nowMs()
 	}
 	var id *int32
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	defer cancel()
-	err := s.pool.QueryRow(ctx, "select wfhost.create_namespace($1, $2, $3)", name, now, store.MaxNamespaces).Scan(&id)
+	err := s.write(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		return c.QueryRow(ctx, "select wfhost.create_namespace($1, $2, $3, $4)", s.mine(), name, now,
+			store.MaxNamespaces).Scan(&id)
+	})
 	if err != nil {
 		return 0, s.wrote(err)
 	}
@@ -227,8 +235,8 @@ func (s *Store) AddSealKey(ctx context.Context, k store.SealKey) error {
 	if !legal(k.ID) {
 		return badText("id of a key", k.ID)
 	}
-	return s.wrote(s.exec(ctx, "insert into wfhost.seal_key (id, data) values ($1, $2) on conflict do nothing", k.ID,
-		store.AppendKey(nil, &k)))
+	return s.wrote(s.exec(ctx, `insert into wfhost.seal_key (id, data) select $1, $2 from wfhost.settle($3)
+		on conflict do nothing`, k.ID, store.AppendKey(nil, &k), s.mine()))
 }
 
 // tokens is the TokenStore of a Store.
@@ -243,7 +251,7 @@ func (t tokens) Add(ctx context.Context, tok store.Token) error {
 	if err := store.CheckRecord("token", data); err != nil {
 		return err
 	}
-	err := t.s.exec(ctx, "insert into wfhost.token (hash, data) values ($1, $2)", tok.Hash[:], data)
+	err := t.s.exec(ctx, "insert into wfhost.token (hash, data) select $1, $2 from wfhost.settle($3)", tok.Hash[:], data, t.s.mine())
 	if code(err) == codeExists {
 		return fmt.Errorf("token: %w", store.ErrExists)
 	}

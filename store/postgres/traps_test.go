@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -273,6 +271,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no such role":        {as(server.URL("empty"), "nobody"), postgres.Options{}, postgres.ErrRights, `"nobody"`},
 		"no server":           {"postgres://postgres@127.0.0.1:1/x", postgres.Options{}, nil, "127.0.0.1:1"},
 		"no address":          {"postgres://[", postgres.Options{}, nil, "address of the database"},
+		"repeatable read":     {fresh() + "&options=-cdefault_transaction_isolation%3Drepeatable%5C%20read", postgres.Options{Unsafe: true}, nil, "needs read committed"},
 		"asynchronous commit": {fresh() + "&options=-csynchronous_commit%3Doff", postgres.Options{}, postgres.ErrUnsafe, "off"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -326,86 +325,5 @@ func TestSchemaFromNothing(t *testing.T) {
 	s := open(t, server.URL("several"))
 	if err := acquire(t, s, 5).Renew(ctx); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// proxy passes bytes between a client and the server, until it is told to drop what the server answers.
-type proxy struct {
-	net.Listener
-	to   string
-	drop atomic.Bool // the next answer ends the connection instead of reaching the client
-}
-
-func newProxy(t *testing.T, port int) *proxy {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{Listener: l, to: fmt.Sprint("127.0.0.1:", port)}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(c)
-		}
-	}()
-	return p
-}
-
-func (p *proxy) serve(client net.Conn) {
-	defer func() { _ = client.Close() }()
-	server, err := net.Dial("tcp", p.to)
-	if err != nil {
-		return
-	}
-	defer func() { _ = server.Close() }()
-	go func() {
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := client.Read(buf)
-			if err != nil {
-				_ = server.Close()
-				return
-			}
-			if _, err := server.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-	}()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := server.Read(buf)
-		if err != nil || p.drop.CompareAndSwap(true, false) {
-			return
-		}
-		if _, err := client.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
-// TestLostAnswer has a commit be durable whose answer never comes: its outcome is unknown, and the next look tells it.
-func TestLostAnswer(t *testing.T) {
-	server := pgtest.Shared(t)
-	name := server.Database(t)
-	p := newProxy(t, server.Port())
-	s := open(t, strings.Replace(server.URL(name), fmt.Sprint(":", server.Port()), p.Addr().String()[len("127.0.0.1"):], 1))
-	run := store.RunKey{ID: "r"}
-	owned := acquire(t, s, run.Partition())
-	for i := range 5 {
-		if err := owned.Commit(ctx, grow(run, store.Seq(2*i), 1, i == 0)); err != nil {
-			t.Fatal(err)
-		}
-		p.drop.Store(true)
-		if err := owned.Commit(ctx, grow(run, store.Seq(2*i+1), 1, false)); !errors.Is(err, store.ErrUnknown) {
-			t.Fatalf("a commit whose answer is lost: %v", err)
-		}
-		if st, list, err := s.Run(ctx, run); err != nil || int(st.Length) != 2*i+2 || len(list) != 2*i+2 {
-			t.Fatalf("after round %d: length %d, %d entries, %v", i, st.Length, len(list), err)
-		}
 	}
 }

@@ -180,6 +180,12 @@ func testHooks(t *testing.T, e *env) {
 	}
 	replies, err := e.partition(key("a").Partition()).Commands(ctx, 0, 10)
 	e.ok(err)
+	errReply := errors.New("no reply")
+	_, err = p.Claim(ctx, store.HookClaim{Token: "token", Holder: holder("r"),
+		Reply: func(store.HookHolder) (*store.Command, error) { return nil, errReply }})
+	if !errors.Is(err, errReply) || errors.Is(err, store.ErrUnknown) {
+		t.Errorf("a claim without a reply: %v", err)
+	}
 	if !slices.ContainsFunc(replies, func(c store.Command) bool { return c.Kind == store.CommandReply && c.Name == "a" }) {
 		t.Fatalf("replies %+v", replies)
 	}

@@ -36,7 +36,7 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 		return nil, nil, c.keepers.Process(ctx, owned, cmd)
 	case store.CommandHookClaim, store.CommandHookRelease:
 		_, err = owned.Claim(ctx, run.Claim(&cmd, &m))
-		if err == nil && cmd.Kind == store.CommandHookClaim {
+		if sent(err) && cmd.Kind == store.CommandHookClaim {
 			c.writers.Kick(cmd.From.Partition())
 		}
 		return nil, nil, err
@@ -77,11 +77,14 @@ func (c *courier) answerAndDiscard(ctx context.Context, owned store.Partition, c
 		answers = append(answers, *answer)
 	}
 	err := owned.Discard(ctx, []store.CommandSeq{cmd.Seq}, answers)
-	if err == nil && answer != nil {
+	if sent(err) && answer != nil {
 		c.writers.Kick(answer.To.Partition())
 	}
 	return err
 }
+
+// sent reports whether the commands of a write with an outcome may be in the inboxes of their receivers.
+func sent(err error) bool { return err == nil || errors.Is(err, store.ErrUnknown) }
 
 // childVersion returns the version that a child starts with: the version that the parent requests; otherwise the newest version
 // with the parent's module, so that both come from the same upload; otherwise the newest version.

@@ -106,6 +106,8 @@ func (c *commands) carried(now int64, p *Partition, to store.RunKey, start *run.
 		return
 	}
 	switch {
+	case errors.Is(err, store.ErrUnknown): // the command may be gone and its answer sent, so it must not be repeated
+		c.mem.acquireAgain(p, err)
 	case err != nil:
 		p.inbox.Postpone(to)
 		c.port.Report(Report{Kind: ReportCommand, Run: to, Partition: p.ID, Cause: err})

@@ -125,8 +125,7 @@ func (c *committer) kick(b *Batch) {
 func (c *committer) unknown(b *Batch, err error) {
 	for _, p := range b.parts {
 		if !p.lost {
-			c.mem.lose(p, err)
-			c.port.Acquire(p)
+			c.mem.acquireAgain(p, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -141,6 +142,35 @@ func TestOutcomes(t *testing.T) {
 		got, answer := came(c.err)
 		if got != c.want || (answer != nil) != (c.answer != 0) || answer != nil && answer.Kind != c.answer {
 			t.Errorf("kind %d, error %v: %d with %v, want %d", c.kind, c.err, got, answer, c.want)
+		}
+	}
+}
+
+// Whether a command was answered is unknown: its partition is acquired again, and its inbox is read, before it is answered again.
+func TestUnknownOutcomeOfAnAnswer(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		w := newWorld(t, limits, 1)
+		to := keyIn(1, 0)
+		w.signalCommand(0, to)
+		w.pump()
+		if durable {
+			if err := w.refusals[0].p.Owned.Discard(t.Context(), []store.CommandSeq{w.refusals[0].cmd.Seq}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.serveRefusals(store.ErrUnknown)
+		if len(w.acquires) != 1 || w.s.Partition(1) != nil {
+			t.Fatalf("%d partitions are acquired again, want 1", len(w.acquires))
+		}
+		w.later(time.Hour)
+		if len(w.refusals) != 0 {
+			t.Fatal("the command is answered a second time")
+		}
+		w.acquire(1)
+		w.s.Kicked(1)
+		w.pump()
+		if got := len(w.refusals) == 0; got != durable {
+			t.Fatalf("durable %v: %d commands are to be answered", durable, len(w.refusals))
 		}
 	}
 }

@@ -76,6 +76,12 @@ func (m *memory) fenced(p *Partition, err error) bool {
 	return true
 }
 
+// acquireAgain drops a partition and acquires it again: what a write of it has done is unknown, and must be read.
+func (m *memory) acquireAgain(p *Partition, cause error) {
+	m.lose(p, cause)
+	m.port.Acquire(p)
+}
+
 // find returns the resident of a run, nil if it has none.
 func (m *memory) find(key store.RunKey) *resident {
 	if p := m.parts[key.Partition()]; p != nil {

@@ -152,7 +152,8 @@ create table wfhost.version (
 create index version_module on wfhost.version (module) where not deleted;
 create index version_newest on wfhost.version (ns, workflow, module, number) where not deleted;
 
--- The process that has the store open alone, until its lease ends.
-create table wfhost.holder (one boolean primary key default true check (one), token uuid, name text, until timestamptz)
-  with (fillfactor = 50);
+-- The process that has the store open alone, until its lease ends. beats counts its signs of life, and never falls unless the
+-- database went back in time.
+create table wfhost.holder (one boolean primary key default true check (one), token uuid, name text, until timestamptz,
+  beats bigint not null default 0) with (fillfactor = 50);
 insert into wfhost.holder default values;

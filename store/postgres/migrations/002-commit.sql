@@ -3,12 +3,23 @@
 --
 -- Classes of advisory locks: 7763001 partitions, 7763002 queues, 7763003 settings, 7763004 migrations.
 
+-- check_isolation raises WF008 unless each statement sees what was committed before it. Otherwise a check after a lock would read
+-- what was there before the lock.
+create function wfhost.check_isolation() returns void language plpgsql as $$
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'transactions are %, wfhost needs read committed', current_setting('transaction_isolation') using
+      errcode = 'WF008', hint = 'Set default_transaction_isolation of the role.';
+  end if;
+end $$;
+
 -- fence locks partitions against Acquire until the end of the transaction, and raises WF001 with the first partition whose token
 -- is another one.
 create function wfhost.fence(ps smallint[], tokens uuid[]) returns void language plpgsql as $$
 declare
   bad smallint;
 begin
+  perform wfhost.check_isolation();
   for i in 1..coalesce(cardinality(ps), 0) loop
     perform pg_advisory_xact_lock_shared(7763001, ps[i]);
   end loop;
@@ -30,6 +41,9 @@ create function wfhost.acquire(part smallint, new_token uuid, new_owner text) re
 declare
   e bigint;
 begin
+  perform wfhost.check_isolation();
+  -- The wait ends before the caller's, so that no call takes the partition after the caller has called again.
+  perform set_config('lock_timeout', '15s', true);
   perform pg_advisory_xact_lock(7763001, part); -- waits for commits in flight
   update wfhost.partition o set epoch = o.epoch + 1, token = new_token, owner = new_owner where o.p = part returning o.epoch into e;
   return e;
@@ -125,6 +139,7 @@ declare
   h integer;
   now bytea;
 begin
+  perform wfhost.check_isolation();
   for h in select distinct hashtext(x.ns || ' ' || x.queue) from unnest(q_ns, q_queue) x(ns, queue) order by 1 loop
     perform pg_advisory_xact_lock(7763002, h);
   end loop;
@@ -268,25 +283,47 @@ begin
     raise exception 'holder has changed' using errcode = 'WF003', detail = 0;
   end if;
   delete from wfhost.inbox x where x.p = ps[1] and x.seq = ack;
-  perform wfhost.send(x_p, x_n, x_command);
+  if found or ack = 0 then -- otherwise this is a repetition, and the answer was sent
+    perform wfhost.send(x_p, x_n, x_command);
+  end if;
 end $$;
 
+-- discard removes commands and sends the answers to them; none if the commands were removed before, with their answers.
 create function wfhost.discard(
   ps smallint[], tokens uuid[], i_seq bigint[], x_p smallint[], x_n integer[], x_command bytea[]
 ) returns void language plpgsql as $$
 begin
   perform wfhost.fence(ps, tokens);
   delete from wfhost.inbox x where x.p = ps[1] and x.seq = any(i_seq);
-  perform wfhost.send(x_p, x_n, x_command);
+  if found or coalesce(cardinality(i_seq), 0) = 0 then
+    perform wfhost.send(x_p, x_n, x_command);
+  end if;
+end $$;
+
+-- settle locks settings, versions and namespaces until the end of the transaction. WF007 if another process has the store open
+-- than the caller; mine is null for one of several. A client that then says nothing for 5 seconds loses its session, so that one
+-- that was stopped blocks no others.
+create function wfhost.settle(mine uuid) returns void language plpgsql as $$
+declare
+  h wfhost.holder;
+begin
+  perform wfhost.check_isolation();
+  perform set_config('idle_in_transaction_session_timeout', '5s', true);
+  perform pg_advisory_xact_lock(7763003, 0);
+  select * into h from wfhost.holder;
+  if h.token is distinct from mine and (mine is not null or h.until > clock_timestamp()) then
+    raise exception '%', coalesce(h.name, 'another process') using errcode = 'WF007';
+  end if;
 end $$;
 
 -- create_namespace returns the id of a namespace, which it creates if need be; null if there are most of them. Ids count up and
 -- are never deleted, so the greatest one is their number.
-create function wfhost.create_namespace(new_name text, new_created bigint, most integer) returns integer language plpgsql as $$
+create function wfhost.create_namespace(mine uuid, new_name text, new_created bigint, most integer) returns integer
+language plpgsql as $$
 declare
   n integer;
 begin
-  perform pg_advisory_xact_lock(7763003, 0);
+  perform wfhost.settle(mine);
   n := (select s.id from wfhost.namespace s where s.name = new_name);
   if n is not null then
     return n;
@@ -299,15 +336,56 @@ begin
   return n + 1;
 end $$;
 
--- hold takes or prolongs the lease of the store, and returns null; or the name of the process that has it.
-create function wfhost.hold(new_token uuid, new_name text, ttl_ms integer) returns text language plpgsql as $$
+-- set_limits sets limits, or removes them if l_data is null, and sends commands. It returns how many other workflows have limits,
+-- in all and in the namespace; if these are too many, it changes nothing.
+create function wfhost.set_limits(
+  mine uuid, l_ns integer, l_workflow text, l_data bytea, most bigint, most_own bigint,
+  x_p smallint[], x_n integer[], x_command bytea[], out others bigint, out own bigint
+) language plpgsql as $$
+begin
+  perform wfhost.settle(mine);
+  select count(*), count(*) filter (where l.ns = l_ns) into others, own from wfhost.limits l
+    where not (l.ns = l_ns and l.workflow = l_workflow);
+  if l_data is null then
+    delete from wfhost.limits l where l.ns = l_ns and l.workflow = l_workflow;
+  elsif others >= most or own >= most_own then
+    return;
+  else
+    insert into wfhost.limits (ns, workflow, data) values (l_ns, l_workflow, l_data)
+      on conflict (ns, workflow) do update set data = excluded.data;
+  end if;
+  perform wfhost.send(x_p, x_n, x_command);
+end $$;
+
+-- timeline names the history of the database: the promotion of a standby and the restoration of a backup begin another one.
+create function wfhost.timeline() returns text language sql as $$
+  select left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+$$;
+
+-- hold takes the lease of the store, or prolongs it, and counts the call; or it returns in taken_by the process that has the lease.
+-- Only the first call takes it, and waits for changes of settings that are in flight. A lease that another process had meanwhile is
+-- lost, even if that process is gone. One that lasts longer than a lease can was written before the clock of the server went back,
+-- and has ended.
+create function wfhost.hold(new_token uuid, new_name text, ttl_ms integer, first boolean,
+  out taken_by text, out beats bigint, out timeline text) language plpgsql as $$
 declare
   h wfhost.holder;
+  now timestamptz;
+  ttl interval := ttl_ms * interval '1 millisecond';
 begin
-  select * into h from wfhost.holder for update;
-  if h.token is not null and h.token <> new_token and h.until > clock_timestamp() then
-    return h.name;
+  perform wfhost.check_isolation();
+  timeline := wfhost.timeline();
+  if first then
+    perform pg_advisory_xact_lock(7763003, 0);
   end if;
-  update wfhost.holder set token = new_token, name = new_name, until = clock_timestamp() + ttl_ms * interval '1 millisecond';
-  return null;
+  select * into h from wfhost.holder for update;
+  beats := h.beats + 1;
+  now := clock_timestamp();
+  if first and h.token is not null and h.until > now and h.until <= now + ttl then
+    taken_by := h.name;
+  elsif not first and h.token is distinct from new_token then
+    taken_by := coalesce(h.name, 'another process');
+  else
+    update wfhost.holder o set token = new_token, name = new_name, until = now + ttl, beats = hold.beats;
+  end if;
 end $$;

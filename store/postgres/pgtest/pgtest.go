@@ -102,8 +102,8 @@ func start(settings []string) (*Server, error) {
 			return nil, err
 		}
 	}
-	init := s.command("initdb", "-D", filepath.Join(dir, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale", "C",
-		"--no-sync")
+	init := s.command(filepath.Join(s.bin, "initdb"), "-D", filepath.Join(s.dir, "data"), "-U", "postgres", "-A", "trust",
+		"-E", "UTF8", "--locale", "C", "--no-sync")
 	if out, err := init.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
@@ -143,7 +143,7 @@ func freePort() (int, error) {
 }
 
 func (s *Server) command(name string, args ...string) *exec.Cmd {
-	c := exec.Command(filepath.Join(s.bin, name), args...)
+	c := exec.Command(name, args...)
 	c.Dir = s.dir
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
 	return c
@@ -153,7 +153,7 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 func (s *Server) Start() error {
 	args := append([]string{"-D", filepath.Join(s.dir, "data"), "-p", strconv.Itoa(s.port), "-k", s.dir,
 		"-c", "listen_addresses=127.0.0.1"}, s.set...)
-	c := s.command("postgres", args...)
+	c := s.command(filepath.Join(s.bin, "postgres"), args...)
 	dieWithParent(c.SysProcAttr)
 	out, err := c.StderrPipe()
 	if err != nil {
@@ -200,6 +200,32 @@ func (s *Server) Kill() {
 		_ = syscall.Kill(-s.process.Process.Pid, syscall.SIGKILL) // the group has its backends, too
 		<-s.ended
 	}
+}
+
+// Save copies the data of the server, for Restore. The server is started again.
+func (s *Server) Save() error {
+	s.Kill()
+	if out, err := s.command("cp", "-a", filepath.Join(s.dir, "data"), filepath.Join(s.dir, "saved")).CombinedOutput(); err != nil {
+		return fmt.Errorf("cp: %w: %s", err, out)
+	}
+	return s.Start()
+}
+
+// Restore starts the server with the data that Save has copied, as from a backup: with a new timeline. New must have set
+// restore_command.
+func (s *Server) Restore() error {
+	s.Kill()
+	data := filepath.Join(s.dir, "data")
+	if err := os.RemoveAll(data); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(s.dir, "saved"), data); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(data, "recovery.signal"), nil, 0o644); err != nil {
+		return err
+	}
+	return s.Start()
 }
 
 // Stop ends the server and removes its data.
