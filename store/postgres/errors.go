@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -86,6 +87,20 @@ func away(err error) bool {
 		errors.Is(err, context.DeadlineExceeded)
 }
 
+// tellEvery is the shortest time between two calls of Options.Away.
+const tellEvery = 10 * time.Second
+
+// tell passes on why the database cannot be reached.
+func (s *Store) tell(cause error) {
+	last := s.told.Load()
+	if s.away == nil || last != nil && elapsed(*last) < tellEvery {
+		return
+	}
+	if now := start(); s.told.CompareAndSwap(last, &now) {
+		s.away(cause)
+	}
+}
+
 // failed returns the error of a read, or of a write that was not made.
 func (s *Store) failed(err error) error {
 	switch {
@@ -104,6 +119,7 @@ func (s *Store) failed(err error) error {
 	case code(err) == "53100": // disk_full
 		return fmt.Errorf("%w: database: %w", store.ErrFull, err)
 	case away(err):
+		s.tell(err)
 		return fmt.Errorf("%w: database: %w", store.ErrUnavailable, err)
 	}
 	return fmt.Errorf("database: %w", err)
@@ -121,6 +137,7 @@ func (s *Store) wrote(err error) error {
 	case unwritten(err), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFailed):
 		return s.failed(err)
 	}
+	s.tell(err)
 	return fmt.Errorf("%w: database: %w", store.ErrUnknown, err)
 }
 

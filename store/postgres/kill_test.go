@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/wfhost/wfhost/store"
@@ -14,7 +15,8 @@ import (
 func TestDatabaseKilled(t *testing.T) {
 	server := pgtest.New(t, pgtest.Durable...)
 	name := server.Database(t)
-	s, err := postgres.Open(ctx, server.URL(name), postgres.Options{Shared: true})
+	var told atomic.Int32
+	s, err := postgres.Open(ctx, server.URL(name), postgres.Options{Shared: true, Away: func(error) { told.Add(1) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +57,9 @@ func TestDatabaseKilled(t *testing.T) {
 			t.Fatalf("round %d: length %d, %d entries, %v; %d were acknowledged", round, st.Length, len(list), err, length)
 		}
 		length = st.Length
+	}
+	if told.Load() == 0 {
+		t.Error("nobody was told that the database could not be reached")
 	}
 	t.Log(length, "entries")
 }

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -33,6 +34,8 @@ type Options struct {
 	// acquired last. By default, Open returns store.ErrLocked while another process has the store open, or was killed less than 4
 	// seconds ago. With Shared, it returns store.ErrLocked while a process without Shared has the store open.
 	Shared bool
+	// Away is called with the cause when the database cannot be reached, at most every ten seconds. It must not block. nil: none.
+	Away func(cause error)
 	// NowMs returns the Unix time in milliseconds for the creation of a namespace. nil leaves it unknown.
 	NowMs func() int64
 
@@ -43,6 +46,8 @@ type Options struct {
 type Store struct {
 	pool  *pgxpool.Pool
 	nowMs func() int64
+	away  func(cause error) // nil = none
+	told  atomic.Pointer[time.Time]
 
 	// lanes are the rows of table count that no other commit of this process uses at the moment. A commit takes one, so there
 	// are no more commits at a time than lanes, and connections are left for reads.
@@ -79,7 +84,7 @@ var (
 // Options.Migrate is not set, ErrUnsafe if settings of the server lose data, ErrRights if the role lacks a privilege, and
 // store.ErrLocked if another process has the store open.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
-	s := &Store{nowMs: opts.NowMs, unsafe: opts.Unsafe, failing: make(chan struct{})}
+	s := &Store{nowMs: opts.NowMs, away: opts.Away, unsafe: opts.Unsafe, failing: make(chan struct{})}
 	pool, err := connect(ctx, url, s.connected)
 	if err != nil {
 		return nil, err
