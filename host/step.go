@@ -64,7 +64,7 @@ func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []b
 	})
 }
 
-// attemptContext is the context of a handler's call, from which StepInfo and Heartbeat learn the attempt.
+// attemptContext is the context of a handler's call. StepInfo and Heartbeat find the attempt in it.
 type attemptContext struct {
 	context.Context
 	host    *Host

@@ -340,8 +340,8 @@ func openPatiently(ctx context.Context, cfg host.Config) (h *host.Host, err erro
 	return h, err
 }
 
-// patiently calls open until another process does not hold the data any more, for a while. That does not bound open itself, which
-// may have to migrate the data.
+// patiently calls open again while another process holds the data, for at most lockPatience. It does not bound the time of open,
+// which may have to migrate the data.
 func patiently(ctx context.Context, open func(context.Context) error) error {
 	patient, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()

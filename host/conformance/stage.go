@@ -24,7 +24,7 @@ const restTime = 3 * time.Minute
 // cacheBytes bounds Options.CacheDir, which programs of a user may share.
 const cacheBytes = 512 << 20
 
-// stage is a host in which stories run one after the other.
+// stage is a host that runs stories, one after the other.
 type stage struct {
 	*host.Host
 	clock     *clock.Fake
