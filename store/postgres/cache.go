@@ -13,7 +13,7 @@ import (
 // record is what a commit needs of a run. It is immutable.
 type record struct {
 	state     store.RunState
-	rev       int32        // number of commits since the run was created
+	rev       int64        // number of commits since the run was created
 	tailFirst store.Seq    // seq of the first entry in the tail of the journal
 	tailBytes int          // bytes of the tail
 	listed    store.Status // whose list has the run, 0 = none

@@ -28,7 +28,7 @@ type change struct {
 		ns               []int32
 		id               []string
 		p                []int16
-		rev              []*int32 // nil: new
+		rev              []*int64 // nil: new
 		iteration        []int32
 		status           []int16
 		listed           []*int16
@@ -60,7 +60,7 @@ type rest struct {
 	d struct { // runs that are deleted with their records
 		ns         []int32
 		id         []string
-		rev        []int32
+		rev        []int64
 		group, run []int
 	}
 	l, o lines // log lines and output
@@ -342,7 +342,7 @@ func (c *change) add(g, j int, run store.RunKey, next, old *record, tail []byte,
 	if tail == nil {
 		tail = []byte{}
 	}
-	var rev *int32
+	var rev *int64
 	var before *store.RunState
 	if old != nil {
 		rev, before, next.rev = &old.rev, &old.state, old.rev+1

@@ -33,6 +33,10 @@ func connect(ctx context.Context, url string, connected func(context.Context, *p
 	if err != nil {
 		return nil, fmt.Errorf("address of the database: %w", err)
 	}
+	if c := cfg.ConnConfig; strings.ContainsAny(c.Host, "@:") && net.ParseIP(c.Host) == nil && !strings.HasPrefix(c.Host, "/") ||
+		strings.ContainsAny(c.Database, "@/") { // then a part of the password may be in it
+		return nil, errors.New("address of the database: percent-encode the password, so that @ is %40, / is %2F and : is %3A")
+	}
 	if !strings.Contains(url, "pool_max_conns") {
 		cfg.MaxConns = int32(min(max(connsPerProcessor*runtime.GOMAXPROCS(0), minConns), maxConns))
 	}

@@ -23,6 +23,9 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if !legal(q.Workflow) || slices.ContainsFunc(q.Attributes, bad) {
 		return store.Page{}, nil
 	}
+	if q.After != nil && !legal(q.After.ID) {
+		return store.Page{}, badText("run", q.After.ID)
+	}
 	from, args, exact, err := s.choose(ctx, &q)
 	if err != nil || from == "" {
 		return store.Page{}, err
@@ -232,6 +235,9 @@ var timersSQL = bounded("wake", `select wake, id, case when coalesce(due, wake) 
 func (s *Store) Timers(ctx context.Context, q store.TimerQuery) (store.Page, error) {
 	if err := s.usable(); err != nil {
 		return store.Page{}, err
+	}
+	if q.After != nil && !legal(q.After.ID) {
+		return store.Page{}, badText("run", q.After.ID)
 	}
 	l := &lister{s: s, limit: store.PageLimit(q.Limit), exact: true, after: q.After}
 	l.matches = func(st *store.RunState, at store.Position) bool {

@@ -262,7 +262,8 @@ func (m modules) DeleteUnused(ctx context.Context, of []store.Digest) (deleted [
 		deleted, err = digests(ctx, tx, `delete from wfhost.module m where m.digest = any($1)
 			and not exists (select 1 from wfhost.version w where w.module = m.digest and not w.deleted) returning m.digest`, keys)
 		if err == nil {
-			_, err = tx.Exec(ctx, "update wfhost.module set unused = false where digest = any($1) and unused", keys)
+			_, err = tx.Exec(ctx, `update wfhost.module m set unused = false where m.digest = any($1) and m.unused
+				and exists (select 1 from wfhost.version w where w.module = m.digest and not w.deleted)`, keys)
 		}
 		return err
 	})

@@ -13,13 +13,13 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -116,7 +116,12 @@ func (s *Store) prepare(ctx context.Context, opts Options) error {
 	case opts.Shared:
 		return s.free(ctx)
 	}
-	return s.hold(ctx)
+	if err := s.hold(ctx); err != nil {
+		return err
+	}
+	// Each version has had a row for each status and lane; lists add them up.
+	_, err := s.pool.Exec(ctx, "delete from wfhost.count where n = 0")
+	return s.failed(err)
 }
 
 // Close closes all connections, after the calls in progress have ended. With a server that does not answer, they are given up
@@ -152,5 +157,5 @@ var (
 
 // badText is a text that no record of the database can have, since it holds a NUL or is not UTF-8.
 func badText(what, text string) error {
-	return fmt.Errorf("%s %q is not UTF-8 without NUL, as the database wants it", what, text)
+	return abi.Errorf(abi.InvalidArgument, "%s %q is not UTF-8 without NUL, as the database wants it", what, text)
 }

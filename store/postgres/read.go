@@ -137,7 +137,7 @@ func scanRun(rows pgx.Rows) (*record, []store.Entry, error) {
 	l := loader{}
 	for rows.Next() {
 		var first, tailFirst int64
-		var rev int32
+		var rev int64
 		var listed *int16
 		var state, data []byte
 		if err := rows.Scan(&first, &rev, &tailFirst, &listed, &state, &data); err != nil {
@@ -244,7 +244,7 @@ func (s *Store) Load(ctx context.Context, run store.RunKey, iteration uint32, fr
 				}
 			}
 			if err == nil && !more && pages > 0 && len(l.entries) == 0 {
-				err = s.there(ctx, run)
+				err = s.there(ctx, run, iteration, l.next)
 			}
 			if err != nil {
 				yield(store.Entry{}, fmt.Errorf("journal of run %q: %w", run.ID, err))
@@ -257,13 +257,21 @@ func (s *Store) Load(ctx context.Context, run store.RunKey, iteration uint32, fr
 	}
 }
 
-// there returns store.ErrNotFound if a run was deleted, so that a reader does not take what it has for a whole journal.
-func (s *Store) there(ctx context.Context, run store.RunKey) error {
-	st, err := s.State(ctx, run)
-	if err == nil && st.Deleted {
-		err = fmt.Errorf("%w: it was deleted while it was read", store.ErrNotFound)
+// there returns store.ErrNotFound if a run was deleted, or the journal of its iteration was removed, so that a reader does not
+// take what it has for a whole journal.
+func (s *Store) there(ctx context.Context, run store.RunKey, iteration uint32, next store.Seq) error {
+	now := map[store.RunKey]*record{}
+	err := s.records(ctx, []store.RunKey{run}, now)
+	switch r := now[run]; {
+	case err != nil:
+		return err
+	case r == absent || r.state.Deleted:
+		return fmt.Errorf("%w: it was deleted while it was read", store.ErrNotFound)
+	case iteration == 0 && next <= 1: // entry 0 of iteration 0 is never removed
+		return nil
+	default:
+		return r.state.Removed(iteration)
 	}
-	return err
 }
 
 // loadPage reads the next page. more is true if another one may follow.

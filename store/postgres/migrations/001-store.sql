@@ -35,7 +35,7 @@ create table wfhost.run (
   ended bigint,                  -- the instant from which retention counts, or of the deletion
   tail_first bigint not null,    -- seq of the first entry in tail
   ns integer not null,
-  rev integer not null,          -- number of commits since the run was created; each commit names the one it follows
+  rev bigint not null,           -- number of commits since the run was created; each commit names the one it follows
   iteration integer not null,
   version integer not null,
   p smallint not null,

@@ -21,7 +21,7 @@ declare
 begin
   perform wfhost.check_isolation();
   for i in 1..coalesce(cardinality(ps), 0) loop
-    perform pg_advisory_xact_lock_shared(7763001, ps[i]);
+    perform pg_catalog.pg_advisory_xact_lock_shared(7763001, ps[i]::integer);
   end loop;
   if cardinality(ps) = 1 then
     perform 1 from wfhost.partition o where o.p = ps[1] and o.token = tokens[1];
@@ -44,7 +44,7 @@ begin
   perform wfhost.check_isolation();
   -- The wait ends before the caller's, so that no call takes the partition after the caller has called again.
   perform set_config('lock_timeout', '15s', true);
-  perform pg_advisory_xact_lock(7763001, part); -- waits for commits in flight
+  perform pg_catalog.pg_advisory_xact_lock(7763001, part::integer); -- waits for commits in flight
   update wfhost.partition o set epoch = o.epoch + 1, token = new_token, owner = new_owner where o.p = part returning o.epoch into e;
   return e;
 end $$;
@@ -69,7 +69,7 @@ end $$;
 -- expects: rev counts its commits, so it also says how long the journal is. The detail is the index in r_*.
 create function wfhost.commit(
   ps smallint[], tokens uuid[],
-  r_ns integer[], r_id text[], r_p smallint[], r_rev integer[], r_iteration integer[], r_status smallint[], r_listed smallint[],
+  r_ns integer[], r_id text[], r_p smallint[], r_rev bigint[], r_iteration integer[], r_status smallint[], r_listed smallint[],
   r_deleted boolean[], r_workflow text[], r_version integer[], r_created bigint[], r_wake bigint[], r_due bigint[],
   r_ended bigint[], r_attributes text[], r_tail_first bigint[], r_tail bytea[], r_flush smallint[], r_state bytea[],
   c_ns integer[], c_id text[], c_iteration integer[], c_first bigint[], c_data bytea[],
@@ -116,7 +116,7 @@ begin
 end $$;
 
 -- delete removes runs with all their records. A null d_rev takes a run as it is.
-create function wfhost.delete(d_ns integer[], d_id text[], d_rev integer[]) returns void language plpgsql as $$
+create function wfhost.delete(d_ns integer[], d_id text[], d_rev bigint[]) returns void language plpgsql as $$
 begin
   for i in 1..coalesce(cardinality(d_id), 0) loop
     delete from wfhost.run r where r.ns = d_ns[i] and r.id = d_id[i] and r.rev = d_rev[i];
@@ -140,8 +140,8 @@ declare
   now bytea;
 begin
   perform wfhost.check_isolation();
-  for h in select distinct hashtext(x.ns || ' ' || x.queue) from unnest(q_ns, q_queue) x(ns, queue) order by 1 loop
-    perform pg_advisory_xact_lock(7763002, h);
+  for h in select distinct pg_catalog.hashtext(x.ns || ' ' || x.queue) from unnest(q_ns, q_queue) x(ns, queue) order by 1 loop
+    perform pg_catalog.pg_advisory_xact_lock(7763002, h);
   end loop;
   for i in 1..coalesce(cardinality(q_queue), 0) loop
     now := (select c.value from wfhost.cell c where c.ns = q_ns[i] and c.queue = q_queue[i] and c.key = q_key[i]);
@@ -231,12 +231,12 @@ end $$;
 -- commit_all is commit with everything else. Runs are deleted first: a new one may replace them.
 create function wfhost.commit_all(
   ps smallint[], tokens uuid[],
-  r_ns integer[], r_id text[], r_p smallint[], r_rev integer[], r_iteration integer[], r_status smallint[], r_listed smallint[],
+  r_ns integer[], r_id text[], r_p smallint[], r_rev bigint[], r_iteration integer[], r_status smallint[], r_listed smallint[],
   r_deleted boolean[], r_workflow text[], r_version integer[], r_created bigint[], r_wake bigint[], r_due bigint[],
   r_ended bigint[], r_attributes text[], r_tail_first bigint[], r_tail bytea[], r_flush smallint[], r_state bytea[],
   c_ns integer[], c_id text[], c_iteration integer[], c_first bigint[], c_data bytea[],
   n_lane smallint, n_ns integer[], n_workflow text[], n_version integer[], n_status smallint[], n_n bigint[],
-  d_ns integer[], d_id text[], d_rev integer[],
+  d_ns integer[], d_id text[], d_rev bigint[],
   l_ns integer[], l_id text[], l_n bigint[], l_data bytea[],
   o_ns integer[], o_id text[], o_n bigint[], o_data bytea[],
   k_ns integer[], k_id text[], k_from integer[], k_to integer[],
@@ -309,7 +309,7 @@ declare
 begin
   perform wfhost.check_isolation();
   perform set_config('idle_in_transaction_session_timeout', '5s', true);
-  perform pg_advisory_xact_lock(7763003, 0);
+  perform pg_catalog.pg_advisory_xact_lock(7763003, 0);
   select * into h from wfhost.holder;
   if h.token is distinct from mine and (mine is not null or h.until > clock_timestamp()) then
     raise exception '%', coalesce(h.name, 'another process') using errcode = 'WF007';
@@ -376,7 +376,7 @@ begin
   perform wfhost.check_isolation();
   timeline := wfhost.timeline();
   if first then
-    perform pg_advisory_xact_lock(7763003, 0);
+    perform pg_catalog.pg_advisory_xact_lock(7763003, 0);
   end if;
   select * into h from wfhost.holder for update;
   beats := h.beats + 1;
