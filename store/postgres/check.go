@@ -53,22 +53,27 @@ func Check(ctx context.Context, url string) (r Report, err error) {
 
 // warnings tells what is no reason to refuse a server.
 func warnings(ctx context.Context, q queryer) (list []string, err error) {
-	var names, standbys string
-	var used, most int
-	err = q.QueryRow(ctx, `select current_setting('synchronous_standby_names'), (select count(*) from pg_stat_replication)::text,
+	var names string
+	var standbys, used, most int
+	err = q.QueryRow(ctx, `select current_setting('synchronous_standby_names'), (select count(*) from pg_stat_replication),
 		(select count(*) from pg_stat_activity where backend_type = 'client backend'),
 		current_setting('max_connections')::integer`).Scan(&names, &standbys, &used, &most)
 	if err != nil {
 		return nil, err
 	}
-	if names == "" {
-		list = append(list, fmt.Sprintf("no standby is synchronous (%s follow): a failover of this database may lose what was "+
+	return judge(names, standbys, used, most), nil
+}
+
+// judge returns the warnings about a database with these synchronous standbys, connected standbys, and connections.
+func judge(synchronous string, standbys, used, most int) (list []string) {
+	if synchronous == "" && standbys > 0 {
+		list = append(list, fmt.Sprintf("no standby is synchronous (%d follow): a failover of this database may lose what was "+
 			"acknowledged", standbys))
 	}
 	if used*5 > most*4 {
 		list = append(list, fmt.Sprintf("%d of %d connections are in use", used, most))
 	}
-	return list, nil
+	return list
 }
 
 // Init creates the schema, or raises it to this release. The role must have the right to create it.
