@@ -50,7 +50,13 @@ func vaultHost(t *testing.T, dir string, codec host.Codec) (h *host.Host, stop f
 	if _, err := os.Lstat(filepath.Join(dir, "cache")); err != nil {
 		do(t, errors.Join(os.MkdirAll(dir, 0o700), os.Symlink(vaultCache(t), filepath.Join(dir, "cache"))))
 	}
-	h, err := host.Open(ctx, host.Config{Dir: dir, Codec: codec, Drain: -1, Clock: clock.NewFake(hosttest.Epoch)})
+	return vaultHostOf(t, host.Config{Dir: dir, Codec: codec})
+}
+
+func vaultHostOf(t *testing.T, cfg host.Config) (h *host.Host, stop func()) {
+	t.Helper()
+	cfg.Drain, cfg.Clock = -1, clock.NewFake(hosttest.Epoch)
+	h, err := host.Open(ctx, cfg)
 	do(t, err)
 	host.HandleStep(h, "echo", func(_ context.Context, in string) (string, error) { return in + "-answer", nil })
 	host.HandleStep(h, "fail", func(_ context.Context, in string) (string, error) { return "", errors.New(in + "-error") })

@@ -45,6 +45,42 @@ func TestOpenAlone(t *testing.T) {
 	}
 }
 
+// TestCloseDuringBeat closes a store while it prolongs its lease: the next process need not wait until the lease ends.
+func TestCloseDuringBeat(t *testing.T) {
+	url := pgtest.Fresh(t)
+	s := openWith(t, url, postgres.Options{Unsafe: true})
+	c, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := func(want int) {
+		for n := 0; n < want; {
+			if err := tx.QueryRow(ctx, "select count(*) from pg_locks where not granted").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := tx.Exec(ctx, "select from wfhost.holder for update"); err != nil {
+		t.Fatal(err)
+	}
+	waiting(1) // the beat
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	waiting(2) // the end of the lease, behind the beat whose connection is closed
+	if err := tx.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	openWith(t, url, postgres.Options{Unsafe: true})
+}
+
 // TestLeaseLost has another process have the store meanwhile, or none after the lease was taken away: the first one must end, since
 // what it remembers of settings may be out of date.
 func TestLeaseLost(t *testing.T) {

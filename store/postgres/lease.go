@@ -97,13 +97,8 @@ func (s *Store) beat(ctx context.Context, l *lease, first bool) (by string, err 
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	if l.conn == nil {
-		cfg := s.pool.Config().ConnConfig // a copy
-		prepareConn(cfg)
-		l.conn, err = pgx.ConnectConfig(ctx, cfg)
-		if err != nil {
-			return "", err
-		}
+	if err := s.connectLease(ctx, l); err != nil {
+		return "", err
 	}
 	begun := start()
 	var taken *string
@@ -145,6 +140,17 @@ func (s *Store) wentBack(why string) error {
 	return s.Failure()
 }
 
+// connectLease connects the lease unless it is connected.
+func (s *Store) connectLease(ctx context.Context, l *lease) (err error) {
+	if l.conn != nil {
+		return nil
+	}
+	cfg := s.pool.Config().ConnConfig // a copy
+	prepareConn(cfg)
+	l.conn, err = pgx.ConnectConfig(ctx, cfg)
+	return err
+}
+
 func (l *lease) disconnect() {
 	if l.conn == nil {
 		return
@@ -163,9 +169,10 @@ func (s *Store) letGo() {
 	}
 	l.stop()
 	<-l.ended
-	if l.conn != nil { // otherwise the lease ends by itself, as it does if this fails
-		ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
-		defer cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
+	defer cancel()
+	// A beat that was stopped has lost its connection. If this fails, the lease ends by itself.
+	if s.connectLease(ctx, l) == nil {
 		_, _ = l.conn.Exec(ctx, "update wfhost.holder set token = null where token = $1", l.token)
 	}
 	l.disconnect()

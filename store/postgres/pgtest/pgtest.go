@@ -5,12 +5,14 @@ package pgtest
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -326,3 +328,23 @@ func Fresh(t testing.TB) string {
 	t.Cleanup(func() { s.Drop(t, name) })
 	return s.URL(name)
 }
+
+// Dump returns everything in a database: as SQL, and what its columns of bytes hold.
+func Dump(t testing.TB, url string) []byte {
+	t.Helper()
+	text, err := exec.Command(filepath.Join(folder(), "pg_dump"), "--dbname", url).Output()
+	if err != nil {
+		t.Fatal("pg_dump: ", err)
+	}
+	for _, digits := range bytea.FindAll(text, -1) {
+		b, err := hex.DecodeString(string(digits[len(`\\x`):]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(append(text, b...), '\n')
+	}
+	return text
+}
+
+// bytea matches a column of bytes in the output of pg_dump.
+var bytea = regexp.MustCompile(`\\\\x[0-9a-f]+`)
