@@ -104,7 +104,7 @@ func translate(err error) error {
 	for _, pair := range []struct{ inner, outer error }{
 		{run.ErrTerminal, ErrTerminal}, {guest.ErrClosed, ErrClosed}, {store.ErrClosed, ErrClosed},
 		{store.ErrExists, ErrConflict}, {run.ErrIllegal, ErrConflict}, {run.ErrAside, ErrConflict}, {store.ErrNotFound, ErrNotFound},
-		{store.ErrFenced, ErrFenced},
+		{store.ErrFenced, ErrFenced}, {store.ErrOwned, ErrFenced},
 		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
 		{store.ErrCopy, ErrCopy}, {store.ErrKey, ErrKey}, {backup.ErrPlace, ErrInvalid},
 		{archive.ErrInvalid, ErrInvalid}, {shard.ErrNotOwned, ErrFenced},

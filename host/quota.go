@@ -109,8 +109,8 @@ func (h *Host) openQuotas(ctx context.Context) error {
 }
 
 // SetQuota replaces the quota of a namespace, and creates the namespace if it does not exist. The zero Quota removes
-// the quota, so that Config.Quota applies again. It is durable on return, and applies at once on this host; other
-// hosts on the same store apply it when they are opened. ErrInvalid for a limit out of range, ErrLimit if the store
+// the quota, so that Config.Quota applies again. It is durable on return, and applies at once, on all hosts of a Cluster. Hosts
+// that share the store otherwise apply it when they are opened. ErrInvalid for a limit out of range, ErrLimit if the store
 // has quotas for too many namespaces.
 func (h *Host) SetQuota(ctx context.Context, namespace string, q Quota) error {
 	if _, err := q.of(0); err != nil {
@@ -138,7 +138,21 @@ func (h *Host) SetQuota(ctx context.Context, namespace string, q Quota) error {
 	}
 	h.quotas.Set(x)
 	h.rt.QuotasChanged()
-	return nil
+	return translate(h.member.barrier(ctx))
+}
+
+// applySettings reads again what another host may have changed.
+func (h *Host) applySettings(ctx context.Context) error {
+	h.setting.Lock()
+	defer h.setting.Unlock()
+	list, err := h.store.Quotas(ctx)
+	if err != nil {
+		return err
+	}
+	h.quotas.Replace(list)
+	h.rt.QuotasChanged()
+	h.iterations.Changed()
+	return h.openNamespaces(ctx)
 }
 
 // Quota returns the quota of the namespace: the one of SetQuota, or else Config.Quota.

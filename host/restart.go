@@ -74,7 +74,10 @@ func (s *scope) RestartWith(ctx context.Context, id string, opts RestartOptions)
 	began := clock.System().Now()
 	drawn := opts.NewID == ""
 	if drawn {
-		opts.NewID = newRunID(s.h.cfg.Clock.Now())
+		var err error
+		if opts.NewID, err = s.ownRunID(ctx); err != nil {
+			return Run{}, err
+		}
 	} else if err := checkRunID(opts.NewID); err != nil {
 		return Run{}, err
 	}

@@ -228,7 +228,10 @@ func (s *nsRef) begin(ctx context.Context, workflow string, input []byte, o *sta
 	}
 	o.named = o.id != ""
 	if !o.named {
-		o.id = newRunID(s.h.cfg.Clock.Now())
+		o.id, err = s.ownRunID(ctx)
+		if err != nil {
+			return Run{}, err
+		}
 	} else if err := abi.CheckRunID(o.id); err != nil {
 		return Run{}, translate(err)
 	}

@@ -179,7 +179,11 @@ func (g guarded) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 		at, asked := &answered{ResponseWriter: w}, r
 		c, r, err := g.admit(w, r, pattern, scope)
 		cut := true
-		defer func() { g.audit(at, r, pattern, scope, c, cut) }() // also if the handler panics, which cuts the answer
+		defer func() { // also if the handler panics, which cuts the answer
+			if passedOn(r) == nil { // the host that it came to records it
+				g.audit(at, r, pattern, scope, c, cut)
+			}
+		}()
 		if p, ok := w.(*paced); err == nil && ok && wholeLists[pattern] {
 			p.made, err = g.makers.enter(r.Context())
 			if err == nil {
@@ -195,13 +199,27 @@ func (g guarded) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 			if r.Method == http.MethodGet || r.Method == http.MethodHead { // answers of other methods report what was done
 				at.of = in.Context()
 			}
-			handler(at, in)
+			g.handle(at, in, pattern, c, handler)
 			if at.cut { // the answer is incomplete: only an abort tells the receiver
 				panic(http.ErrAbortHandler)
 			}
 		}
 		cut = false
 	})
+}
+
+// handle calls the handler, or passes the request on to the host that owns its run.
+func (g guarded) handle(w http.ResponseWriter, r *http.Request, pattern string, c *caller, handler http.HandlerFunc) {
+	owner, other, err := g.ownerOf(r, pattern)
+	if err == nil && other {
+		err = g.passOn(w, r, c, &owner)
+	} else if err == nil {
+		handler(w, r)
+	}
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		writeProblem(w, failed(err))
+	}
 }
 
 // hold delays the answer to a caller over its rate, so that a caller that retries at once takes little from other
@@ -314,6 +332,9 @@ const howToGet = "on the server's machine `wfhost token` prints one, and `wfhost
 // open server.
 func (s *API) identify(w http.ResponseWriter, r *http.Request, scope host.Scope) (*caller, error) {
 	stranger := &caller{name: s.siteOf(r), address: s.addressOf(r)}
+	if p := passedOn(r); p != nil {
+		return &caller{Token: p.Token, name: p.Name, address: p.Address, exempt: true}, nil
+	}
 	if scope == public {
 		return stranger, nil
 	}

@@ -50,6 +50,7 @@ type API struct {
 	backlog        *backlog // of answers
 	bodies         *bodies  // of requests
 	makers         makers
+	peers          http.RoundTripper // to other hosts of the cluster
 	schemas        map[string]bool
 	draining       atomic.Bool
 	clock          clock.Clock // for checking again whether callers are still admitted
@@ -72,7 +73,7 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
 		streams: newStreams(access.Streams, "output", h.Shared), polls: newStreams(access.Streams, "handlers", h.Shared),
 		refusals: newRefusals(), backlog: newBacklog(maxBacklog), bodies: newBodies(maxBodies), makers: make(makers, maxMakers),
-		clock: clock.System(), interpreter: builtIn, build: builtAs()}
+		clock: clock.System(), interpreter: builtIn, build: builtAs(), peers: http.DefaultTransport}
 	for _, o := range opts {
 		o(s)
 	}
@@ -147,15 +148,20 @@ func (s *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	forPage := s.page != nil && !ownPath(r.URL.Path)
+	r, done := s.fromPeer(w, r)
+	if done {
+		return
+	}
+	peer := passedOn(r) != nil // the host that it came to has checked it
+	forPage := !peer && s.page != nil && !ownPath(r.URL.Path)
 	if forPage { // other sites link to pages, and the page checks the origin of changes itself
 		if s.checkHost(w, r) {
 			return
 		}
-	} else if s.checkOrigin(w, r) {
+	} else if !peer && s.checkOrigin(w, r) {
 		return
 	}
-	if s.draining.Load() && changes(r) {
+	if !peer && s.draining.Load() && changes(r) {
 		w.Header().Set("Retry-After", "1")
 		writeProblem(w, problem(http.StatusServiceUnavailable, "draining", "the server is about to end; try again"))
 		return

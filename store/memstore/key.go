@@ -22,7 +22,7 @@ func (s *Store) AddSealKey(_ context.Context, k store.SealKey) error {
 	if err := store.CheckSealKey(&k); err != nil {
 		return err
 	}
-	if err := s.lock(); err != nil {
+	if err := s.change(); err != nil {
 		return err
 	}
 	defer s.d.mu.Unlock()

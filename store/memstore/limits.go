@@ -11,7 +11,7 @@ import (
 
 // SetLimits sets or removes the limits of a workflow, and sends a command.
 func (s *Store) SetLimits(_ context.Context, l store.Limits, tell store.Command) error {
-	if err := s.lock(); err != nil {
+	if err := s.change(); err != nil {
 		return err
 	}
 	defer s.d.mu.Unlock()

@@ -17,12 +17,15 @@ import (
 
 // Data is the contents of a store.
 type Data struct {
-	// NowMs returns the Unix time in milliseconds for the creation of a namespace. nil leaves it unknown. It is set
-	// before the first Open.
+	// NowMs returns the Unix time in milliseconds for the creation of a namespace, and for the leases of members. nil leaves it
+	// unknown, and no lease ends. It is set before the first Open.
 	NowMs func() int64
 
 	mu       sync.Mutex
 	epochs   [store.Partitions]store.Epoch
+	owners   [store.Partitions]string
+	members  []*membership // by name
+	settings uint64        // changes of settings
 	runs     map[store.RunKey]*run
 	used     map[store.NamespaceID]store.Usage // by runs
 	inbox    [store.Partitions][]store.Command
@@ -93,6 +96,15 @@ func (s *Store) lock() error {
 	return nil
 }
 
+// change is lock for a change of settings, which it counts.
+func (s *Store) change() error {
+	err := s.lock()
+	if err == nil {
+		s.d.settings++
+	}
+	return err
+}
+
 // Close closes the handle.
 func (s *Store) Close() error {
 	s.d.mu.Lock()
@@ -102,11 +114,15 @@ func (s *Store) Close() error {
 }
 
 // Acquire gives a partition a new epoch.
-func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time.Duration) (store.Partition, error) {
+func (s *Store) Acquire(_ context.Context, p store.PartitionID, owner string, ttl time.Duration) (store.Partition, error) {
 	if err := s.lock(); err != nil {
 		return nil, err
 	}
 	defer s.d.mu.Unlock()
+	if by := s.d.owners[p]; ttl > 0 && by != owner && s.d.live(by) {
+		return nil, fmt.Errorf("partition %d: %w: %s", p, store.ErrOwned, by)
+	}
+	s.d.owners[p] = owner
 	s.d.epochs[p]++
 	return &partition{s: s, id: p, epoch: s.d.epochs[p]}, nil
 }

@@ -14,3 +14,11 @@ func TestStore(t *testing.T) {
 		return func(*testing.T) store.Store { return data.Open() }
 	})
 }
+
+func TestShared(t *testing.T) {
+	storetest.Shared(t, func(*testing.T) (storetest.Open, func(string)) {
+		data := memstore.New()
+		data.NowMs = func() int64 { return 1_000_000 }
+		return func(*testing.T) store.Store { return data.Open() }, data.Expire
+	})
+}

@@ -47,7 +47,7 @@ func (m modules) Info(_ context.Context, d store.Digest) (store.ModuleInfo, erro
 }
 
 func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]store.Version, error) {
-	if err := m.s.lock(); err != nil {
+	if err := m.s.change(); err != nil {
 		return nil, err
 	}
 	defer m.s.d.mu.Unlock()
@@ -113,7 +113,7 @@ func (m modules) Versions(_ context.Context, ns store.NamespaceID, workflow stri
 }
 
 func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow string, number uint32) error {
-	if err := m.s.lock(); err != nil {
+	if err := m.s.change(); err != nil {
 		return err
 	}
 	defer m.s.d.mu.Unlock()

@@ -26,6 +26,7 @@ func (s *Store) Namespace(_ context.Context, name string, create bool) (store.Na
 	if !create {
 		return 0, fmt.Errorf("namespace %q: %w", name, store.ErrNotFound)
 	}
+	s.d.settings++
 	if err := abi.CheckNamespace(name); err != nil {
 		return 0, err
 	}

@@ -122,4 +122,11 @@ func (p *partition) Renew(context.Context) error {
 	return nil
 }
 
-func (p *partition) Release(context.Context) error { return nil }
+func (p *partition) Release(context.Context) error {
+	p.s.d.mu.Lock()
+	defer p.s.d.mu.Unlock()
+	if p.s.d.epochs[p.id] == p.epoch {
+		p.s.d.owners[p.id] = ""
+	}
+	return nil
+}

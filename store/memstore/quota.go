@@ -10,7 +10,7 @@ import (
 
 // SetQuota sets or removes a quota.
 func (s *Store) SetQuota(_ context.Context, q store.Quota) error {
-	if err := s.lock(); err != nil {
+	if err := s.change(); err != nil {
 		return err
 	}
 	defer s.d.mu.Unlock()

@@ -31,7 +31,7 @@ func (s *Store) Ended(_ context.Context, q store.EndedQuery) (list []store.Posit
 
 // SetRetention sets or removes a retention.
 func (s *Store) SetRetention(_ context.Context, r store.Retention) error {
-	if err := s.lock(); err != nil {
+	if err := s.change(); err != nil {
 		return err
 	}
 	defer s.d.mu.Unlock()

@@ -18,7 +18,7 @@ func (s *Store) Tokens() store.TokenStore { return tokens{s} }
 
 // Add stores a token.
 func (t tokens) Add(_ context.Context, tok store.Token) error {
-	if err := t.s.lock(); err != nil {
+	if err := t.s.change(); err != nil {
 		return err
 	}
 	defer t.s.d.mu.Unlock()
@@ -49,7 +49,7 @@ func (t tokens) Token(_ context.Context, hash store.Digest) (store.Token, error)
 
 // Delete removes a token.
 func (t tokens) Delete(_ context.Context, hash store.Digest) error {
-	if err := t.s.lock(); err != nil {
+	if err := t.s.change(); err != nil {
 		return err
 	}
 	defer t.s.d.mu.Unlock()

@@ -23,6 +23,7 @@ const (
 	codeCell     = "WF005" // detail: index of the compared cell
 	codeSchedule = "WF006" // detail: index of the schedule
 	codeHolder   = "WF007" // message: the process that has the store open
+	codeOwned    = "WF009" // message: the member that owns the partition
 	codeExists   = "23505" // unique_violation
 )
 
@@ -145,7 +146,10 @@ func (s *Store) wrote(err error) error {
 // fails.
 func (s *Store) taken(err error) error {
 	pe, _ := errors.AsType[*pgconn.PgError](err) // it has a code
-	if s.lease == nil {
+	switch {
+	case s.lease == nil && s.member.Load() != nil:
+		return fmt.Errorf("%w: the membership of this host has ended", store.ErrUnavailable)
+	case s.lease == nil:
 		return fmt.Errorf("%w: %s", store.ErrLocked, pe.Message)
 	}
 	s.leaseLost(pe.Message)

@@ -23,13 +23,19 @@ const (
 // lease keeps other processes from opening the store. Partitions are fenced without it; it keeps two servers from taking them
 // from each other all the time.
 type lease struct {
+	session
 	token [16]byte
 	name  string
-	beats int64                     // the newest number of a beat in the database
-	good  atomic.Pointer[time.Time] // when the last beat that prolonged it has begun
-	conn  *pgx.Conn                 // nil = to be connected. It is not of the pool, whose connections may all be in use
+	beats int64 // the newest number of a beat in the database
 	stop  context.CancelFunc
 	ended chan struct{}
+}
+
+// session is the connection of what shows with beats that it is alive. It is not of the pool, whose connections may all be in
+// use.
+type session struct {
+	conn *pgx.Conn                 // nil = to be connected
+	good atomic.Pointer[time.Time] // when the last beat that prolonged the lease has begun
 }
 
 // hold takes the lease, and prolongs it until the store is closed. store.ErrLocked if another process has it.
@@ -74,10 +80,14 @@ func (s *Store) free(ctx context.Context) error {
 	return fmt.Errorf("%w: %s", store.ErrLocked, *by)
 }
 
-// alone reports whether no other process has opened the store: this one has prolonged its lease, which has not ended yet. A read
-// may be answered from memory only then.
-func (s *Store) alone() bool {
-	return s.lease != nil && elapsed(*s.lease.good.Load()) < leaseTime
+// leased reports whether this process has prolonged its lease, or its membership, which has not ended yet. A read may be answered
+// from memory only then: no other process has taken a partition that this one has.
+func (s *Store) leased() bool {
+	if s.lease != nil {
+		return elapsed(*s.lease.good.Load()) < leaseTime
+	}
+	m := s.member.Load()
+	return m != nil && elapsed(*m.good.Load()) < m.ttl
 }
 
 // wait reports whether a time has passed before ctx was done.
@@ -97,7 +107,7 @@ func (s *Store) beat(ctx context.Context, l *lease, first bool) (by string, err 
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	if err := s.connectLease(ctx, l); err != nil {
+	if err := l.connect(ctx, s); err != nil {
 		return "", err
 	}
 	begun := start()
@@ -140,25 +150,25 @@ func (s *Store) wentBack(why string) error {
 	return s.Failure()
 }
 
-// connectLease connects the lease unless it is connected.
-func (s *Store) connectLease(ctx context.Context, l *lease) (err error) {
-	if l.conn != nil {
+// connect connects the session unless it is connected.
+func (c *session) connect(ctx context.Context, s *Store) (err error) {
+	if c.conn != nil {
 		return nil
 	}
 	cfg := s.pool.Config().ConnConfig // a copy
 	prepareConn(cfg)
-	l.conn, err = pgx.ConnectConfig(ctx, cfg)
+	c.conn, err = pgx.ConnectConfig(ctx, cfg)
 	return err
 }
 
-func (l *lease) disconnect() {
-	if l.conn == nil {
+func (c *session) disconnect() {
+	if c.conn == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
 	defer cancel()
-	_ = l.conn.Close(ctx) // the server ends the session anyway
-	l.conn = nil
+	_ = c.conn.Close(ctx) // the server ends the session anyway
+	c.conn = nil
 }
 
 // letGo gives the lease up.
@@ -172,7 +182,7 @@ func (s *Store) letGo() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
 	defer cancel()
 	// A beat that was stopped has lost its connection. If this fails, the lease ends by itself.
-	if s.connectLease(ctx, l) == nil {
+	if l.connect(ctx, s) == nil {
 		_, _ = l.conn.Exec(ctx, "update wfhost.holder set token = null where token = $1", l.token)
 	}
 	l.disconnect()

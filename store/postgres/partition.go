@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -35,7 +36,7 @@ func randomToken() (t [16]byte) {
 }
 
 // Acquire makes the caller the owner of a partition, once all commits in flight have ended.
-func (s *Store) Acquire(ctx context.Context, id store.PartitionID, owner string, _ time.Duration) (store.Partition, error) {
+func (s *Store) Acquire(ctx context.Context, id store.PartitionID, owner string, ttl time.Duration) (store.Partition, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
@@ -46,8 +47,11 @@ func (s *Store) Acquire(ctx context.Context, id store.PartitionID, owner string,
 	defer s.acquiring[id].Unlock()
 	p := &partition{s: s, id: id, token: randomToken()}
 	err := s.read(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, "select wfhost.acquire($1, $2, $3)", int16(id), p.token, owner).Scan(&p.epoch)
+		return s.pool.QueryRow(ctx, "select wfhost.acquire($1, $2, $3, $4)", int16(id), p.token, owner, ttl > 0).Scan(&p.epoch)
 	})
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == codeOwned {
+		return nil, fmt.Errorf("partition %d: %w: %s", id, store.ErrOwned, pe.Message)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -30,9 +30,10 @@ type Options struct {
 	// Unsafe opens a database that may lose or damage durable data when it crashes: with fsync, full_page_writes or
 	// synchronous_commit off. It is for tests and for data that may be lost.
 	Unsafe bool
-	// Shared lets other processes have the store open at the same time, if they set it too: each owns the partitions that it has
-	// acquired last. By default, Open returns store.ErrLocked while another process has the store open, or was killed less than 4
-	// seconds ago. With Shared, it returns store.ErrLocked while a process without Shared has the store open.
+	// Shared lets other processes have the store open at the same time, if they set it too: each owns the partitions that it
+	// has acquired last. See store.Shared for hosts that know of each other. By default, Open returns store.ErrLocked while
+	// another process has the store open, or was killed less than 4 seconds ago. With Shared, it returns store.ErrLocked while
+	// a process without Shared has the store open.
 	Shared bool
 	// Away is called with the cause when the database cannot be reached, at most every ten seconds. It must not block. nil: none.
 	Away func(cause error)
@@ -66,7 +67,8 @@ type Store struct {
 	unsafe   bool                   // Options.Unsafe
 	timeline atomic.Pointer[string] // of the database when it was opened
 
-	lease   *lease // nil if Options.Shared
+	lease   *lease                 // nil if Options.Shared
+	member  atomic.Pointer[member] // nil until Join
 	failure atomic.Pointer[error]
 	failing chan struct{} // closed after failure is set
 	closed  atomic.Bool

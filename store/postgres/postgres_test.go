@@ -2,8 +2,11 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/postgres"
@@ -35,4 +38,38 @@ func TestStore(t *testing.T) {
 		url := pgtest.Fresh(t)
 		return func(t *testing.T) store.Store { return openWith(t, url, postgres.Options{Unsafe: true}) }
 	})
+}
+
+// TestShared runs the suite of stores that several hosts use.
+func TestShared(t *testing.T) {
+	storetest.Shared(t, func(t *testing.T) (storetest.Open, func(string)) {
+		url := pgtest.Fresh(t)
+		return func(t *testing.T) store.Store { return open(t, url) }, func(name string) {
+			sql(t, url, "update wfhost.member set until = clock_timestamp() where name = '"+name+"'")
+		}
+	})
+}
+
+// TestMemberOrAlone opens a store alone while members share it, and the other way round.
+func TestMemberOrAlone(t *testing.T) {
+	url := pgtest.Fresh(t)
+	s := open(t, url)
+	m, _, err := s.Join(ctx, store.Member{Name: "a"}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.Open(ctx, url, postgres.Options{Unsafe: true}); !errors.Is(err, store.ErrLocked) ||
+		!strings.Contains(err.Error(), "hosts that share it: a") {
+		t.Fatal(err)
+	}
+	if err := m.Leave(ctx); err != nil {
+		t.Fatal(err)
+	}
+	alone := openWith(t, url, postgres.Options{Unsafe: true})
+	if _, _, err := s.Join(ctx, store.Member{Name: "a"}, time.Minute); !errors.Is(err, store.ErrLocked) {
+		t.Fatal(err)
+	}
+	if _, _, err := alone.Join(ctx, store.Member{Name: "a"}, time.Minute); !errors.Is(err, store.ErrLocked) {
+		t.Fatal(err)
+	}
 }

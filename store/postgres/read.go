@@ -47,7 +47,7 @@ func (noRun) Unwrap() error { return store.ErrNotFound }
 
 // Absent implements store.Remembering, for runs of partitions that this store owns, while no other process has it open.
 func (s *Store) Absent(run store.RunKey) bool {
-	return s.usable() == nil && s.alone() && s.cache.get(run) == absent
+	return s.usable() == nil && s.leased() && s.cache.get(run) == absent
 }
 
 // State reads a run's state: from memory if this store owns its partition and has it, and no other process has the
@@ -60,7 +60,7 @@ func (s *Store) State(ctx context.Context, run store.RunKey) (store.RunState, er
 		return store.RunState{}, noRun(run.ID)
 	}
 	var r *record
-	if s.alone() {
+	if s.leased() {
 		r = s.cache.get(run)
 	}
 	if r == nil {

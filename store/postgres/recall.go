@@ -2,8 +2,8 @@ package postgres
 
 import "sync"
 
-// settings remembers what starts of runs look up: limits and versions. It is used only while this process has the store alone,
-// so it forgets everything when the process changes a setting.
+// settings remembers what starts of runs look up: limits and versions. It is used only while this process has a lease. It forgets
+// everything when the process changes a setting, and a member when it learns that another one has.
 type settings struct {
 	mu     sync.Mutex
 	gen    uint64 // raised by each change
@@ -23,7 +23,7 @@ func (c *settings) forget() {
 
 // recall returns the value of a key, or calls read for it. Errors are not remembered.
 func recall[V any](s *Store, key any, read func() (V, error)) (V, error) {
-	if !s.alone() {
+	if !s.leased() {
 		return read()
 	}
 	c := &s.settings

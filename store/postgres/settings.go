@@ -44,12 +44,16 @@ func (s *Store) settle(ctx context.Context, f func(ctx context.Context, tx pgx.T
 	return s.wrote(err)
 }
 
-// mine returns what wfhost.settle compares with the lease: null if other processes may have the store open.
+// mine returns what wfhost.settle compares with the lease or the members: null if this process has neither a lease nor a
+// membership.
 func (s *Store) mine() *[16]byte {
-	if s.lease == nil {
-		return nil
+	if s.lease != nil {
+		return &s.lease.token
 	}
-	return &s.lease.token
+	if m := s.member.Load(); m != nil {
+		return &m.token
+	}
+	return nil
 }
 
 // rowsQueryer is a pool or a transaction.

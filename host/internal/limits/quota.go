@@ -69,6 +69,30 @@ func (q *Quotas) Set(x store.Quota) {
 	q.WriteQuotas.set(&x)
 }
 
+// Replace replaces the quotas of all namespaces by list. It changes nothing about those that are as before.
+func (q *Quotas) Replace(list []store.Quota) {
+	next := map[store.NamespaceID]store.Quota{}
+	for _, x := range list {
+		next[x.Namespace] = x
+	}
+	q.mu.Lock()
+	var changed []store.Quota
+	for ns, x := range next {
+		if q.set[ns] != x {
+			changed = append(changed, x)
+		}
+	}
+	for ns := range q.set {
+		if _, ok := next[ns]; !ok {
+			changed = append(changed, store.Quota{Namespace: ns})
+		}
+	}
+	q.mu.Unlock()
+	for _, x := range changed {
+		q.Set(x)
+	}
+}
+
 // Start admits a new run of a namespace. It returns an *abi.Error with code LIMIT that names the exceeded limit, or the error
 // of used. The caller calls done when used counts the run, or if the run was not started. done is idempotent.
 func (q *Quotas) Start(ns store.NamespaceID, now time.Time) (done func(), err error) {

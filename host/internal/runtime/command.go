@@ -6,14 +6,13 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
 )
 
 // courier executes commands that need more than the receiving run.
 type courier struct {
 	store    store.Store
-	writers  shard.Writers
+	kick     func(store.PartitionID) // Partitions.Kick
 	versions *module.Versions
 	random   func(p []byte)
 	keepers  Keepers
@@ -37,7 +36,7 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 	case store.CommandHookClaim, store.CommandHookRelease:
 		_, err = owned.Claim(ctx, run.Claim(&cmd, &m))
 		if sent(err) && cmd.Kind == store.CommandHookClaim {
-			c.writers.Kick(cmd.From.Partition())
+			c.kick(cmd.From.Partition())
 		}
 		return nil, nil, err
 	}
@@ -78,7 +77,7 @@ func (c *courier) answerAndDiscard(ctx context.Context, owned store.Partition, c
 	}
 	err := owned.Discard(ctx, []store.CommandSeq{cmd.Seq}, answers)
 	if sent(err) && answer != nil {
-		c.writers.Kick(answer.To.Partition())
+		c.kick(answer.To.Partition())
 	}
 	return err
 }

@@ -29,7 +29,12 @@ type Config struct {
 	Store  store.Store
 	Clock  clock.Clock
 	Logger *slog.Logger
-	Owner  string            // name of this host, for people
+	Owner  string // name of this host, for people; with Lease, the name of its membership
+	// Lease is greater than 0 if the host is a member of several that share the store: it takes no partition of a live member.
+	Lease time.Duration
+	// Notify tells the owner of a partition that its inbox may have new commands. It must not block. nil: there are no other
+	// hosts, or they poll.
+	Notify func(store.PartitionID)
 	Watch  *quarantine.Watch // nil: runs are not watched
 	Random func(p []byte)
 	Refuse func() error // returns why runs may not change now, nil if they may

@@ -136,6 +136,7 @@ func (r *reporter) Report(n shard.Report) {
 
 func (r *reporter) lost(n shard.Report) {
 	r.partitions.count.Add(-1)
+	r.partitions.owned[n.Partition].Store(false)
 	if errors.Is(n.Cause, guest.ErrClosed) {
 		return
 	}

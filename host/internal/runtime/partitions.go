@@ -21,8 +21,11 @@ type Partitions struct {
 	store   store.Store
 	writers shard.Writers
 	logger  *slog.Logger
-	owner   string       // name of this host, for people
-	count   atomic.Int32 // number of owned partitions
+	owner   string                        // name of this host, for people; Config.Lease
+	lease   time.Duration                 // Config.Lease
+	notify  func(store.PartitionID)       // Config.Notify; nil = none
+	count   atomic.Int32                  // number of owned partitions
+	owned   [store.Partitions]atomic.Bool // as of the last Acquired or Lost
 
 	// acquiring is held while a partition is acquired or released, so that the shard ends up with the newest epoch. It must not
 	// be locked while another lock is held.
@@ -58,7 +61,7 @@ func (ps *Partitions) acquire(ctx context.Context, id store.PartitionID, again b
 	if p := ps.Get(id); p != nil && p.Renew(ctx) == nil {
 		return nil
 	}
-	owned, err := ps.store.Acquire(ctx, id, ps.owner, 0)
+	owned, err := ps.store.Acquire(ctx, id, ps.owner, ps.lease)
 	if err != nil {
 		return fmt.Errorf("acquire partition %d: %w", id, err)
 	}
@@ -66,6 +69,7 @@ func (ps *Partitions) acquire(ctx context.Context, id store.PartitionID, again b
 		if p := s.Partition(id); p != nil {
 			s.Lose(p, store.ErrFenced) // fenced by our own new epoch
 		}
+		ps.owned[id].Store(true)
 		s.Acquired(id, owned)
 	}) {
 		return guest.ErrClosed
@@ -76,11 +80,11 @@ func (ps *Partitions) acquire(ctx context.Context, id store.PartitionID, again b
 // acquireAgain is the delay before regain retries.
 const acquireAgain = time.Second
 
-// regain acquires a lost partition again. It retries until it succeeds or the host stops.
+// regain acquires a lost partition again. It retries until it succeeds, another member owns the partition, or the host stops.
 func (ps *Partitions) regain(id store.PartitionID) {
 	for ps.life.usable() == nil {
 		err := ps.acquire(ps.life.ctx, id, true)
-		if err == nil {
+		if err == nil || errors.Is(err, store.ErrOwned) {
 			return
 		}
 		ps.logger.Error("partition cannot be acquired, it is tried again", "partition", id, "cause", err)
@@ -144,8 +148,28 @@ func (ps *Partitions) Get(id store.PartitionID) (owned store.Partition) {
 	return owned
 }
 
-// Kick reads the inbox of a partition, which may have new commands.
-func (ps *Partitions) Kick(id store.PartitionID) { ps.writers.Kick(id) }
+// Kick reads the inbox of a partition, which may have new commands, or tells the host that owns it.
+func (ps *Partitions) Kick(id store.PartitionID) {
+	if ps.notify != nil && !ps.owned[id].Load() {
+		ps.notify(id)
+		return
+	}
+	ps.writers.Kick(id)
+}
+
+// Drop loses partitions without a call to the store, whose ownership has passed to another host or may do so.
+func (ps *Partitions) Drop(cause error, ids ...store.PartitionID) {
+	for _, id := range ids {
+		ps.acquiring[id].Lock()
+		ps.released[id] = true
+		ps.writers.Of(id).Do(func(s *shard.Shard, _ int64) { // not called if the writer is closed
+			if p := s.Partition(id); p != nil {
+				s.Lose(p, cause)
+			}
+		})
+		ps.acquiring[id].Unlock()
+	}
+}
 
 // CheckOwned returns partition.ErrNotOwned if this host does not own the partition of a run.
 func (ps *Partitions) CheckOwned(key store.RunKey) error {

@@ -143,5 +143,5 @@ func (p *port) After(d time.Duration, f func(now int64)) (stop func()) {
 	})
 }
 
-// Kick reads the inbox of a partition.
-func (p *port) Kick(to store.PartitionID) { p.writers.Kick(to) }
+// Kick reads the inbox of a partition, or tells its owner.
+func (p *port) Kick(to store.PartitionID) { p.partitions.Kick(to) }

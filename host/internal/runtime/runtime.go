@@ -89,7 +89,8 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	}
 	rt.Versions = &module.Versions{Usable: l.usable, Store: cfg.Store, Guests: rt.guests}
 	logger := withoutFloods(cfg.Logger)
-	rt.Partitions = &Partitions{life: l, store: cfg.Store, writers: rt.writers, logger: logger, owner: cfg.Owner}
+	rt.Partitions = &Partitions{life: l, store: cfg.Store, writers: rt.writers, logger: logger, owner: cfg.Owner,
+		lease: cfg.Lease, notify: cfg.Notify}
 	rt.Runs = &Runs{life: l, store: cfg.Store, writers: rt.writers, guests: rt.guests, versions: rt.Versions,
 		random: cfg.Random, refuse: cfg.Refuse, keepers: cfg.Keepers, ids: cfg.IDs}
 	rt.reporter = &reporter{life: l, logger: logger, events: cfg.Events, watchers: rt.Watchers, partitions: rt.Partitions,
@@ -123,7 +124,7 @@ func (rt *Runtime) startWriters() {
 	limits := shard.Limits{Woken: wokenRuns, Starts: max(maxStarts/n, 1), StartBytes: startBytes / int64(n),
 		KeptBytes: keptBytes / int64(n), Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits,
 		StartLinger: rt.cfg.StartLinger, Pacer: rt.cfg.Quotas, Clock: rt.Runs.Clocks.Now}
-	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random,
+	c := &courier{store: rt.cfg.Store, kick: rt.Partitions.Kick, versions: rt.Versions, random: rt.cfg.Random,
 		admit: rt.cfg.Admit, keepers: rt.cfg.Keepers, ids: rt.cfg.IDs}
 	for _, w := range rt.writers {
 		d := &desk{life: rt.life, writer: w, guests: rt.guests, Registry: rt.handlers, clock: rt.cfg.Clock,

@@ -157,3 +157,12 @@ create index version_newest on wfhost.version (ns, workflow, module, number) whe
 create table wfhost.holder (one boolean primary key default true check (one), token uuid, name text, until timestamptz,
   beats bigint not null default 0) with (fillfactor = 50);
 insert into wfhost.holder default values;
+
+-- The hosts that share the store, each alive until its lease ends. data is what it says of itself.
+create table wfhost.member (name text collate "C" primary key, token uuid not null, until timestamptz not null, ttl interval not null,
+  data jsonb not null) with (fillfactor = 50);
+
+-- The number of changes of settings: namespaces, quotas, retentions, limits, tokens, keys, versions.
+create table wfhost.generation (one boolean primary key default true check (one), settings bigint not null default 1)
+  with (fillfactor = 50);
+insert into wfhost.generation default values;

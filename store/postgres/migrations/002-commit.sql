@@ -37,14 +37,23 @@ begin
   end if;
 end $$;
 
-create function wfhost.acquire(part smallint, new_token uuid, new_owner text) returns bigint language plpgsql as $$
+-- acquire takes a partition; with if_free only from an owner that is no live member, WF009 otherwise.
+create function wfhost.acquire(part smallint, new_token uuid, new_owner text, if_free boolean) returns bigint language plpgsql as $$
 declare
   e bigint;
+  live_owner text;
 begin
   perform wfhost.check_isolation();
   -- The wait ends before the caller's, so that no call takes the partition after the caller has called again.
   perform set_config('lock_timeout', '15s', true);
   perform pg_catalog.pg_advisory_xact_lock(7763001, part::integer); -- waits for commits in flight
+  if if_free then
+    live_owner := (select o.owner from wfhost.partition o join wfhost.member m on m.name = o.owner
+      where o.p = part and o.token is not null and o.owner <> new_owner and wfhost.live(m.until, m.ttl));
+    if live_owner is not null then
+      raise exception '%', live_owner using errcode = 'WF009';
+    end if;
+  end if;
   update wfhost.partition o set epoch = o.epoch + 1, token = new_token, owner = new_owner where o.p = part returning o.epoch into e;
   return e;
 end $$;
@@ -300,8 +309,14 @@ begin
   end if;
 end $$;
 
--- settle locks settings, versions and namespaces until the end of the transaction. WF007 if another process has the store open
--- than the caller; mine is null for one of several. A client that then says nothing for 5 seconds loses its session, so that one
+-- live reports whether a lease lasts. One that lasts longer than a lease can was written before the clock of the server went back,
+-- and has ended.
+create function wfhost.live(until timestamptz, ttl interval) returns boolean language sql as $$
+  select until > clock_timestamp() and until <= clock_timestamp() + ttl
+$$;
+
+-- settle locks settings, versions and namespaces until the end of the transaction, and counts the change. WF007 if another process has
+-- the store open than the caller; mine is the token of its lease, or null for one that has none. A client that then says nothing for 5 seconds loses its session, so that one
 -- that was stopped blocks no others.
 create function wfhost.settle(mine uuid) returns void language plpgsql as $$
 declare
@@ -311,9 +326,11 @@ begin
   perform set_config('idle_in_transaction_session_timeout', '5s', true);
   perform pg_catalog.pg_advisory_xact_lock(7763003, 0);
   select * into h from wfhost.holder;
-  if h.token is distinct from mine and (mine is not null or h.until > clock_timestamp()) then
+  if h.token is distinct from mine and (h.until > clock_timestamp() or mine is not null
+      and not exists (select 1 from wfhost.member m where m.token = mine)) then
     raise exception '%', coalesce(h.name, 'another process') using errcode = 'WF007';
   end if;
+  update wfhost.generation g set settings = g.settings + 1;
 end $$;
 
 -- create_namespace returns the id of a namespace, which it creates if need be; null if there are most of them. Ids count up and
@@ -364,13 +381,11 @@ $$;
 
 -- hold takes the lease of the store, or prolongs it, and counts the call; or it returns in taken_by the process that has the lease.
 -- Only the first call takes it, and waits for changes of settings that are in flight. A lease that another process had meanwhile is
--- lost, even if that process is gone. One that lasts longer than a lease can was written before the clock of the server went back,
--- and has ended.
+-- lost, even if that process is gone.
 create function wfhost.hold(new_token uuid, new_name text, ttl_ms integer, first boolean,
   out taken_by text, out beats bigint, out timeline text) language plpgsql as $$
 declare
   h wfhost.holder;
-  now timestamptz;
   ttl interval := ttl_ms * interval '1 millisecond';
 begin
   perform wfhost.check_isolation();
@@ -380,12 +395,64 @@ begin
   end if;
   select * into h from wfhost.holder for update;
   beats := h.beats + 1;
-  now := clock_timestamp();
-  if first and h.token is not null and h.until > now and h.until <= now + ttl then
+  if first then
+    taken_by := (select 'hosts that share it: ' || string_agg(m.name, ', ' order by m.name) from wfhost.member m
+      where wfhost.live(m.until, m.ttl));
+  end if;
+  if taken_by is not null then
+    return;
+  end if;
+  if first and h.token is not null and wfhost.live(h.until, ttl) then
     taken_by := h.name;
   elsif not first and h.token is distinct from new_token then
     taken_by := coalesce(h.name, 'another process');
   else
-    update wfhost.holder o set token = new_token, name = new_name, until = now + ttl, beats = hold.beats;
+    update wfhost.holder o set token = new_token, name = new_name, until = clock_timestamp() + ttl, beats = hold.beats;
   end if;
+end $$;
+
+-- beat makes a host a member of those that share the store, or prolongs its membership, and counts the call; or it returns in
+-- taken_by who has the store alone or, of the first call, that a live member has the name. lost: the membership had ended, and others
+-- have noticed. It removes members whose lease has ended, and returns the others, the newest change of settings, the owners of
+-- partitions, and the clock.
+create function wfhost.beat(m_token uuid, m_name text, ttl_ms integer, first boolean, m_data jsonb, alone_ms integer,
+  out taken_by text, out name_taken boolean, out lost boolean, out beats bigint, out timeline text, out settings bigint,
+  out now_ms bigint, out members jsonb, out owners text[]) language plpgsql as $$
+declare
+  h wfhost.holder;
+  o wfhost.member;
+  t interval := ttl_ms * interval '1 millisecond';
+begin
+  perform wfhost.check_isolation();
+  timeline := wfhost.timeline();
+  name_taken := false;
+  lost := false;
+  if first then
+    perform pg_catalog.pg_advisory_xact_lock(7763003, 0);
+  end if;
+  update wfhost.holder x set beats = x.beats + 1 returning * into h; -- so that no two beats are in flight
+  beats := h.beats;
+  if h.token is not null and wfhost.live(h.until, alone_ms * interval '1 millisecond') then
+    taken_by := h.name;
+    return;
+  end if;
+  delete from wfhost.member m where not wfhost.live(m.until, m.ttl) and m.token <> m_token;
+  if first then
+    select * into o from wfhost.member m where m.name = m_name and m.token <> m_token;
+    if found then
+      taken_by := m_name;
+      name_taken := true;
+      return;
+    end if;
+    insert into wfhost.member (name, token, until, ttl, data) values (m_name, m_token, clock_timestamp() + t, t, m_data)
+      on conflict (name) do update set until = excluded.until, ttl = excluded.ttl, data = excluded.data;
+  else
+    update wfhost.member m set until = clock_timestamp() + t, ttl = t, data = m_data where m.name = m_name and m.token = m_token;
+    lost := not found;
+  end if;
+  settings := (select g.settings from wfhost.generation g);
+  members := (select jsonb_agg(m.data order by m.name) from wfhost.member m);
+  owners := (select array_agg(case when exists (select 1 from wfhost.member m where m.name = p.owner) then p.owner else '' end
+    order by p.p) from wfhost.partition p);
+  now_ms := floor(extract(epoch from clock_timestamp()) * 1000);
 end $$;

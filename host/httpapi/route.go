@@ -1,0 +1,145 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+// A request about a run may come to any host of a cluster. The host that it comes to checks the caller, and passes the request
+// on to the owner of the run, which trusts its signature and checks nothing of the caller again. A request is passed on once.
+
+// passed is who has made a request, as one host tells another.
+type passed struct {
+	Token   host.Token `json:"token"`
+	Name    string     `json:"name"`
+	Address string     `json:"address,omitempty"`
+}
+
+type passedKey struct{}
+
+// passedOn returns what another host says of the caller of a request, nil for a request of a caller.
+func passedOn(r *http.Request) *passed {
+	p, _ := r.Context().Value(passedKey{}).(*passed)
+	return p
+}
+
+// fromPeer checks the signature of a request of another host. It reports whether it has answered the request.
+func (s *API) fromPeer(w http.ResponseWriter, r *http.Request) (out *http.Request, done bool) {
+	if r.Header.Get(host.PeerHeader) == "" {
+		return r, false
+	}
+	p := &passed{}
+	if _, err := s.h.VerifyPeer(r, p); err != nil {
+		writeProblem(w, problem(http.StatusUnauthorized, "peer", "%v", err))
+		return r, true
+	}
+	if r.URL.Path == host.PeerPath {
+		s.noticed(w, r)
+		return r, true
+	}
+	return r.WithContext(context.WithValue(r.Context(), passedKey{}, p)), false
+}
+
+// maxNotice bounds the body of a notice, which has at most a few hundred bytes.
+const maxNotice = 1 << 12
+
+func (s *API) noticed(w http.ResponseWriter, r *http.Request) {
+	var n host.PeerNotice
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxNotice)).Decode(&n); err != nil {
+		writeProblem(w, problem(http.StatusBadRequest, "invalid", "the body is not a notice: %v", err))
+		return
+	}
+	s.h.Noticed(n)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// ownerOf returns the host to which a request must be passed on, false if it is for this one. r is as the handler of the
+// pattern gets it: ownerOf reads the body of a start.
+func (s *API) ownerOf(r *http.Request, pattern string) (host.HostInfo, bool, error) {
+	if !s.h.Clustered() || passedOn(r) != nil {
+		return host.HostInfo{}, false, nil
+	}
+	ns := namespaceFrom(r.Context())
+	name := ""
+	switch {
+	case pattern == deliverPattern:
+		return ns.HookOwner(r.Context(), r.PathValue("token"))
+	case strings.Contains(pattern, "/runs/{id}"):
+		name = r.PathValue("id")
+	case strings.Contains(pattern, "/schedules/{schedule}"):
+		name = r.PathValue("schedule")
+	case pattern == "POST /v1/workflows/{workflow}/runs", pattern == "POST /v1/schedules":
+		name = idIn(r)
+	}
+	if name == "" {
+		return host.HostInfo{}, false, nil
+	}
+	owner, ok, err := ns.Owner(r.Context(), name)
+	if errors.Is(err, host.ErrFenced) && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		return owner, false, nil // the store can tell
+	}
+	return owner, ok, err
+}
+
+// idIn returns the id in the body of a request, "" if it has none. What cannot be read is an error for the handler.
+func idIn(r *http.Request) string {
+	b, err := io.ReadAll(io.LimitReader(r.Body, maxBodyBytes+1))
+	rest := r.Body
+	r.Body = &replayed{io.MultiReader(bytes.NewReader(b), rest), rest}
+	var of struct {
+		ID string `json:"id"`
+	}
+	if err != nil || json.Unmarshal(b, &of) != nil {
+		return ""
+	}
+	return of.ID
+}
+
+// replayed is a body of which a part was read.
+type replayed struct {
+	io.Reader
+	io.Closer
+}
+
+// passOn passes a request on to its owner, and its answer back.
+func (s *API) passOn(w http.ResponseWriter, r *http.Request, c *caller, owner *host.HostInfo) error {
+	if owner.Address == "" {
+		return problem(http.StatusServiceUnavailable, "moved", "the host %q, which owns it, has no address for requests", owner.Name)
+	}
+	to, err := url.Parse(owner.Address)
+	if err != nil {
+		return problem(http.StatusServiceUnavailable, "moved", "the address of the host %q, which owns it, is no URL", owner.Name)
+	}
+	(&httputil.ReverseProxy{FlushInterval: -1, Transport: s.peers,
+		Rewrite: func(p *httputil.ProxyRequest) {
+			for _, name := range []string{"Authorization", "Cookie", "Origin", "Sec-Fetch-Site", "X-Forwarded-For"} {
+				p.Out.Header.Del(name)
+			}
+			p.Out.URL.Path, p.Out.URL.RawPath, p.Out.URL.RawQuery = r.URL.Path, r.URL.RawPath, r.URL.RawQuery
+			_ = s.h.SignPeer(p.Out, passed{Token: c.Token, Name: c.name, Address: c.address}) // a token is always JSON
+			p.SetURL(to)
+		},
+		ModifyResponse: func(a *http.Response) error {
+			for name := range w.Header() { // this host has set its own
+				a.Header.Del(name)
+			}
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() == nil {
+				w.Header().Set("Retry-After", "1")
+				writeProblem(w, problem(http.StatusServiceUnavailable, "moved",
+					"the host %q, which owns it, cannot be reached; try again", owner.Name))
+			}
+		}}).ServeHTTP(w, r)
+	return nil
+}
