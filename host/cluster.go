@@ -31,6 +31,8 @@ type Cluster struct {
 	// Lease is how long the others wait after the last sign of life of a host before they take over its runs. The host gives a
 	// sign each fifth of it. Default 5 s, from 1 s to 1 min.
 	Lease time.Duration
+	// Transport sends the requests to other hosts. Default: http.DefaultTransport.
+	Transport http.RoundTripper
 	// Release is shown to operators.
 	Release string
 }
@@ -90,6 +92,14 @@ type HostInfo struct {
 	Joined     time.Time `json:"joined"`
 	// SkewMs is how far its clock is ahead of the store's, in milliseconds. Beyond 2,000 either way, the host owns nothing.
 	SkewMs int64 `json:"skew_ms"`
+}
+
+// PeerTransport returns how the host sends requests to others of its cluster.
+func (h *Host) PeerTransport() http.RoundTripper {
+	if c := h.cfg.Cluster; c != nil && c.Transport != nil {
+		return c.Transport
+	}
+	return http.DefaultTransport
 }
 
 // Clustered reports whether the host has a Config.Cluster.

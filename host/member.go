@@ -61,7 +61,8 @@ func (h *Host) join(ctx context.Context) error {
 	}
 	m := &member{h: h, store: shared, planner: cluster.NewPlanner(c.Name, leasesOfTrust*c.Lease), now: make(chan struct{}, 1),
 		ended: make(chan struct{}), next: make(chan struct{})}
-	m.notifier = peer.NewNotifier(&http.Client{}, func(r *http.Request) error { return h.SignPeer(r, nil) })
+	sign := func(r *http.Request) error { return h.SignPeer(r, nil) }
+	m.notifier = peer.NewNotifier(&http.Client{Transport: h.PeerTransport()}, sign)
 	for began := clock.System().Now(); ; {
 		err := m.enter(ctx)
 		if err == nil {
@@ -143,6 +144,7 @@ func (m *member) begin() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = cancel
+	m.beatNow() // it says what it has learnt by joining
 	go m.run(ctx)
 }
 

@@ -67,6 +67,7 @@ type cli struct {
 	Doctor     doctorCmd     `cmd:"" help:"Check the machine, a folder of data and the server, and say what to do."`
 	Build      buildCmd      `cmd:"" help:"Compile a workflow to .wasm and check it."`
 	Define     defineCmd     `cmd:"" help:"Build a workflow from a JSON or YAML definition, and upload it."`
+	Hosts      hostsCmd      `cmd:"" help:"List the servers of a cluster, with what each owns."`
 	Namespaces namespacesCmd `cmd:"" help:"List the namespaces."`
 	Token      tokenCmd      `cmd:"" help:"Print the token of the server, for curl."`
 	Tokens     tokensCmd     `cmd:"" help:"Create, list and revoke tokens."`

@@ -18,6 +18,7 @@ type serveCmd struct {
 	Config configFile `help:"File with flags of serve by their names, in YAML or JSON." type:"path" placeholder:"FILE"`
 	Data   string     `help:"Folder for the data." default:"data"`
 	storeFlags
+	clusterFlags
 	Listen   string        `help:"Address to listen on; others than loopback need TLS." env:"WFHOST_LISTEN" default:"127.0.0.1:7777"`
 	Secrets  source        `help:"Secrets as a JSON object: file:PATH, env:NAME or command:PROGRAM." placeholder:"SOURCE"`
 	Drain    time.Duration `help:"How long SIGTERM waits for steps that are going on; 0 does not wait." default:"10s"`
@@ -217,8 +218,12 @@ func (c *serveCmd) Run(g *globals) error {
 		return err
 	}
 	defer f.close()
-	h, where, shut, err := c.storeFlags.open(g, host.Config{Dir: c.Data, Clock: g.io.clock, Logger: logger, Secrets: secret,
-		Codec:       codec,
+	members, err := c.cluster(g, f.address())
+	if err != nil {
+		return &exitCode{exitUsage, err}
+	}
+	h, where, shut, err := c.storeFlags.open(g, host.Config{Dir: c.Data, Cluster: members, Clock: g.io.clock, Logger: logger,
+		Secrets: secret, Codec: codec,
 		Events:      host.JoinEvents(m.events(), t.events(), f.door.Events(host.NumPartitions)),
 		DiskReserve: c.reserve(), Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
 		MaxCallsPerHandler: c.MaxCallsPerHandler, MaxCalls: c.MaxCalls,

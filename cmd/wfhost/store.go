@@ -52,8 +52,9 @@ func (f *storeFlags) open(g *globals, cfg host.Config) (h *host.Host, where stri
 	var s *postgres.Store
 	err = patiently(g.ctx, func(ctx context.Context) error {
 		s, err = postgres.Open(ctx, url, postgres.Options{Migrate: true, Unsafe: f.StoreUnsafe,
-			Away:  func(cause error) { cfg.Logger.Warn("the database cannot be reached", "cause", cause) },
-			NowMs: func() int64 { return g.now().UnixMilli() }})
+			Shared: cfg.Cluster != nil,
+			Away:   func(cause error) { cfg.Logger.Warn("the database cannot be reached", "cause", cause) },
+			NowMs:  func() int64 { return g.now().UnixMilli() }})
 		return err
 	})
 	if err != nil {

@@ -88,7 +88,8 @@ var scopes = map[string]host.Scope{
 	"GET /openapi.json": public, "GET /openapi.yaml": public, "GET /openapi-3.0.json": public, "GET /openapi-3.0.yaml": public,
 	"GET /schemas/{schema}": public,
 
-	"GET /v1/version": host.ScopeRead, "GET /v1/namespaces": host.ScopeRead, quotaPattern: host.ScopeAdmin,
+	"GET /v1/version": host.ScopeRead, "GET /v1/hosts": host.ScopeRead,
+	"GET /v1/namespaces": host.ScopeRead, quotaPattern: host.ScopeAdmin,
 	"GET /v1/workflows": host.ScopeRead, "GET /v1/workflows/{workflow}": host.ScopeRead,
 	"GET /v1/workflows/{workflow}/schemas": host.ScopeRead, "GET /v1/workflows/{workflow}/openapi.json": host.ScopeRead,
 	"GET " + eventsPath: host.ScopeRead,
@@ -158,7 +159,7 @@ var also = map[string]host.Scope{checkPattern: host.ScopeRead, exportPattern: ho
 	movePattern: host.ScopeRead, importPattern: host.ScopeOperate}
 
 // everywhere has the endpoints without a namespace. The caller's token decides what they show or change.
-var everywhere = map[string]bool{"GET /v1/version": true,
+var everywhere = map[string]bool{"GET /v1/version": true, "GET /v1/hosts": true,
 	"GET /v1/namespaces": true, "GET /v1/tokens": true, "POST /v1/tokens": true,
 	"DELETE /v1/tokens/{token}": true, "GET /v1/copy": true}
 

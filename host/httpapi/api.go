@@ -50,7 +50,6 @@ type API struct {
 	backlog        *backlog // of answers
 	bodies         *bodies  // of requests
 	makers         makers
-	peers          http.RoundTripper // to other hosts of the cluster
 	schemas        map[string]bool
 	draining       atomic.Bool
 	clock          clock.Clock // for checking again whether callers are still admitted
@@ -73,7 +72,7 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
 		streams: newStreams(access.Streams, "output", h.Shared), polls: newStreams(access.Streams, "handlers", h.Shared),
 		refusals: newRefusals(), backlog: newBacklog(maxBacklog), bodies: newBodies(maxBodies), makers: make(makers, maxMakers),
-		clock: clock.System(), interpreter: builtIn, build: builtAs(), peers: http.DefaultTransport}
+		clock: clock.System(), interpreter: builtIn, build: builtAs()}
 	for _, o := range opts {
 		o(s)
 	}
@@ -89,6 +88,7 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	config.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	api := humago.New(guarded{s}, config)
 	s.registerBuild(api)
+	s.registerHosts(api)
 	s.registerNamespaces(api)
 	s.registerWorkflows(api)
 	s.registerDefinitions(api)

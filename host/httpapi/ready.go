@@ -65,6 +65,11 @@ func (s *API) readiness(r *http.Request) *Readiness {
 			return broken("the store cannot be read", err)
 		}
 	}
+	if s.h.Clustered() {
+		if _, err := s.h.Hosts(); err != nil {
+			return broken("the server is not one of its cluster at the moment", err)
+		}
+	}
 	if disk, err := s.h.Disk(); err == nil && disk.Full { // runs go on, and requests that read, end and delete them are accepted
 		return &Readiness{Status: Ready, DiskFull: true, Detail: fmt.Sprintf(
 			"the disk is nearly full: %d bytes are free, %d are reserved; nothing new is accepted", disk.Free, disk.Reserve)}

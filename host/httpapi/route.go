@@ -11,8 +11,19 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/wfhost/wfhost/host"
 )
+
+func (s *API) registerHosts(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "hosts", Method: http.MethodGet, Path: "/v1/hosts",
+		Summary: "List the live hosts of the cluster, with the partitions that each owns; 404 if the server is not one of a cluster"},
+		func(context.Context, *struct{}) (*struct{ Body List[host.HostInfo] }, error) {
+			list, err := s.h.Hosts()
+			return &struct{ Body List[host.HostInfo] }{List[host.HostInfo]{Items: list}}, failed(err)
+		})
+}
 
 // A request about a run may come to any host of a cluster. The host that it comes to checks the caller, and passes the request
 // on to the owner of the run, which trusts its signature and checks nothing of the caller again. A request is passed on once.
@@ -119,7 +130,7 @@ func (s *API) passOn(w http.ResponseWriter, r *http.Request, c *caller, owner *h
 	if err != nil {
 		return problem(http.StatusServiceUnavailable, "moved", "the address of the host %q, which owns it, is no URL", owner.Name)
 	}
-	(&httputil.ReverseProxy{FlushInterval: -1, Transport: s.peers,
+	(&httputil.ReverseProxy{FlushInterval: -1, Transport: s.h.PeerTransport(),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			for _, name := range []string{"Authorization", "Cookie", "Origin", "Sec-Fetch-Site", "X-Forwarded-For"} {
 				p.Out.Header.Del(name)
