@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/schema"
@@ -95,11 +94,6 @@ func listedBy(description []byte) ([]string, error) {
 	return names, nil
 }
 
-// deciding has a mutex for the uploads of a namespace; some namespaces share a mutex. It is held from reading the
-// latest versions until the next versions are stored, so that no other upload of this process, on any host,
-// intervenes. No other process has the store open.
-var deciding [64]sync.Mutex
-
 // decide determines the versions that an upload makes, and their grants. It returns the numbers of the versions
 // before them. ErrConflict if the caller may not replace one of the workflows.
 func (s *nsRef) decide(ctx context.Context, ns store.NamespaceID, c claim, wasm []byte, u *upload) ([]store.VersionSpec,
@@ -120,7 +114,8 @@ func (s *nsRef) decide(ctx context.Context, ns store.NamespaceID, c claim, wasm 
 	var foreign []string
 	specs := make([]store.VersionSpec, 0, len(c.names))
 	for _, n := range c.names {
-		spec := store.VersionSpec{Namespace: ns, Workflow: n, Module: d, Grants: u.grants}
+		after := before[n]
+		spec := store.VersionSpec{Namespace: ns, Workflow: n, Module: d, Grants: u.grants, After: &after}
 		if v, ok := latest[n]; ok {
 			spec.Grants = u.over(v.Grants)
 			if v.Module != d && !c.covers(v, latest) {

@@ -299,22 +299,28 @@ func freeMemory() {
 	}
 }
 
-// addDecided makes the versions of a stored module. It decides again, because other uploads may have intervened.
+// addDecided makes the versions of a stored module. It decides by the latest versions, and again if another upload, on any host,
+// has added one meanwhile.
 func (s *nsRef) addDecided(ctx context.Context, ns store.NamespaceID, c claim, wasm []byte, info store.ModuleInfo, u *upload) (
 	[]Version, error) {
-	mu := &deciding[int(ns)%len(deciding)]
-	mu.Lock()
-	defer mu.Unlock()
-	specs, before, err := s.decide(ctx, ns, c, wasm, u)
-	if err != nil {
-		return nil, err
-	}
-	for i := range specs {
-		specs[i].CreatedUnixMs = info.StoredUnixMs
-	}
-	added, err := s.h.store.Modules().AddVersions(ctx, specs)
-	if err != nil {
-		return nil, err
+	var before map[string]uint32
+	var added []store.Version
+	for {
+		specs, numbers, err := s.decide(ctx, ns, c, wasm, u)
+		if err != nil {
+			return nil, err
+		}
+		for i := range specs {
+			specs[i].CreatedUnixMs = info.StoredUnixMs
+		}
+		before = numbers
+		added, err = s.h.store.Modules().AddVersions(ctx, specs)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, store.ErrConflict) || ctx.Err() != nil {
+			return nil, err
+		}
 	}
 	versions := make([]Version, len(added))
 	for i, v := range added {

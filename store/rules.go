@@ -58,6 +58,14 @@ func NewestNotFound(workflow string, module Digest) error {
 	return fmt.Errorf("version of workflow %q with module %s: %w", workflow, module, ErrNotFound)
 }
 
+// Check returns ErrConflict if the number of the workflow's latest version, 0 for none, is not what After says.
+func (s VersionSpec) Check(latest uint32) error {
+	if s.After != nil && *s.After != latest {
+		return fmt.Errorf("workflow %q: the latest version is %d, it was %d: %w", s.Workflow, latest, *s.After, ErrConflict)
+	}
+	return nil
+}
+
 // Next returns the version that the spec adds after the latest one (zero if there is none), and whether it is new: the
 // same module with the same grants again is the same version.
 func (s VersionSpec) Next(latest Version) (Version, bool) {

@@ -189,7 +189,7 @@ type ModuleStore interface {
 	// Info reads the info that was stored with a module.
 	Info(ctx context.Context, d Digest) (ModuleInfo, error)
 	// AddVersions adds the next version of each named workflow, all of them or none. If a workflow's latest version has
-	// the same module and grants, it returns that version and adds none. ErrNotFound if a module is not there:
+	// the same module and grants, it returns that version and adds none. ErrConflict: see VersionSpec.After. ErrNotFound if a module is not there:
 	// DeleteUnused may have deleted it since Put, or the deletion of its last version. The caller then repeats both.
 	AddVersions(ctx context.Context, specs []VersionSpec) ([]Version, error)
 	// Version reads one version of a workflow. Number 0 means the latest version that is not Imported.

@@ -59,10 +59,18 @@ func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]st
 	}
 	for _, spec := range specs {
 		var latest store.Version
+		var number uint32
 		for _, v := range m.s.d.versions {
-			if v.Namespace == spec.Namespace && v.Workflow == spec.Workflow {
-				latest = v
+			if v.Namespace != spec.Namespace || v.Workflow != spec.Workflow {
+				continue
 			}
+			latest = v
+			if !v.Imported && !v.Deleted {
+				number = v.Number
+			}
+		}
+		if err := spec.Check(number); err != nil {
+			return nil, err
 		}
 		next, added := spec.Next(latest)
 		if added {

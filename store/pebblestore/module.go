@@ -101,6 +101,15 @@ func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]st
 		if err != nil {
 			return nil, err
 		}
+		if spec.After != nil {
+			latest, _, err := m.last(spec.Namespace, spec.Workflow, func(v *store.Version) bool { return !v.Imported && !v.Deleted })
+			if err == nil {
+				err = spec.Check(latest.Number)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
 		next, added := spec.Next(last)
 		uses[spec.Module] += 0
 		if added {

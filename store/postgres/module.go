@@ -104,6 +104,17 @@ func addVersion(ctx context.Context, tx pgx.Tx, spec store.VersionSpec) (store.V
 	if len(list) > 0 {
 		latest = list[0]
 	}
+	if spec.After != nil {
+		var number int64
+		err := tx.QueryRow(ctx, `select coalesce(max(number), 0) from wfhost.version where ns = $1 and workflow = $2
+			and not imported and not deleted`, int32(spec.Namespace), spec.Workflow).Scan(&number)
+		if err == nil {
+			err = spec.Check(uint32(number))
+		}
+		if err != nil {
+			return store.Version{}, err
+		}
+	}
 	next, added := spec.Next(latest)
 	if !added {
 		return next, nil

@@ -62,6 +62,16 @@ func (x *versionModel) place(ns store.NamespaceID, workflow string) string {
 	return fmt.Sprint(ns, " ", workflow)
 }
 
+// latest returns the number of the latest version that was not imported, 0 for none.
+func (x *versionModel) latest(ns store.NamespaceID, workflow string) (number uint32) {
+	for _, v := range x.there {
+		if v.Namespace == ns && v.Workflow == workflow && !v.Imported {
+			number = max(number, v.Number)
+		}
+	}
+	return number
+}
+
 func (x *versionModel) add() {
 	x.t.Helper()
 	ctx, m := context.Background(), x.s.Modules()
@@ -69,6 +79,13 @@ func (x *versionModel) add() {
 	x.ok(err)
 	spec := store.VersionSpec{Namespace: store.NamespaceID(x.choose(2)), Workflow: fmt.Sprint("w", x.choose(3)), Module: d,
 		Imported: x.choose(4) == 0}
+	if x.choose(3) == 0 {
+		after := x.latest(spec.Namespace, spec.Workflow) + 1
+		spec.After = &after
+		_, err := m.AddVersions(ctx, []store.VersionSpec{spec})
+		x.is(err, store.ErrConflict)
+		after--
+	}
 	added, err := m.AddVersions(ctx, []store.VersionSpec{spec})
 	x.ok(err)
 	place, v := x.place(spec.Namespace, spec.Workflow), added[0]
