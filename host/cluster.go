@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	goruntime "runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -192,6 +194,9 @@ func (h *Host) SignPeer(r *http.Request, caller any) error {
 	return peer.Key(c.Key).Sign(r, h.cfg.Clock.Now(), c.Name, caller)
 }
 
+// DirectPeer sends a request that was signed, and whose URL has only the path and query, to the host at an address.
+func DirectPeer(r *http.Request, address string) error { return peer.Direct(r, address) }
+
 // VerifyPeer checks a request that another host of the cluster has signed, and decodes what it says of the caller into caller.
 // It returns an error if the host is of no cluster, or the request was not signed with its key within the last minute.
 func (h *Host) VerifyPeer(r *http.Request, caller any) (from string, err error) {
@@ -220,7 +225,43 @@ func (h *Host) Noticed(n PeerNotice) {
 			h.rt.Partitions.Kick(p)
 		}
 	}
+	for _, o := range n.Offers {
+		h.member.offered(o)
+	}
 	if n.Beat {
 		h.member.beatNow()
 	}
+}
+
+// leaseOf returns the lease of an attempt as a worker gets it. In a cluster it begins with the partition of the run, whose
+// owner has the attempt.
+func (h *Host) leaseOf(run store.RunKey, lease string) string {
+	if h.member == nil {
+		return lease
+	}
+	return strconv.Itoa(int(run.Partition())) + leaseSeparator + lease
+}
+
+const leaseSeparator = "."
+
+// ownLease returns the lease without the partition.
+func ownLease(lease string) string { return lease[strings.Index(lease, leaseSeparator)+1:] }
+
+// LeaseOwner is Owner for the run of an attempt that a worker has taken.
+func (h *Host) LeaseOwner(lease string) (owner HostInfo, ok bool, err error) {
+	text, _, found := strings.Cut(lease, leaseSeparator)
+	p, err := strconv.ParseUint(text, 10, 16)
+	if h.member == nil || !found || err != nil || p >= store.Partitions {
+		return HostInfo{}, false, nil //nolint:nilerr // no host has such a lease
+	}
+	return h.member.ownerOf(store.PartitionID(p))
+}
+
+// Offers returns a channel that is closed when another host has attempts of a handler for which no worker asks there.
+func (s Attempts) Offers(ctx context.Context, handler string) <-chan struct{} {
+	ns, err := s.id(ctx, false)
+	if s.h.member == nil || err != nil {
+		return nil
+	}
+	return s.h.member.offers(peer.Offer{Namespace: ns, Handler: handler})
 }

@@ -126,7 +126,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		}
 	}
 	h.disk = h.newDiskMonitor()
-	h.workers = &performer{handler.NewBroker(h.cfg.Clock, h.cfg.Random), h.newProgress()}
+	h.workers = h.newPerformer()
 	h.engine, err = h.newEngine(ctx, cache)
 	if err != nil {
 		return h, err
@@ -160,6 +160,14 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		h.member.begin()
 	}
 	return h, err
+}
+
+func (h *Host) newPerformer() *performer {
+	b := handler.NewBroker(h.cfg.Clock, h.cfg.Random)
+	if h.member != nil {
+		b.Unasked = h.member.offer
+	}
+	return &performer{b, h.newProgress()}
 }
 
 // runtimeConfig returns the runtime's configuration, without the parts that are read from the store.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/cluster"
+	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/peer"
 	"github.com/wfhost/wfhost/store"
 )
@@ -42,11 +43,12 @@ type member struct {
 	skew       int64
 	applied    uint64
 
-	mu      sync.Mutex
-	view    *store.View   // nil while the host has no membership, as far as it knows
-	next    chan struct{} // closed when there is another view
-	wants   bool          // to own partitions: Run goes on
-	settled chan struct{} // closed when the goroutine owns nothing and wants nothing; nil if nobody waits
+	mu       sync.Mutex
+	view     *store.View                  // nil while the host has no membership, as far as it knows
+	next     chan struct{}                // closed when there is another view
+	offering map[peer.Offer]chan struct{} // closed by the next offer of another host
+	wants    bool                         // to own partitions: Run goes on
+	settled  chan struct{}                // closed when the goroutine owns nothing and wants nothing; nil if nobody waits
 }
 
 // join makes the host a member, before it reads settings. A process that was killed leaves its name behind for a lease.
@@ -60,7 +62,7 @@ func (h *Host) join(ctx context.Context) error {
 		return &joined{errors.New("Config.Cluster: the store cannot be shared by several hosts; PostgreSQL can"), ErrInvalid}
 	}
 	m := &member{h: h, store: shared, planner: cluster.NewPlanner(c.Name, leasesOfTrust*c.Lease), now: make(chan struct{}, 1),
-		ended: make(chan struct{}), next: make(chan struct{})}
+		ended: make(chan struct{}), next: make(chan struct{}), offering: map[peer.Offer]chan struct{}{}}
 	sign := func(r *http.Request) error { return h.SignPeer(r, nil) }
 	m.notifier = peer.NewNotifier(&http.Client{Transport: h.PeerTransport()}, sign)
 	for began := clock.System().Now(); ; {
@@ -287,6 +289,38 @@ func (m *member) notify(p store.PartitionID) {
 	}
 }
 
+// tellAll tells all other members something.
+func (m *member) tellAll(n peer.Notice) {
+	if v := m.current(); v != nil {
+		for i := range v.Members {
+			m.tell(v, v.Members[i].Name, n)
+		}
+	}
+}
+
+// offer tells the other members that this one has an attempt for which no worker asks it.
+func (m *member) offer(q handler.WorkerQueue) {
+	m.tellAll(peer.Notice{Offers: []peer.Offer{{Namespace: q.Namespace, Handler: q.Handler}}})
+}
+
+func (m *member) offered(o peer.Offer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.offering[o]; c != nil {
+		close(c)
+		delete(m.offering, o)
+	}
+}
+
+func (m *member) offers(o peer.Offer) <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.offering[o] == nil {
+		m.offering[o] = make(chan struct{})
+	}
+	return m.offering[o]
+}
+
 func (m *member) owns(p store.PartitionID) bool {
 	return m.h.rt.Partitions.Get(p) != nil
 }
@@ -371,11 +405,7 @@ func (m *member) close(ctx context.Context) {
 			m.h.cfg.Logger.Warn("the membership of this host ends by itself", "cause", err)
 		}
 	}
-	if v := m.current(); v != nil {
-		for i := range v.Members {
-			m.tell(v, v.Members[i].Name, peer.Notice{Beat: true})
-		}
-	}
+	m.tellAll(peer.Notice{Beat: true})
 	m.notifier.Close()
 }
 
@@ -406,9 +436,7 @@ func (m *member) barrier(ctx context.Context) error {
 		}
 		if target == 0 {
 			target = v.Settings
-			for i := range v.Members {
-				m.tell(v, v.Members[i].Name, peer.Notice{Beat: true})
-			}
+			m.tellAll(peer.Notice{Beat: true})
 		}
 		all := true
 		for i := range v.Members {

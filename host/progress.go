@@ -113,7 +113,7 @@ func (s Attempts) HeartbeatDetails(ctx context.Context, handler, lease string, d
 		return l, err
 	}
 	details = append(json.RawMessage(nil), details...)
-	a, err := s.h.workers.Note(q, lease, details)
+	a, err := s.h.workers.Note(q, ownLease(lease), details)
 	if err != nil {
 		return l, workerError(err)
 	}

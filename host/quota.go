@@ -128,17 +128,24 @@ func (h *Host) SetQuota(ctx context.Context, namespace string, q Quota) error {
 	if err != nil {
 		return err
 	}
-	h.setting.Lock()
-	defer h.setting.Unlock()
-	if err := h.store.SetQuota(ctx, x); err != nil {
+	if err := h.setQuota(ctx, x); err != nil {
 		if errors.Is(err, store.ErrTooLarge) {
 			return &joined{err, ErrLimit}
 		}
 		return translate(err)
 	}
+	return translate(h.member.barrier(ctx))
+}
+
+func (h *Host) setQuota(ctx context.Context, x store.Quota) error {
+	h.setting.Lock()
+	defer h.setting.Unlock()
+	if err := h.store.SetQuota(ctx, x); err != nil {
+		return err
+	}
 	h.quotas.Set(x)
 	h.rt.QuotasChanged()
-	return translate(h.member.barrier(ctx))
+	return nil
 }
 
 // applySettings reads again what another host may have changed.

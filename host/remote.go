@@ -132,7 +132,8 @@ func (s Attempts) Take(ctx context.Context, name string, o TakeOptions) ([]Attem
 	offers, err := s.h.workers.Take(ctx, q, handler.TakeRequest{Worker: o.Worker, Max: o.Max, Wait: o.Wait, Lease: o.Lease})
 	list := []Attempt{}
 	for _, x := range offers {
-		list = append(list, Attempt{Step: s.h.stepOf(&x.Attempt), Handler: name, Input: bytes.Clone(x.Input), Lease: x.Lease,
+		list = append(list, Attempt{Step: s.h.stepOf(&x.Attempt), Handler: name, Input: bytes.Clone(x.Input),
+			Lease:    s.h.leaseOf(x.Attempt.Run, x.Lease),
 			Delivery: x.Delivery, Until: x.Until, Deadline: x.Deadline})
 	}
 	return list, workerError(err)
@@ -172,7 +173,7 @@ func (s Attempts) Heartbeat(ctx context.Context, handler, lease string, d time.D
 	if err != nil {
 		return Lease{}, err
 	}
-	until, cancelled, err := s.h.workers.Extend(q, lease, d)
+	until, cancelled, err := s.h.workers.Extend(q, ownLease(lease), d)
 	return Lease{Until: until, Cancelled: cancelled}, workerError(err)
 }
 
@@ -225,7 +226,7 @@ func (s *nsRef) handIn(ctx context.Context, handler, lease string, out run.StepO
 	if err != nil {
 		return err
 	}
-	return workerError(s.h.workers.HandIn(ctx, q, lease, out))
+	return workerError(s.h.workers.HandIn(ctx, q, ownLease(lease), out))
 }
 
 // Release returns an attempt that the worker has not begun: the next worker gets it, as if it had not been
@@ -235,7 +236,7 @@ func (s Attempts) Release(ctx context.Context, handler, lease string) error {
 	if err != nil {
 		return err
 	}
-	return workerError(s.h.workers.Release(q, lease))
+	return workerError(s.h.workers.Release(q, ownLease(lease)))
 }
 
 // RemoteHandler describes a handler for workers.

@@ -188,9 +188,10 @@ type ModuleStore interface {
 	Get(ctx context.Context, d Digest) ([]byte, error)
 	// Info reads the info that was stored with a module.
 	Info(ctx context.Context, d Digest) (ModuleInfo, error)
-	// AddVersions adds the next version of each named workflow, all of them or none. If a workflow's latest version has
-	// the same module and grants, it returns that version and adds none. ErrConflict: see VersionSpec.After. ErrNotFound if a module is not there:
-	// DeleteUnused may have deleted it since Put, or the deletion of its last version. The caller then repeats both.
+	// AddVersions adds the next version of each named workflow, all of them or none. If a workflow's latest version has the
+	// same module and grants, it returns that version and adds none. ErrConflict: see VersionSpec.After. ErrNotFound if a
+	// module is not there: DeleteUnused may have deleted it since Put, or the deletion of its last version. The caller then
+	// repeats both.
 	AddVersions(ctx context.Context, specs []VersionSpec) ([]Version, error)
 	// Version reads one version of a workflow. Number 0 means the latest version that is not Imported.
 	Version(ctx context.Context, ns NamespaceID, workflow string, number uint32) (Version, error)

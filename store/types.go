@@ -305,8 +305,8 @@ type VersionSpec struct {
 	Grants        Grants
 	CreatedUnixMs int64
 	Imported      bool // see Version
-	// After is the number of the workflow's latest version when the caller decided to add this one, as ModuleStore.Version returns it
-	// for number 0; 0 for none. ErrConflict if the latest version is another one now. nil: whatever it is.
+	// After is the number of the workflow's latest version when the caller decided to add this one, as ModuleStore.Version
+	// returns it for number 0; 0 for none. ErrConflict if the latest version is another one now. nil: whatever it is.
 	After *uint32
 }
 

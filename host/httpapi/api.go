@@ -50,6 +50,7 @@ type API struct {
 	backlog        *backlog // of answers
 	bodies         *bodies  // of requests
 	makers         makers
+	turn           atomic.Uint32 // of the other hosts of the cluster
 	schemas        map[string]bool
 	draining       atomic.Bool
 	clock          clock.Clock // for checking again whether callers are still admitted

@@ -2,12 +2,16 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,6 +37,7 @@ type node struct {
 	h      *host.Host
 	store  *mortal
 	client *client.Client
+	url    string
 	stop   func()
 }
 
@@ -86,9 +91,7 @@ func newFleet(t *testing.T, n int) *fleet {
 	for range n {
 		f.add()
 	}
-	for slices.Contains(f.settle(), 0) { // the first one had all
-		pause(20 * time.Millisecond)
-	}
+	f.rest()
 	return f
 }
 
@@ -96,7 +99,7 @@ func (f *fleet) add() *node {
 	f.t.Helper()
 	front := NewFront("", nil)
 	server := httptest.NewServer(front)
-	x := &node{store: &mortal{Store: f.data.Open()}}
+	x := &node{store: &mortal{Store: f.data.Open()}, url: server.URL}
 	h, err := host.Open(context.Background(), host.Config{Store: x.store, Cluster: &host.Cluster{Name: fmt.Sprint("host-", len(f.hosts)),
 		Address: server.URL, Key: []byte(strings.Repeat("k", 32)), Lease: clusterLease, Weight: 1}})
 	if err != nil {
@@ -106,6 +109,9 @@ func (f *fleet) add() *node {
 		f.effects.Add(1)
 		return in, nil
 	})
+	if err := h.HandleRemote("print"); err != nil {
+		f.t.Fatal(err)
+	}
 	front.Open(New(h, Access{Local: local}))
 	x.h = h
 	x.client, err = client.New(server.URL, client.WithToken(local), client.WithPatience(10*time.Second))
@@ -151,6 +157,18 @@ func (f *fleet) settle(without ...*node) []int {
 			f.t.Fatalf("the hosts own %v partitions", counts)
 		}
 		pause(5 * time.Millisecond)
+	}
+}
+
+// rest waits until no partitions move any more: the first host had all.
+func (f *fleet) rest() {
+	f.t.Helper()
+	for was, same := f.settle(), 0; same < 4*int(clusterLease/time.Second)*10; {
+		pause(100 * time.Millisecond)
+		now := f.settle()
+		if same++; !slices.Equal(now, was) || slices.Contains(now, 0) {
+			was, same = now, 0
+		}
 	}
 }
 
@@ -267,4 +285,155 @@ func TestClusterLosesAHost(t *testing.T) {
 	f.settle()
 	f.hosts[2].stop()
 	f.settle(f.hosts[2])
+}
+
+// steps uploads a workflow that makes a step of a handler, by its name.
+func (f *fleet) steps(handlers ...string) {
+	f.t.Helper()
+	for _, name := range handlers {
+		m := wasmgen.New(0)
+		m.Text("one").Text("host/" + name).Text(`"in"`).Text("{}").I32(2048).I32(64).Call(abi.FnStepDo).Drop()
+		_, err := f.hosts[0].h.Upload(f.t.Context(), "step-"+name, m.I32(0).Export(abi.ExportRun).Bytes(), host.AllowStep("*"))
+		f.ok(err)
+	}
+}
+
+// call makes a request of a host at random.
+func (f *fleet) call(method, path, body string, out any) int {
+	f.t.Helper()
+	return f.callOf(f.hosts[rand.IntN(len(f.hosts))], method, path, body, out)
+}
+
+func (f *fleet) callOf(x *node, method, path, body string, out any) int {
+	f.t.Helper()
+	r, err := http.NewRequestWithContext(f.t.Context(), method, x.url+path, strings.NewReader(body))
+	f.ok(err)
+	r.Header.Set("Authorization", "Bearer "+local)
+	r.Header.Set("Content-Type", "application/json")
+	a, err := http.DefaultClient.Do(r)
+	f.ok(err)
+	defer func() { _ = a.Body.Close() }()
+	b, err := io.ReadAll(a.Body)
+	f.ok(err)
+	if out != nil && a.StatusCode < 300 {
+		f.ok(json.Unmarshal(b, out))
+	}
+	return a.StatusCode
+}
+
+// TestClusterWorkers has workers ask any host: they get the attempts of all hosts, soon, and each once.
+func TestClusterWorkers(t *testing.T) {
+	f := newFleet(t, 3)
+	f.steps("print")
+	const runs = 60
+	var wg sync.WaitGroup
+	var took atomic.Int64
+	seen := sync.Map{}
+	for n := range 3 {
+		wg.Go(func() {
+			for took.Load() < runs {
+				var list List[Attempt]
+				if code := f.call("GET", fmt.Sprintf("/v1/handlers/print/attempts?wait=2s&max=%d&worker=w%d", n+1, n), "", &list); code != 200 {
+					t.Error("take", code)
+					return
+				}
+				for _, a := range list.Items {
+					if _, twice := seen.LoadOrStore(a.Run, true); twice {
+						t.Errorf("the attempt of %s was given twice", a.Run)
+					}
+					path := "/v1/handlers/print/attempts/" + a.Lease
+					if code := f.call("POST", path+"/heartbeat?lease=20s", "", nil); code != 200 {
+						t.Error("heartbeat", code)
+					}
+					if code := f.call("POST", path+"/complete", `"done"`, nil); code != 204 {
+						t.Error("complete", code)
+					}
+					if code := f.call("POST", path+"/complete", `"done"`, nil); code != 409 {
+						t.Error("complete again", code)
+					}
+					took.Add(1)
+				}
+			}
+		})
+	}
+	began := clock.System().Now()
+	for i := range runs {
+		_, err := f.any().Start(t.Context(), "step-print", nil, client.StartOptions{ID: fmt.Sprint("run-", i)})
+		f.ok(err)
+	}
+	for i := range runs {
+		r, err := f.any().Wait(t.Context(), fmt.Sprint("run-", i))
+		f.ok(err)
+		if r.Status != "completed" {
+			t.Errorf("%+v", r)
+		}
+	}
+	t.Logf("%d steps of workers in %v", runs, clock.System().Now().Sub(began))
+	wg.Wait()
+	_, err := f.any().Start(t.Context(), "step-print", nil, client.StartOptions{ID: "waits"})
+	f.ok(err)
+	for n := 0; ; n++ {
+		var list List[host.RemoteHandler]
+		f.call("GET", "/v1/handlers", "", &list)
+		if len(list.Items) == 1 && list.Items[0].Waiting == 1 {
+			break
+		}
+		if pause(10 * time.Millisecond); n > 300 {
+			t.Fatalf("%+v", list.Items)
+		}
+	}
+}
+
+// TestClusterSettings sets a quota at one host: when that returns, all hosts keep it.
+func TestClusterSettings(t *testing.T) {
+	f := newFleet(t, 3)
+	f.naps("1h")
+	for round := range 3 {
+		most := 1 + 2*round
+		began := clock.System().Now()
+		f.ok(f.hosts[round].h.SetQuota(t.Context(), "default", host.Quota{MaxRuns: int64(most)}))
+		if took := clock.System().Now().Sub(began); took > clusterLease {
+			t.Errorf("setting a quota took %v", took)
+		}
+		for i := range 10 {
+			code := f.callOf(f.hosts[(round+1+i)%3], "POST", "/v1/workflows/nap-1h/runs", "{}", nil)
+			if code != http.StatusCreated && code != http.StatusTooManyRequests {
+				t.Error(code)
+			}
+		}
+		n, err := f.any().Count(t.Context(), "")
+		f.ok(err)
+		if live := n.Total; int(live) != most {
+			t.Errorf("%d live runs, the quota is %d", live, most)
+		}
+	}
+}
+
+// TestClusterChildren has runs start children and await them, whatever hosts have them: the parents need not wait for a poll.
+func TestClusterChildren(t *testing.T) {
+	f := newFleet(t, 3)
+	m := wasmgen.New(0)
+	m.Text("kid").Text("nap-1ms").I32(0).I32(0).I32(0).I32(0).Call(abi.FnChildStart).Drop()
+	m.I32(0).I32(0).Call(abi.FnAwait).Drop()
+	_, err := f.hosts[0].h.Upload(t.Context(), "parent", m.I32(0).Export(abi.ExportRun).Bytes())
+	f.ok(err)
+	f.naps("1ms")
+	var took []time.Duration
+	for i := range 40 {
+		began := clock.System().Now()
+		id := fmt.Sprint("run-", i)
+		_, err := f.any().Start(t.Context(), "parent", nil, client.StartOptions{ID: id})
+		f.ok(err)
+		r, err := f.any().Wait(t.Context(), id)
+		f.ok(err)
+		if r.Status != "completed" {
+			t.Fatalf("%+v", r)
+		}
+		took = append(took, clock.System().Now().Sub(began))
+	}
+	slices.Sort(took)
+	t.Logf("start to end of a parent with a child: median %v, longest %v", took[len(took)/2], took[len(took)-1])
+	if took[len(took)/2] > 300*time.Millisecond {
+		t.Error("the median is too long: the hosts do not hear of children")
+	}
 }

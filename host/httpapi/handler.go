@@ -77,7 +77,7 @@ func (s *API) registerHandlers(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "handlers", Method: http.MethodGet, Path: "/v1/handlers",
 		Summary: "List the handlers for workers, and what waits for them in this namespace"},
 		func(ctx context.Context, _ *struct{}) (*listOutput[host.RemoteHandler], error) {
-			list, err := namespaceFrom(ctx).Attempts().Handlers(ctx)
+			list, err := s.handlers(ctx)
 			return listed(list, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "take-attempts", Method: http.MethodGet, Path: "/v1/handlers/{handler}/attempts",
@@ -172,17 +172,17 @@ func (s *API) take(ctx context.Context, in *takeInput) ([]Attempt, error) {
 		return nil, err
 	}
 	defer leave()
-	list, err := namespaceFrom(ctx).Attempts().Take(ctx, in.Handler, o)
+	take := s.takeOwn
+	if len(s.others(ctx)) > 0 {
+		take = s.takeAnywhere
+	}
+	list, err := take(ctx, in.Handler, o)
 	if err != nil {
 		return nil, failed(err)
 	}
-	out := []Attempt{}
-	for _, a := range list {
-		if ctx.Err() != nil {
-			_ = namespaceFrom(ctx).Attempts().Release(ctx, in.Handler, a.Lease) // an error means that its lease has ended
-			continue
-		}
-		out = append(out, attemptOf(&a))
+	if ctx.Err() != nil {
+		s.release(ctx, in.Handler, list)
+		return []Attempt{}, nil
 	}
-	return out, nil
+	return list, nil
 }

@@ -60,8 +60,8 @@ func (s *API) fromPeer(w http.ResponseWriter, r *http.Request) (out *http.Reques
 	return r.WithContext(context.WithValue(r.Context(), passedKey{}, p)), false
 }
 
-// maxNotice bounds the body of a notice, which has at most a few hundred bytes.
-const maxNotice = 1 << 12
+// maxNotice bounds the body of a notice, which has some hundred bytes, and more if it names many handlers.
+const maxNotice = 1 << 20
 
 func (s *API) noticed(w http.ResponseWriter, r *http.Request) {
 	var n host.PeerNotice
@@ -84,6 +84,8 @@ func (s *API) ownerOf(r *http.Request, pattern string) (host.HostInfo, bool, err
 	switch {
 	case pattern == deliverPattern:
 		return ns.HookOwner(r.Context(), r.PathValue("token"))
+	case strings.HasPrefix(pattern, attemptPattern):
+		return s.h.LeaseOwner(r.PathValue("lease"))
 	case strings.Contains(pattern, "/runs/{id}"):
 		name = r.PathValue("id")
 	case strings.Contains(pattern, "/schedules/{schedule}"):

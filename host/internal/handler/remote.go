@@ -58,6 +58,10 @@ type Broker struct {
 	clock  clock.Clock
 	random func(p []byte)
 
+	// Unasked is called when an attempt begins to wait in an empty queue for which no worker asks here. It must not block. nil:
+	// nobody wants to know. It is set before the first attempt.
+	Unasked func(WorkerQueue)
+
 	mu       sync.Mutex // guards the fields below; only the clock and random are called while it is held
 	queues   map[WorkerQueue]*remoteQueue
 	leases   map[string]*offeredWork                // by lease
@@ -169,6 +173,9 @@ func (b *Broker) wait(w *offeredWork, front bool) {
 		b.runs[of] = map[*offeredWork]bool{}
 	}
 	b.runs[of][w] = true
+	if b.Unasked != nil && len(q.asking) == 0 && q.waiting.Len() == 1 {
+		b.Unasked(w.in)
+	}
 	q.wake()
 }
 

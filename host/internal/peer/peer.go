@@ -56,6 +56,15 @@ func (k Key) Sign(r *http.Request, now time.Time, from string, caller any) error
 	return nil
 }
 
+// Direct sends a request, whose URL has only the path and query, to the host at an address.
+func Direct(r *http.Request, address string) error {
+	u, err := url.Parse(strings.TrimSuffix(address, "/") + r.URL.RequestURI())
+	if err == nil {
+		r.URL, r.Host = u, u.Host
+	}
+	return err
+}
+
 // ErrUnsigned: the request has no signature, or a wrong one.
 var ErrUnsigned = errors.New("the request is not signed with the key of the cluster")
 
@@ -93,8 +102,16 @@ const Path = "/v1/peer"
 type Notice struct {
 	// Inboxes are partitions of the receiver whose inboxes may have new commands.
 	Inboxes []store.PartitionID `json:"inboxes,omitempty"`
+	// Offers are handlers for workers, for which the sender has attempts that no worker asks it for.
+	Offers []Offer `json:"offers,omitempty"`
 	// Beat: the view of the store has changed, so the receiver should beat now.
 	Beat bool `json:"beat,omitempty"`
+}
+
+// Offer is a handler for workers in a namespace.
+type Offer struct {
+	Namespace store.NamespaceID `json:"namespace"`
+	Handler   string            `json:"handler"`
 }
 
 // Notifier tells other hosts things, without waiting for answers. What is lost is found by polling.
@@ -142,11 +159,17 @@ func (n *Notifier) Tell(address string, x Notice) {
 		return
 	}
 	waiting.Beat = waiting.Beat || x.Beat
-	for _, p := range x.Inboxes {
-		if !slices.Contains(waiting.Inboxes, p) {
-			waiting.Inboxes = append(waiting.Inboxes, p)
+	waiting.Inboxes = joined(waiting.Inboxes, x.Inboxes)
+	waiting.Offers = joined(waiting.Offers, x.Offers)
+}
+
+func joined[T comparable](to, more []T) []T {
+	for _, x := range more {
+		if !slices.Contains(to, x) {
+			to = append(to, x)
 		}
 	}
+	return to
 }
 
 // send sends what is pending for an address until nothing is.
@@ -154,7 +177,7 @@ func (n *Notifier) send(address string) {
 	for {
 		n.mu.Lock()
 		x := *n.pending[address]
-		if !x.Beat && len(x.Inboxes) == 0 {
+		if !x.Beat && len(x.Inboxes)+len(x.Offers) == 0 {
 			delete(n.pending, address)
 			n.mu.Unlock()
 			return
@@ -172,15 +195,10 @@ func (n *Notifier) post(address string, x Notice) {
 	if err != nil {
 		return
 	}
-	to, err := url.Parse(address)
-	if err != nil {
-		return
-	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, Path, bytes.NewReader(b))
-	if err != nil || n.sign(r) != nil {
+	if err != nil || n.sign(r) != nil || Direct(r, address) != nil {
 		return
 	}
-	r.URL, r.Host = to.JoinPath(Path), to.Host
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := n.client.Do(r)
 	if err == nil {
