@@ -72,8 +72,10 @@ func (f *storeFlags) open(g *globals, cfg host.Config) (h *host.Host, where stri
 }
 
 type storeCmd struct {
-	Init  storeInitCmd  `cmd:"" help:"Create the tables of a database, or raise them to this release."`
-	Check storeCheckCmd `cmd:"" help:"Say whether a server can use a database, and what a failover of it may lose."`
+	Init   storeInitCmd   `cmd:"" help:"Create the tables of a database, or raise them to this release."`
+	Check  storeCheckCmd  `cmd:"" help:"Say whether a server can use a database, and what a failover of it may lose."`
+	Copy   storeCopyCmd   `cmd:"" help:"Move all data from a folder into a database, or back. No server may use either of them."`
+	Reopen storeReopenCmd `cmd:"" help:"Let servers use data again that was moved away, or that is a copy."`
 }
 
 type storeInitCmd struct {
