@@ -32,11 +32,11 @@ func OpenTransfer(dir, place string, opts Options) (Transfer, error) {
 	return Transfer{s, place}, err
 }
 
-// Tables of a partition and of the whole store that a copy has, and tables that Import makes anew from these. Each table of this
-// format is in one of them.
+// Tables of a partition and of the whole store that a copy has, and tables that Import makes anew from these; d is not needed any
+// more. Each table of this format is in one of them.
 const (
 	copiedTables  = "sjwiohguye" + "NAmMWBRQLVK"
-	derivedTables = "rcbkqntxp" + "PUO"
+	derivedTables = "rcbkqntxpd" + "PUO"
 )
 
 // metaNames are the names of table m. `uses` is made anew, `namespace` is the greatest id.
