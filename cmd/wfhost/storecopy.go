@@ -24,7 +24,7 @@ func (s storeSide) database(g *globals) (string, error) {
 	case text == "":
 		return "", &exitCode{exitUsage, errors.New("it is missing: a folder, postgres://USER@HOST/DATABASE, or a source that has it")}
 	case has && (scheme == "postgres" || scheme == "postgresql" || scheme == "file" || scheme == "env" || scheme == "command"):
-		return database(text).address(g)
+		return database(text).url(g)
 	case strings.Contains(text, "://"):
 		return "", &exitCode{exitUsage, errors.New("it must be a folder, postgres://USER@HOST/DATABASE, or a source that has it")}
 	}
@@ -64,12 +64,12 @@ type storeCopyCmd struct {
 func (c *storeCopyCmd) Run(g *globals) (err error) {
 	url, err := c.From.database(g)
 	if err != nil {
-		return fmt.Errorf("--from: %w", err)
+		return fmt.Errorf("--from: %w", absent(err))
 	}
 	other, err := c.To.database(g)
 	switch {
 	case err != nil:
-		return fmt.Errorf("--to: %w", err)
+		return fmt.Errorf("--to: %w", absent(err))
 	case c.From == c.To || url != "" && url == other:
 		return &exitCode{exitUsage, fmt.Errorf("--from and --to are the same")}
 	case c.KeepSource && (url == "" || other != ""):
