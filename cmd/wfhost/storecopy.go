@@ -73,7 +73,8 @@ func (c *storeCopyCmd) Run(g *globals) (err error) {
 	case c.From == c.To || url != "" && url == other:
 		return &exitCode{exitUsage, fmt.Errorf("--from and --to are the same")}
 	case c.KeepSource && (url == "" || other != ""):
-		return &exitCode{exitUsage, errors.New("--keep-source copies a database into a folder; for data in a folder, see wfhost backup")}
+		return &exitCode{exitUsage, errors.New("--keep-source copies a database into a folder; for data in a folder, see " +
+			"wfhost backup")}
 	}
 	from, err := c.From.open(g, postgres.TransferOptions{Live: c.KeepSource, Unsafe: c.StoreUnsafe})
 	if err != nil {

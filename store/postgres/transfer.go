@@ -47,8 +47,8 @@ func OpenTransfer(ctx context.Context, url string, opts TransferOptions) (Transf
 }
 
 // copiedTables are the tables that Export reads.
-var copiedTables = []string{"cell", "chunk", "hook", "inbox", "inbox_seq", "limits", "log", "module", "namespace", "output", "partition",
-	"quota", "retention", "run", "schedule", "seal_key", "token", "version", "wake"}
+var copiedTables = []string{"cell", "chunk", "hook", "inbox", "inbox_seq", "limits", "log", "module", "namespace", "output",
+	"partition", "quota", "retention", "run", "schedule", "seal_key", "token", "version", "wake"}
 
 // derivedTables are made anew by Import from the others, ownTables belong to a database and not to the data in it.
 var (

@@ -14,8 +14,8 @@ import (
 	"github.com/wfhost/wfhost/store/transfer"
 )
 
-// Export implements transfer.Store. All of it is one snapshot: several transactions of one snapshot read the tables of runs at the
-// same time, in the same order.
+// Export implements transfer.Store. All of it is one snapshot: several transactions of one snapshot read the tables of runs
+// at the same time, in the same order.
 func (t Transfer) Export(ctx context.Context, take func(*transfer.Record) error) (err error) {
 	var all [4]reading
 	defer func() {
@@ -30,7 +30,8 @@ func (t Transfer) Export(ctx context.Context, take func(*transfer.Record) error)
 		}
 	}
 	x := &export{ctx: ctx, tx: all[0].tx, take: take}
-	for _, step := range []func() error{x.settings, x.modules, x.partitions, func() error { return x.runs(&all) }, x.inboxes, x.rest} {
+	runs := func() error { return x.runs(&all) }
+	for _, step := range []func() error{x.settings, x.modules, x.partitions, runs, x.inboxes, x.rest} {
 		if err := step(); err != nil {
 			return t.exported(err)
 		}
@@ -188,7 +189,8 @@ func (x *export) rest() error {
 	give := func(kind transfer.Kind) error {
 		return x.give(transfer.Record{Kind: kind, Namespace: store.NamespaceID(ns), ID: id, Key: key, Data: data})
 	}
-	err := x.each("select ns, id, data from wfhost.schedule", []any{&ns, &id, &data}, func() error { return give(transfer.Schedule) })
+	err := x.each("select ns, id, data from wfhost.schedule", []any{&ns, &id, &data},
+		func() error { return give(transfer.Schedule) })
 	if err != nil {
 		return err
 	}
@@ -248,7 +250,8 @@ func (c *cursor) compare(o *cursor) int {
 func (x *export) runs(all *[4]reading) error {
 	var listed *int16
 	var tail []byte
-	run, err := newCursor(x.ctx, all[0].tx, `select ns, id, iteration, listed, tail_first, tail, state from wfhost.run order by ns, id`,
+	run, err := newCursor(x.ctx, all[0].tx,
+		"select ns, id, iteration, listed, tail_first, tail, state from wfhost.run order by ns, id",
 		func(c *cursor) []any { return []any{&c.at, &listed, &c.number, &tail, &c.data} })
 	if err != nil {
 		return err

@@ -72,8 +72,8 @@ func (x *imports) Add(ctx context.Context, r *transfer.Record) error {
 		x.c.rest.o.add(r.Run(), r.Seq, clone(r.Data))
 		return nil
 	case transfer.Partition:
-		_, err := x.s.pool.Exec(ctx, "update wfhost.partition set epoch = $2, token = null, owner = '' where p = $1", int16(r.Partition),
-			int64(r.Epoch))
+		_, err := x.s.pool.Exec(ctx, "update wfhost.partition set epoch = $2, token = null, owner = '' where p = $1",
+			int16(r.Partition), int64(r.Epoch))
 		if err == nil {
 			_, err = x.s.pool.Exec(ctx, "update wfhost.inbox_seq set newest = $2 where p = $1", int16(r.Partition), int64(r.Seq))
 		}
@@ -224,12 +224,12 @@ func (x *imports) flush(ctx context.Context) error {
 		n       int
 		row     func(i int) []any
 	}{
-		{"run", []string{"created", "wake", "due", "ended", "tail_first", "ns", "rev", "iteration", "version", "p", "status", "listed", "busy",
-			"timer", "deleted", "id", "workflow", "attributes", "tail", "state"}, len(r.id), x.runRow},
+		{"run", []string{"created", "wake", "due", "ended", "tail_first", "ns", "rev", "iteration", "version", "p", "status", "listed",
+			"busy", "timer", "deleted", "id", "workflow", "attributes", "tail", "state"}, len(r.id), x.runRow},
 		{"chunk", []string{"first", "ns", "iteration", "id", "data"}, len(k.id),
 			func(i int) []any { return []any{k.first[i], k.ns[i], k.iteration[i], k.id[i], k.data[i]} }},
-		{"log", []string{"n", "ns", "id", "data"}, len(l.id), func(i int) []any { return []any{l.n[i], l.ns[i], l.id[i], l.data[i]} }},
-		{"output", []string{"n", "ns", "id", "data"}, len(o.id), func(i int) []any { return []any{o.n[i], o.ns[i], o.id[i], o.data[i]} }},
+		{"log", []string{"n", "ns", "id", "data"}, len(l.id), l.row},
+		{"output", []string{"n", "ns", "id", "data"}, len(o.id), o.row},
 		{"attribute", []string{"ns", "created", "key", "value", "id"}, len(a.id),
 			func(i int) []any { return []any{a.ns[i], a.created[i], a.key[i], a.value[i], a.id[i]} }},
 	} {
@@ -252,9 +252,12 @@ func (x *imports) runRow(i int) []any {
 	r := &x.c.r
 	status, deleted := store.Status(r.status[i]), r.deleted[i]
 	timer := !deleted && (status == store.Sleeping || status == store.Waiting) && r.wake[i] != nil
-	return []any{r.created[i], r.wake[i], r.due[i], r.ended[i], r.tailFirst[i], r.ns[i], int64(0), r.iteration[i], r.version[i], r.p[i],
-		r.status[i], r.listed[i], !deleted && status.Busy(), timer, deleted, r.id[i], r.workflow[i], r.attributes[i], r.tail[i], r.state[i]}
+	return []any{r.created[i], r.wake[i], r.due[i], r.ended[i], r.tailFirst[i], r.ns[i], int64(0), r.iteration[i], r.version[i],
+		r.p[i], r.status[i], r.listed[i], !deleted && status.Busy(), timer, deleted, r.id[i], r.workflow[i], r.attributes[i], r.tail[i],
+		r.state[i]}
 }
+
+func (x *lines) row(i int) []any { return []any{x.n[i], x.ns[i], x.id[i], x.data[i]} }
 
 func (x *imports) copy(ctx context.Context, table string, columns []string, n int, row func(i int) []any) error {
 	if n == 0 {

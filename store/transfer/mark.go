@@ -41,8 +41,8 @@ func (m *Mark) Refuse(place string) error {
 	case m == nil:
 		return nil
 	case m.State == Moved:
-		return fmt.Errorf("%w: what was in %s is in %s; use that store. To go back to what was here before the move, and lose what the "+
-			"other store has done since, destroy that store and run `wfhost store reopen` for this one", ErrMoved, place, m.Place)
+		return fmt.Errorf("%w: what was in %s is in %s; use that store. To go back to what was here before the move, and lose what "+
+			"was done there since, destroy that store and run `wfhost store reopen` for this one", ErrMoved, place, m.Place)
 	case m.State == Whole:
 		return fmt.Errorf("%w: %s is a whole copy of %s, but the move was interrupted: repeat the same `wfhost store copy`, which "+
 			"completes it", ErrIncomplete, place, m.Place)
@@ -71,7 +71,8 @@ func DecodeMark(text []byte) (*Mark, error) {
 }
 
 // Reopen removes the mark of a store whose data was moved, or of a copy, durable on return. It returns where the data was moved
-// to, "" for a copy. The caller must have made sure that no host ever opens the other store again: both would make the same steps.
+// to, "" for a copy. The caller must have made sure that no host ever opens the other store again: both would make the same
+// steps.
 func Reopen(ctx context.Context, s Store) (other string, err error) {
 	m, err := s.Mark(ctx)
 	switch {
