@@ -53,7 +53,7 @@ var copiedTables = []string{"cell", "chunk", "hook", "inbox", "inbox_seq", "limi
 // derivedTables are made anew by Import from the others, ownTables belong to a database and not to the data in it.
 var (
 	derivedTables = []string{"attribute", "count"}
-	ownTables     = []string{"holder", "meta", "migration", "transfer"}
+	ownTables     = []string{"generation", "holder", "member", "meta", "migration", "transfer"}
 )
 
 // standing are the copied tables whose rows are always there.
