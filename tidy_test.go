@@ -146,6 +146,7 @@ var leaves = map[string][]string{
 	"host/internal/engine/calls":    {"abi", "host/internal/engine"},
 	"store/memstore":                {"abi", "store"},
 	"store/seal":                    {"store"},
+	"store/transfer":                {"store"},
 	"definition":                    {"abi", "cron", "definition/expression"},
 	"definition/yamltext":           {"definition", "go.yaml.in/yaml/v4"},
 	"definition/interpret":          {"abi", "cron", "definition", "definition/expression", "guest-sdk/go/workflow"}, // no privileges

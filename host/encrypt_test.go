@@ -55,7 +55,10 @@ func vaultHost(t *testing.T, dir string, codec host.Codec) (h *host.Host, stop f
 
 func vaultHostOf(t *testing.T, cfg host.Config) (h *host.Host, stop func()) {
 	t.Helper()
-	cfg.Drain, cfg.Clock = -1, clock.NewFake(hosttest.Epoch)
+	cfg.Drain = -1
+	if cfg.Clock == nil {
+		cfg.Clock = clock.NewFake(hosttest.Epoch)
+	}
 	h, err := host.Open(ctx, cfg)
 	do(t, err)
 	host.HandleStep(h, "echo", func(_ context.Context, in string) (string, error) { return in + "-answer", nil })

@@ -15,16 +15,25 @@ type database string
 
 // address returns the address. Its errors never contain it, since it may have a password.
 func (d database) address(g *globals) (string, error) {
+	url, err := d.url(g)
+	if err != nil {
+		return "", fmt.Errorf("--store: %w", err)
+	}
+	return url, nil
+}
+
+// url is address for any flag.
+func (d database) url(g *globals) (string, error) {
 	text := string(d)
 	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
 		b, err := source(text).read(g.ctx, g.io.err)
 		if err != nil {
-			return "", fmt.Errorf("--store: %w", err)
+			return "", err
 		}
 		text = strings.TrimSpace(string(b))
 	}
 	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
-		return "", errors.New("--store must be postgres://USER@HOST/DATABASE, or a source that has it: file:PATH, env:NAME or " +
+		return "", errors.New("it must be postgres://USER@HOST/DATABASE, or a source that has it: file:PATH, env:NAME or " +
 			"command:PROGRAM")
 	}
 	return text, nil
@@ -72,8 +81,10 @@ func (f *storeFlags) open(g *globals, cfg host.Config) (h *host.Host, where stri
 }
 
 type storeCmd struct {
-	Init  storeInitCmd  `cmd:"" help:"Create the tables of a database, or raise them to this release."`
-	Check storeCheckCmd `cmd:"" help:"Say whether a server can use a database, and what a failover of it may lose."`
+	Init   storeInitCmd   `cmd:"" help:"Create the tables of a database, or raise them to this release."`
+	Check  storeCheckCmd  `cmd:"" help:"Say whether a server can use a database, and what a failover of it may lose."`
+	Copy   storeCopyCmd   `cmd:"" help:"Move all data from a folder into a database, or back. No server may use either of them."`
+	Reopen storeReopenCmd `cmd:"" help:"Let servers use data again that was moved away, or that is a copy."`
 }
 
 type storeInitCmd struct {

@@ -30,7 +30,7 @@ func (s *Store) load(opts Options) error {
 	if raised == nil {
 		raised = func(int, int) {}
 	}
-	if err := errors.Join(s.checkMeta(log, raised), s.readCopy()); err != nil {
+	if err := errors.Join(s.checkMeta(log, raised), s.readCopy(opts)); err != nil {
 		return err
 	}
 	if err := s.readUses(log); err != nil {

@@ -55,6 +55,8 @@ type Options struct {
 	// Elapsed returns the time since some instant, by a monotonic clock. With it, Usage reports how long the log is
 	// busy.
 	Elapsed func() time.Duration
+
+	transfer bool // of OpenTransfer: a mark of package transfer does not matter
 }
 
 // Store is a store on disk.

@@ -44,6 +44,9 @@ func Check(ctx context.Context, url string) (r Report, err error) {
 	x, err := readSchema(ctx, pool)
 	problem(s.failed(err))
 	r.Schema = x.newest
+	if err == nil && x.newest >= r.Wants {
+		problem(s.refuse(ctx))
+	}
 	if err == nil {
 		problem(s.migrate(ctx, false))
 	}

@@ -41,6 +41,8 @@ type Options struct {
 	NowMs func() int64
 
 	migrating bool // of Init: it does not matter who has the store open
+	transfer  bool // of OpenTransfer: a mark of package transfer does not matter
+	live      bool // of OpenTransfer: nor who has the store open
 }
 
 // Store is a store in a PostgreSQL database.
@@ -115,10 +117,22 @@ func (s *Store) prepare(ctx context.Context, opts Options) error {
 	switch err := s.migrate(ctx, opts.Migrate); {
 	case err != nil || opts.migrating:
 		return err
+	case opts.transfer:
+		if err := s.known(ctx); err != nil || opts.live {
+			return err
+		}
+		return s.hold(ctx)
 	case opts.Shared:
-		return s.free(ctx)
+		if err := s.free(ctx); err != nil {
+			return err
+		}
+		return s.refuse(ctx)
 	}
 	if err := s.hold(ctx); err != nil {
+		return err
+	}
+	if err := s.refuse(ctx); err != nil { // with the lease, so that no copy begins meanwhile
+		s.letGo()
 		return err
 	}
 	// Each version has had a row for each status and lane; lists add them up.
