@@ -245,7 +245,8 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	sweeps.Go(func() { h.watchDisk(sweeping) })
 	sweeps.Go(func() { h.watchStore(sweeping) })
-	h.member.want(ctx, true)
+	h.member.want(true)
+	defer context.AfterFunc(ctx, func() { h.member.want(false) })()
 	defer h.leavePartitions(ctx)
 	if h.skip != nil {
 		ctx, cancel := context.WithCancel(ctx)
@@ -261,7 +262,7 @@ func (h *Host) leavePartitions(ctx context.Context) {
 	if h.member != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.Cluster.Lease)
 		defer cancel()
-		h.member.want(ctx, false)
+		h.member.leave(ctx)
 	}
 }
 

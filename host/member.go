@@ -20,6 +20,10 @@ const (
 	beatsPerLease = 5
 	// leasesOfTrust is for how many leases a newcomer must have shown itself before it is given partitions.
 	leasesOfTrust = 2
+	// giveWithin is how long a member that moves a partition waits until its runs rest, and hurriedBeat the time between its
+	// beats then.
+	giveWithin  = 5 * time.Second
+	hurriedBeat = 50 * time.Millisecond
 	// skewMs is how far the clock of a host may be off the store's, either way. Beyond it the host owns nothing.
 	skewMs = 2000
 	// skewWarnMs is when the host warns.
@@ -42,12 +46,15 @@ type member struct {
 	good       time.Time // when the last beat that was answered began, by the system's monotonic clock
 	skew       int64
 	applied    uint64
+	giving     map[store.PartitionID]time.Time // since when partitions are withheld that should be given
+	hurries    bool                            // some are
 
 	mu       sync.Mutex
 	view     *store.View                  // nil while the host has no membership, as far as it knows
 	next     chan struct{}                // closed when there is another view
 	offering map[peer.Offer]chan struct{} // closed by the next offer of another host
 	wants    bool                         // to own partitions: Run goes on
+	leaving  bool                         // it waits for work in flight before it gives a partition away
 	settled  chan struct{}                // closed when the goroutine owns nothing and wants nothing; nil if nobody waits
 }
 
@@ -164,7 +171,11 @@ func (m *member) run(ctx context.Context) {
 		}
 		again := m.beat(ctx)
 		t.Stop()
-		t = clock.System().NewTimer(every)
+		next := every
+		if m.hurries {
+			next = min(every, hurriedBeat)
+		}
+		t = clock.System().NewTimer(next)
 		if again {
 			m.beatNow()
 		}
@@ -248,20 +259,45 @@ func (m *member) follow(ctx context.Context) (again bool) {
 	if err := m.take(ctx, take); err != nil && ctx.Err() == nil {
 		m.h.cfg.Logger.Error("partitions cannot be acquired, it is tried again", "cause", err)
 	}
-	for _, g := range plan.Give {
+	gives, withheld := m.ripe(plan.Give)
+	for _, g := range gives {
 		if err := ps.Release(ctx, g.Partition); err != nil {
 			m.h.cfg.Logger.Error("partition cannot be released", "partition", g.Partition, "cause", err)
 		}
 	}
 	to := map[string]bool{}
-	for _, g := range plan.Give {
+	for _, g := range gives {
 		if !to[g.To] {
 			to[g.To] = true
 			m.tell(v, g.To, peer.Notice{Beat: true})
 		}
 	}
 	m.noteSettled(len(take) == 0 && len(ps.Owned()) == 0)
-	return again || len(take)+len(plan.Give) > 0
+	m.hurries = withheld
+	return again || len(take)+len(gives) > 0
+}
+
+// ripe returns the partitions that are given now: those whose runs rest. It withholds the others, for a while, or while the
+// host drains until work in flight has ended.
+func (m *member) ripe(list []cluster.Move) (ripe []cluster.Move, withheld bool) {
+	now := clock.System().Now()
+	m.mu.Lock()
+	patient := m.leaving
+	m.mu.Unlock()
+	since := map[store.PartitionID]time.Time{}
+	for _, g := range list {
+		first, waits := m.giving[g.Partition]
+		if !waits {
+			first = now
+		}
+		if m.h.rt.Partitions.Resting(g.Partition) || !patient && now.Sub(first) >= giveWithin {
+			ripe = append(ripe, g)
+			continue
+		}
+		since[g.Partition], withheld = first, true
+	}
+	m.giving = since
+	return ripe, withheld
 }
 
 func (m *member) take(ctx context.Context, ids []store.PartitionID) error {
@@ -342,22 +378,28 @@ func (m *member) ownerOf(p store.PartitionID) (HostInfo, bool, error) {
 	return HostInfo{Name: x.Name, Address: x.Address, Release: x.Release}, true, nil
 }
 
-// want begins or ends the ownership of partitions. With wants false it returns when the host owns none, or ctx is done.
-func (m *member) want(ctx context.Context, wants bool) {
+// want begins or ends the ownership of partitions. Without it, partitions whose runs rest are given away, and the others after
+// leave.
+func (m *member) want(wants bool) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	m.wants, m.leaving = wants, !wants
+	m.mu.Unlock()
+	m.beatNow()
+}
+
+// leave gives all partitions away, after want(false). It returns when the host owns none, or ctx is done.
+func (m *member) leave(ctx context.Context) {
 	if m == nil {
 		return
 	}
 	settled := make(chan struct{})
 	m.mu.Lock()
-	m.wants = wants
-	if !wants {
-		m.settled = settled
-	}
+	m.settled, m.wants, m.leaving = settled, false, false
 	m.mu.Unlock()
 	m.beatNow()
-	if wants {
-		return
-	}
 	select {
 	case <-settled:
 	case <-ctx.Done():

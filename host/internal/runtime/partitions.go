@@ -123,6 +123,17 @@ func (ps *Partitions) Release(ctx context.Context, ids ...store.PartitionID) err
 	return errors.Join(errs...)
 }
 
+// Resting reports whether releasing a partition would disturb no run; see shard.Partition.
+func (ps *Partitions) Resting(id store.PartitionID) bool {
+	resting := true
+	ps.writers.Of(id).Do(func(s *shard.Shard, _ int64) { // not called if the writer is closed
+		if p := s.Partition(id); p != nil {
+			resting = p.Resting()
+		}
+	})
+	return resting
+}
+
 // ErrReleased: the partition was released before the caller's event was durable.
 var ErrReleased = errors.New("this host has released the partition")
 

@@ -99,6 +99,18 @@ func (s *Shard) Acquired(id store.PartitionID, owned store.Partition) {
 // the commit is in flight, their event may be durable all the same.
 func (s *Shard) Lose(p *Partition, cause error) { s.mem.lose(p, cause) }
 
+// Resting reports whether the partition can be given away without disturbing a run: none of its runs computes, has an attempt in
+// flight, or a change that is not durable. Runs that wait for their first place have nothing to lose.
+func (p *Partition) Resting() bool {
+	for _, rs := range p.residents {
+		queues := rs.start.Asked() && rs.linger == nil && !rs.flying
+		if rs.Run != nil && !rs.atRest() && !queues {
+			return false
+		}
+	}
+	return true
+}
+
 // Partition returns a partition of the shard, nil if the shard does not have it.
 func (s *Shard) Partition(id store.PartitionID) *Partition { return s.mem.parts[id] }
 
