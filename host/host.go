@@ -245,6 +245,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	sweeps.Go(func() { h.watchDisk(sweeping) })
 	sweeps.Go(func() { h.watchStore(sweeping) })
+	sweeps.Go(func() { h.performRequests(sweeping) })
 	h.member.want(ctx, true)
 	defer h.leavePartitions(ctx)
 	if h.skip != nil {
