@@ -20,9 +20,9 @@ import (
 
 // snippetPackages lists the packages that snippets may name. A snippet that has no import clause gets the imports that it needs.
 var snippetPackages = []string{
-	"context", "errors", "fmt", "io", "log", "log/slog", "net", "net/http", "os", "os/signal", "slices", "strings", "sync", "testing",
+	"context", "database/sql", "errors", "fmt", "io", "log", "log/slog", "net", "net/http", "os", "os/signal", "slices", "strings", "sync", "testing",
 	"testing/synctest", "time",
-	module + "/client", module + "/cron", module + "/definition", module + "/definition/module", module + "/definition/yamltext",
+	module + "/client", module + "/client/sqltx", module + "/cron", module + "/definition", module + "/definition/module", module + "/definition/yamltext",
 	module + "/guest-sdk/go/workflow", module + "/guest-sdk/go/workflow/fetch", module + "/host", module + "/host/hosttest",
 	module + "/host/httpapi", module + "/host/metrics", module + "/host/page", module + "/host/steps/httpstep", module + "/host/traces",
 	module + "/store/postgres", module + "/worker", "golang.org/x/sync/errgroup", "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp",

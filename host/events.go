@@ -45,6 +45,9 @@ type Events struct {
 	AttemptEnded func(AttemptInfo)
 	// Commit is called after each group commit. The next commit of some partitions waits for it.
 	Commit func(CommitInfo)
+	// Request is called after each attempt of a request that a program has put into the database in a transaction of its own, once
+	// its result is durable. The next requests wait for it.
+	Request func(RequestInfo)
 	// UploadRefused is called when a module is refused, with the name that was passed to Upload. The upload waits for
 	// it.
 	UploadRefused func(workflow string, err error)

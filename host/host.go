@@ -245,6 +245,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	sweeps.Go(func() { h.watchDisk(sweeping) })
 	sweeps.Go(func() { h.watchStore(sweeping) })
+	sweeps.Go(func() { h.performRequests(sweeping) })
 	h.member.want(true)
 	defer context.AfterFunc(ctx, func() { h.member.want(false) })()
 	defer h.leavePartitions(ctx)

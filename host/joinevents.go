@@ -15,6 +15,7 @@ func JoinEvents(all ...Events) (joined Events) {
 			Activation:        join(joined.Activation, e.Activation),
 			AttemptEnded:      join(joined.AttemptEnded, e.AttemptEnded),
 			Commit:            join(joined.Commit, e.Commit),
+			Request:           join(joined.Request, e.Request),
 			UploadRefused:     join2(joined.UploadRefused, e.UploadRefused),
 			DiskChanged:       join(joined.DiskChanged, e.DiskChanged),
 			StoreFailed:       join(joined.StoreFailed, e.StoreFailed),

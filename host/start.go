@@ -33,7 +33,9 @@ type start struct {
 	schedule   string // id of the schedule that starts the run
 	nominalMs  int64  // the instant that the run is started for
 	priority   int
-	err        error
+	// incarnation is that of the new run. Zero = random.
+	incarnation store.Incarnation
+	err         error
 }
 
 // WithRunID names the run: 1 to 128 of A-Z a-z 0-9 . _ : ~ -. A second start with the same id, workflow and input
@@ -266,7 +268,7 @@ func (s *nsRef) startOnce(ctx context.Context, key store.RunKey, workflow string
 	}
 	n := run.NewRun{Key: key, Workflow: workflow, Input: bytes.Clone(input), InputDigest: run.InputDigest(input),
 		Attributes: o.attributes, Memo: o.memo, TraceParent: o.trace, Signal: o.signal, Conflict: o.conflict, AtUnixMs: at,
-		TimeoutMs: o.timeoutMs, Schedule: o.schedule, NominalMs: o.nominalMs, Priority: o.priority}
+		TimeoutMs: o.timeoutMs, Schedule: o.schedule, NominalMs: o.nominalMs, Priority: o.priority, Incarnation: o.incarnation}
 	v, err := s.versionOf(ctx, &n, o)
 	if err != nil {
 		return Run{}, err

@@ -28,7 +28,7 @@ func TestStoreCommands(t *testing.T) {
 	}{
 		{[]string{"check", "--store", url}, 1, "schema 0 of", "wfhost store init"},
 		{[]string{"init", "--store", "file:" + file}, 1, "", "fsync is off"},
-		{[]string{"check", "--store", "file:" + file}, 1, "schema 3 of 3", "fsync is off"},
+		{[]string{"check", "--store", "file:" + file}, 1, "schema 5 of 5", "fsync is off"},
 		{[]string{"init", "--print"}, 0, "create table wfhost.run", ""},
 		{[]string{"check"}, 1, "", "--store is missing"},
 		{[]string{"check", "--store", "file:/nowhere"}, 1, "", "/nowhere"},
@@ -82,7 +82,7 @@ func TestDoctorChecksTheDatabase(t *testing.T) {
 	if code, _, errs := command("store", "init", "--store", database.URL("wf")); code != 0 {
 		t.Fatal(errs)
 	}
-	wants(check(database.URL("wf")), doctor.OK, "schema 3 of 3")
+	wants(check(database.URL("wf")), doctor.OK, "schema 5 of 5")
 	wants(check(database.URL("fast")), doctor.Fail, "synchronous_commit is off")
 	wants(check(database.URL("fast"), "store-unsafe: true"), doctor.Warn, "synchronous_commit is off")
 	wants(check("postgres://postgres:secret@127.0.0.1:1/x"), doctor.Fail, `database "x" on 127.0.0.1:1`)

@@ -52,6 +52,7 @@ type Metrics struct {
 	commitBytes   prometheus.Histogram
 	commitErrors  prometheus.Counter
 	refused       prometheus.Counter
+	requests      map[string]prometheus.Counter // of transactions, by outcome
 	faults        prometheus.Counter
 	lost          prometheus.Counter
 	storeFailed   prometheus.Gauge
@@ -117,6 +118,13 @@ func (m *Metrics) measure() {
 	m.commitErrors = m.counter("commit_errors_total", "Group commits that failed, or of which nobody knows whether they are "+
 		"durable.")
 	m.refused = m.counter("uploads_refused_total", "Modules that were refused.")
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "transaction_requests_total",
+		Help: "Attempts of starts, signals and cancels of SQL transactions, by outcome."}, []string{"outcome"})
+	m.registrations = append(m.registrations, requests)
+	m.requests = map[string]prometheus.Counter{}
+	for _, outcome := range []string{"done", "again", "refused"} {
+		m.requests[outcome] = requests.WithLabelValues(outcome)
+	}
 	m.faults = m.counter("host_faults_total", "Activations that could not be performed because of the host; each is repeated.")
 	m.lost = m.counter("partitions_lost_total", "Partitions that the host lost or released.")
 	m.storeFailed = m.gauge("store_failed", "1 if a write or fsync has failed: the host accepts nothing any more.", nil)
@@ -179,6 +187,7 @@ func (m *Metrics) Events() host.Events {
 		AttemptEnded:  m.attempted,
 		Commit:        m.committed,
 		UploadRefused: func(string, error) { m.refused.Inc() },
+		Request:       m.requested,
 		HostFault:     func(host.FaultInfo) { m.faults.Inc() },
 		PartitionLost: func(int, error) { m.lost.Inc() },
 		StoreFailed:   func(error) { m.storeFailed.Set(1) },
@@ -209,6 +218,17 @@ func (m *Metrics) attempted(a host.AttemptInfo) {
 		h.failed.Inc()
 	}
 	h.seconds.Observe(a.Duration.Seconds())
+}
+
+func (m *Metrics) requested(r host.RequestInfo) {
+	switch {
+	case r.Err == nil:
+		m.requests["done"].Inc()
+	case r.Again > 0:
+		m.requests["again"].Inc()
+	default:
+		m.requests["refused"].Inc()
+	}
 }
 
 func (m *Metrics) committed(c host.CommitInfo) {

@@ -64,7 +64,22 @@ func warnings(ctx context.Context, q queryer) (list []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return judge(names, standbys, used, most), nil
+	list = judge(names, standbys, used, most)
+	refused, err := refusedRequests(ctx, q)
+	if err == nil && refused > 0 {
+		list = append(list, fmt.Sprintf("%d requests of transactions were refused: see the view wfhost.requests", refused))
+	}
+	return list, err
+}
+
+// refusedRequests returns how many requests are kept because they were refused.
+func refusedRequests(ctx context.Context, q queryer) (n int, err error) {
+	var there bool // not in the schema of an earlier release
+	err = q.QueryRow(ctx, "select to_regclass('wfhost.request') is not null").Scan(&there)
+	if err == nil && there {
+		err = q.QueryRow(ctx, "select count(*) from wfhost.request where refused is not null").Scan(&n)
+	}
+	return n, err
 }
 
 // judge returns the warnings about a database with these synchronous standbys, connected standbys, and connections.

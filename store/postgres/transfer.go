@@ -37,6 +37,9 @@ func OpenTransfer(ctx context.Context, url string, opts TransferOptions) (Transf
 		return Transfer{}, err
 	}
 	if !opts.Live {
+		if err := s.noRequests(ctx); err != nil {
+			return Transfer{}, errors.Join(err, s.Close())
+		}
 		for p := range store.PartitionID(store.Partitions) { // processes with Options.Shared may own them
 			if _, err := s.Acquire(ctx, p, "wfhost store copy", 0); err != nil {
 				return Transfer{}, errors.Join(err, s.Close())
@@ -46,6 +49,20 @@ func OpenTransfer(ctx context.Context, url string, opts TransferOptions) (Transf
 	return Transfer{s, opts.Live}, nil
 }
 
+// noRequests returns an error if there are requests of transactions: they would be lost, since only a database can take them.
+func (s *Store) noRequests(ctx context.Context) error {
+	var pending, refused int
+	err := s.read(ctx, func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, `select count(*) filter (where r.refused is null), count(r.refused) from wfhost.request r`).
+			Scan(&pending, &refused)
+	})
+	if err == nil && pending+refused > 0 {
+		err = fmt.Errorf("requests of transactions: %d are pending and %d refused; start a server until the pending ones are "+
+			"done, and retry or delete the refused ones (wfhost.requests lists them)", pending, refused)
+	}
+	return err
+}
+
 // copiedTables are the tables that Export reads.
 var copiedTables = []string{"cell", "chunk", "hook", "inbox", "inbox_seq", "limits", "log", "module", "namespace", "output",
 	"partition", "quota", "retention", "run", "schedule", "seal_key", "token", "version", "wake"}
@@ -53,7 +70,7 @@ var copiedTables = []string{"cell", "chunk", "hook", "inbox", "inbox_seq", "limi
 // derivedTables are made anew by Import from the others, ownTables belong to a database and not to the data in it.
 var (
 	derivedTables = []string{"attribute", "count"}
-	ownTables     = []string{"generation", "holder", "member", "meta", "migration", "transfer"}
+	ownTables     = []string{"generation", "holder", "member", "meta", "migration", "request", "transfer"}
 )
 
 // standing are the copied tables whose rows are always there.

@@ -148,3 +148,18 @@ func TestNewerSchemaIsNotCopied(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRequestsAreNotLeftBehind refuses to move a database in which a transaction has asked for something that no server has done.
+func TestRequestsAreNotLeftBehind(t *testing.T) {
+	url := pgtest.Fresh(t)
+	ok(t, open(t, url).Close())
+	sql(t, url, "select wfhost.start('orders', 'order-1')")
+	if s, err := postgres.OpenTransfer(ctx, url, postgres.TransferOptions{Unsafe: true}); err == nil || !strings.Contains(err.Error(),
+		"1 are pending and 0 refused") {
+		t.Errorf("%v %v", s, err)
+	}
+	sql(t, url, "delete from wfhost.request")
+	s, err := postgres.OpenTransfer(ctx, url, postgres.TransferOptions{Unsafe: true})
+	ok(t, err)
+	ok(t, s.Close())
+}

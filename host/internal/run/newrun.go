@@ -60,11 +60,13 @@ var ErrNoRun = errors.New("there is no run of this id any more")
 // seedBytes is the length of the seed of a run's random numbers.
 const seedBytes = 32
 
-// Draw sets the random seed and the incarnation of the run.
+// Draw sets the random seed of the run, and its incarnation unless it is set.
 func (n *NewRun) Draw(random func(p []byte)) {
 	n.Seed = make([]byte, seedBytes)
 	random(n.Seed)
-	random(n.Incarnation[:])
+	if n.Incarnation == (store.Incarnation{}) {
+		random(n.Incarnation[:])
+	}
 }
 
 // childSaltBytes is how many characters of the incarnation are part of the child ids of a run that replaced another

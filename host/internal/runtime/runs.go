@@ -65,8 +65,8 @@ func (r *Runs) callHeld(ctx context.Context, key store.RunKey, ev run.Event, fre
 }
 
 // Start starts a run, which is durable when Start returns. If the id has a run with the same workflow and input, Start returns
-// that run and created is false; if workflow or input differ, it returns store.ErrExists. Start fills in seed and incarnation.
-// free, which Start calls once, releases the run's version.
+// that run and created is false; if workflow or input differ, it returns store.ErrExists. Start fills in the seed, and
+// the incarnation if it is zero. free, which Start calls once, releases the run's version.
 func (r *Runs) Start(ctx context.Context, n run.NewRun, free func()) (st store.RunState, created bool, err error) {
 	a, err := r.begin(ctx, n, free)
 	if err != nil {

@@ -326,7 +326,7 @@ begin
   perform set_config('idle_in_transaction_session_timeout', '5s', true);
   perform pg_catalog.pg_advisory_xact_lock(7763003, 0);
   select * into h from wfhost.holder;
-  if h.token is distinct from mine and (h.until > clock_timestamp() or mine is not null
+  if h.token is distinct from mine and (h.token is not null and h.until > clock_timestamp() or mine is not null
       and not exists (select 1 from wfhost.member m where m.token = mine)) then
     raise exception '%', coalesce(h.name, 'another process') using errcode = 'WF007';
   end if;
