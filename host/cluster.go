@@ -3,8 +3,11 @@ package host
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -186,6 +189,16 @@ func (s *nsRef) ownRunID(ctx context.Context) (string, error) {
 		id = newRunID(s.h.cfg.Clock.Now())
 	}
 	return id, nil
+}
+
+// DerivedKey returns 32 bytes that the hosts of the cluster share for a purpose, nil if the host is of no cluster or has no Key.
+func (h *Host) DerivedKey(purpose string) []byte {
+	if h.member == nil || len(h.cfg.Cluster.Key) == 0 {
+		return nil
+	}
+	m := hmac.New(sha256.New, h.cfg.Cluster.Key)
+	_, _ = io.WriteString(m, "wfhost "+purpose)
+	return m.Sum(nil)
 }
 
 // SignPeer signs a request to another host of the cluster. caller, as JSON, says who has called this one.

@@ -56,7 +56,7 @@ type API struct {
 	clock          clock.Clock // for checking again whether callers are still admitted
 	withPage       bool
 	pageOpts       []page.Option
-	page           http.Handler // nil = none
+	page           *page.Page // nil = none
 
 	interpreter func(context.Context) ([]byte, error) // of definitions
 	prefix      string                                // of all paths; empty for none
@@ -154,9 +154,9 @@ func (s *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	peer := passedOn(r) != nil // the host that it came to has checked it
-	forPage := !peer && s.page != nil && !ownPath(r.URL.Path)
+	forPage := s.page != nil && !ownPath(r.URL.Path)
 	if forPage { // other sites link to pages, and the page checks the origin of changes itself
-		if s.checkHost(w, r) {
+		if !peer && s.checkHost(w, r) {
 			return
 		}
 	} else if !peer && s.checkOrigin(w, r) {
@@ -168,6 +168,9 @@ func (s *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if forPage {
+		if !peer && s.passPage(w, whole, r) {
+			return
+		}
 		s.page.ServeHTTP(w, whole)
 		return
 	}

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -112,7 +114,7 @@ func (f *fleet) add() *node {
 	if err := h.HandleRemote("print"); err != nil {
 		f.t.Fatal(err)
 	}
-	front.Open(New(h, Access{Local: local}))
+	front.Open(New(h, Access{Local: local}, WithPage()))
 	x.h = h
 	x.client, err = client.New(server.URL, client.WithToken(local), client.WithPatience(10*time.Second))
 	if err != nil {
@@ -435,5 +437,62 @@ func TestClusterChildren(t *testing.T) {
 	t.Logf("start to end of a parent with a child: median %v, longest %v", took[len(took)/2], took[len(took)-1])
 	if took[len(took)/2] > 300*time.Millisecond {
 		t.Error("the median is too long: the hosts do not hear of children")
+	}
+}
+
+// TestClusterPage logs in at one host, and acts on runs at the pages of all of them.
+func TestClusterPage(t *testing.T) {
+	f := newFleet(t, 3)
+	f.naps("1h")
+	text, token, err := f.hosts[0].h.Tokens().Create(t.Context(), host.TokenSpec{Scopes: []host.Scope{host.ScopeRead, host.ScopeOperate}})
+	f.ok(err)
+	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	cookie := ""
+	visit := func(i int, path string, form url.Values) (int, string) {
+		t.Helper()
+		method := http.MethodGet
+		if form != nil {
+			method = http.MethodPost
+		}
+		r, err := http.NewRequestWithContext(t.Context(), method, f.hosts[i].url+path, strings.NewReader(form.Encode()))
+		f.ok(err)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", f.hosts[i].url)
+		r.Header.Set("Cookie", cookie)
+		a, err := browser.Do(r)
+		f.ok(err)
+		defer func() { _ = a.Body.Close() }()
+		b, err := io.ReadAll(a.Body)
+		f.ok(err)
+		if c := a.Header.Get("Set-Cookie"); c != "" && cookie == "" {
+			cookie, _, _ = strings.Cut(c, ";")
+		}
+		return a.StatusCode, string(b)
+	}
+	if code, _ := visit(1, "/login", url.Values{"token": {text}}); code != http.StatusSeeOther {
+		t.Fatal("login", code)
+	}
+	csrf := regexp.MustCompile(`name="csrf" value="([^"]+)"`)
+	for i := range 12 {
+		id := fmt.Sprint("run-", i)
+		_, err := f.any().Start(t.Context(), "nap-1h", nil, client.StartOptions{ID: id})
+		f.ok(err)
+		code, body := visit(i%3, "/runs/"+id+"/do/terminate", nil)
+		m := csrf.FindStringSubmatch(body)
+		if code != http.StatusOK || m == nil {
+			t.Fatalf("%s: %d %s", id, code, body)
+		}
+		if code, body := visit((i/3)%3, "/runs/"+id+"/do/terminate", url.Values{"csrf": {m[1]}}); code != http.StatusSeeOther {
+			t.Fatalf("%s: %d %s", id, code, body)
+		}
+		if code, body := visit((i+1)%3, "/runs/"+id, nil); code != http.StatusOK || !strings.Contains(body, "terminated") {
+			t.Errorf("%s: %d", id, code)
+		}
+	}
+	f.ok(f.hosts[2].h.Tokens().Revoke(t.Context(), token.ID))
+	for i := range 3 {
+		if code, _ := visit(i, "/runs/run-1", nil); code != http.StatusSeeOther {
+			t.Errorf("after the token was revoked: %d", code)
+		}
 	}
 }

@@ -33,6 +33,9 @@ func (s *API) makePage() {
 	if s.access.Records != nil {
 		opts = append(opts, page.WithAuditLog(s.access.Records))
 	}
+	if key := s.h.DerivedKey("page"); key != nil {
+		opts = append(opts, page.WithKey(key))
+	}
 	if s.access.Proxy {
 		opts = append(opts, page.WithSecureCookie())
 	}

@@ -123,6 +123,34 @@ type replayed struct {
 	io.Closer
 }
 
+// passPage passes a visit of the page on to the owner of the run or schedule that it is about. It reports whether it has. r is
+// without the prefix. The owner knows neither the local token of this server nor, without a login, who visits it.
+func (s *API) passPage(w http.ResponseWriter, whole, r *http.Request) bool {
+	parts := strings.SplitN(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/", 3) //nolint:mnd // kind, name, rest
+	if !s.h.Clustered() || len(parts) < 2 || parts[0] != "runs" && parts[0] != "schedules" {
+		return false
+	}
+	text, ok := s.page.Token(whole)
+	name, err := url.PathUnescape(parts[1])
+	if !ok && !s.access.Open || ok && s.isLocal(text) || err != nil {
+		return false
+	}
+	ns, err := s.h.Namespace(r.Context(), r.URL.Query().Get("namespace"))
+	if err != nil {
+		return false
+	}
+	owner, other, err := ns.Owner(r.Context(), name)
+	if err != nil || !other || owner.Address == "" {
+		return false
+	}
+	to, err := url.Parse(owner.Address)
+	if err != nil {
+		return false
+	}
+	s.forward(w, r, &caller{name: "page", address: s.addressOf(r)}, &owner, to, nil)
+	return true
+}
+
 // passOn passes a request on to its owner, and its answer back.
 func (s *API) passOn(w http.ResponseWriter, r *http.Request, c *caller, owner *host.HostInfo) error {
 	if owner.Address == "" {
@@ -132,14 +160,22 @@ func (s *API) passOn(w http.ResponseWriter, r *http.Request, c *caller, owner *h
 	if err != nil {
 		return problem(http.StatusServiceUnavailable, "moved", "the address of the host %q, which owns it, is no URL", owner.Name)
 	}
+	s.forward(w, r, c, owner, to, []string{"Authorization", "Cookie", "Origin", "Sec-Fetch-Site"})
+	return nil
+}
+
+// forward is passOn to an address, without some headers of the request. The name of the server under which the request has come
+// stays.
+func (s *API) forward(w http.ResponseWriter, r *http.Request, c *caller, owner *host.HostInfo, to *url.URL, without []string) {
 	(&httputil.ReverseProxy{FlushInterval: -1, Transport: s.h.PeerTransport(),
 		Rewrite: func(p *httputil.ProxyRequest) {
-			for _, name := range []string{"Authorization", "Cookie", "Origin", "Sec-Fetch-Site", "X-Forwarded-For"} {
+			for _, name := range append(without, "X-Forwarded-For") {
 				p.Out.Header.Del(name)
 			}
 			p.Out.URL.Path, p.Out.URL.RawPath, p.Out.URL.RawQuery = r.URL.Path, r.URL.RawPath, r.URL.RawQuery
 			_ = s.h.SignPeer(p.Out, passed{Token: c.Token, Name: c.name, Address: c.address}) // a token is always JSON
 			p.SetURL(to)
+			p.Out.Host = r.Host
 		},
 		ModifyResponse: func(a *http.Response) error {
 			for name := range w.Header() { // this host has set its own
@@ -154,5 +190,4 @@ func (s *API) passOn(w http.ResponseWriter, r *http.Request, c *caller, owner *h
 					"the host %q, which owns it, cannot be reached; try again", owner.Name))
 			}
 		}}).ServeHTTP(w, r)
-	return nil
 }

@@ -8,7 +8,11 @@ package page
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -57,6 +61,7 @@ type options struct {
 	secure   bool
 	clock    host.Clock
 	rates    *Rates
+	key      []byte // nil = none is shared
 	auditLog func(refused bool) (io.ReadCloser, error)
 }
 
@@ -96,6 +101,17 @@ func WithSecureCookie() Option { return func(o *options) { o.secure = true } }
 // WithClock sets the clock for ages and the ends of sessions. It is for tests; default: the machine's.
 func WithClock(c host.Clock) Option { return func(o *options) { o.clock = c } }
 
+// WithKey makes a login hold at all servers with the same key, of at least 32 bytes: sessions are then in cookies, encrypted,
+// and last for 12 hours after the login. Default: sessions are in memory, and last until 12 hours after the last request.
+func WithKey(key []byte) Option { return func(o *options) { o.key = key } }
+
+// derived returns a key of 32 bytes for a purpose.
+func derived(key []byte, purpose string) []byte {
+	h := hmac.New(sha256.New, key)
+	_, _ = io.WriteString(h, "wfhost page "+purpose)
+	return h.Sum(nil)
+}
+
 // Page is the web page of a host. It is an http.Handler.
 type Page struct {
 	h        *host.Host
@@ -117,7 +133,15 @@ func New(h *host.Host, opts ...Option) *Page {
 		o(&p.o)
 	}
 	_, _ = rand.Read(p.key) // never fails
-	p.sessions = newSessions(p.o.clock)
+	var seal cipher.AEAD
+	if p.o.key != nil {
+		copy(p.key, derived(p.o.key, "forms"))
+		block, err := aes.NewCipher(derived(p.o.key, "sessions"))
+		if err == nil { // a key of 32 bytes is legal
+			seal, _ = cipher.NewGCM(block) // and so are blocks of AES
+		}
+	}
+	p.sessions = newSessions(p.o.clock, seal)
 	for _, r := range routes {
 		p.mux.HandleFunc(r.pattern, func(w http.ResponseWriter, req *http.Request) { p.answer(w, req, r) })
 	}

@@ -1,10 +1,12 @@
 package page
 
 import (
+	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"net/http"
 	"net/url"
@@ -30,6 +32,7 @@ const (
 // session.
 type sessions struct {
 	clock host.Clock
+	seal  cipher.AEAD // nil: sessions are in memory; else in their cookies, for 12 hours after the login
 
 	mu sync.Mutex // guards by; no calls out while it is held
 	by map[string]*session
@@ -40,10 +43,38 @@ type session struct {
 	seen  time.Time
 }
 
-func newSessions(c host.Clock) *sessions { return &sessions{clock: c, by: map[string]*session{}} }
+func newSessions(c host.Clock, seal cipher.AEAD) *sessions {
+	return &sessions{clock: c, seal: seal, by: map[string]*session{}}
+}
+
+// sealed returns a session that any server with the key can read: the time of the login in Unix milliseconds and the token,
+// encrypted.
+func (s *sessions) sealed(token string) string {
+	nonce := make([]byte, s.seal.NonceSize())
+	_, _ = rand.Read(nonce) // never fails
+	plain := append(binary.BigEndian.AppendUint64(nil, uint64(s.clock.Now().UnixMilli())), token...)
+	return base64.RawURLEncoding.EncodeToString(s.seal.Seal(nonce, nonce, plain, nil))
+}
+
+// unseal returns the token of a session in a cookie.
+func (s *sessions) unseal(id string) (string, bool) {
+	b, err := base64.RawURLEncoding.DecodeString(id)
+	if err != nil || len(b) < s.seal.NonceSize() {
+		return "", false
+	}
+	plain, err := s.seal.Open(nil, b[:s.seal.NonceSize()], b[s.seal.NonceSize():], nil)
+	if err != nil || len(plain) < 8 {
+		return "", false
+	}
+	began := time.UnixMilli(int64(binary.BigEndian.Uint64(plain)))
+	return string(plain[8:]), s.clock.Now().Sub(began) <= sessionIdle
+}
 
 // begin creates a session for a token and returns its id.
 func (s *sessions) begin(token string) string {
+	if s.seal != nil {
+		return s.sealed(token)
+	}
 	id, now := rand.Text(), s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,6 +99,12 @@ func (s *sessions) token(id string) (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x, ok := s.by[id]
+	if s.seal != nil {
+		if ok { // it has ended
+			return "", false
+		}
+		return s.unseal(id)
+	}
 	if !ok || now.Sub(x.seen) > sessionIdle {
 		delete(s.by, id)
 		return "", false
@@ -81,6 +118,18 @@ func (s *sessions) end(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.by, id)
+	if s.seal != nil && len(s.by) < maxSessions { // the browser forgets it, too
+		s.by[id] = &session{}
+	}
+}
+
+// Token returns the text of the token with which the visitor has logged in.
+func (p *Page) Token(r *http.Request) (text string, ok bool) {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return "", false
+	}
+	return p.sessions.token(cookie.Value)
 }
 
 // who returns the caller of a request, and the id of the session if there is a login.
