@@ -113,7 +113,7 @@ func (s *API) bulk(ctx context.Context, req BulkRequest) (*struct{ Body BulkAnsw
 	for _, id := range ids {
 		changed := true
 		if !req.DryRun {
-			changed, err = s.act(ctx, req.Action, id)
+			changed, err = s.actAnywhere(ctx, req.Action, id)
 			if err != nil {
 				a.Errors = append(a.Errors, BulkRefusal{id, err.Error()})
 				continue

@@ -235,6 +235,17 @@ func TestClusterAnswersAnywhere(t *testing.T) {
 			t.Error(kinds)
 		}
 	}
+	for i := range 20 {
+		_, err := f.any().Start(ctx, "nap-1h", 1, client.StartOptions{ID: fmt.Sprint("many-", i), Attributes: map[string]string{"of": "many"}})
+		f.ok(err)
+	}
+	for _, action := range []string{"pause", "unpause", "terminate", "delete"} {
+		b, err := f.any().Bulk(ctx, client.Bulk{Action: action, Attributes: map[string]string{"of": "many"}})
+		f.ok(err)
+		if b.Changed != 20 || len(b.Errors) > 0 {
+			t.Errorf("%s: %+v", action, b)
+		}
+	}
 	drawn, err := f.any().Start(ctx, "nap-1h", 1, client.StartOptions{})
 	f.ok(err)
 	f.ok(f.any().Terminate(ctx, drawn.ID))

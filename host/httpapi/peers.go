@@ -71,6 +71,10 @@ func (s *API) askPeer(ctx context.Context, to *host.HostInfo, method, path strin
 	case err != nil:
 		return err
 	case answer.StatusCode >= http.StatusMultipleChoices:
+		p := &Problem{}
+		if json.Unmarshal(b, p) == nil && p.Code != "" {
+			return p
+		}
 		return fmt.Errorf("host %q answers %d: %.200s", to.Name, answer.StatusCode, b)
 	case out == nil:
 		return nil
@@ -165,6 +169,28 @@ func (s *API) release(ctx context.Context, name string, list []Attempt) {
 			_ = namespaceFrom(ctx).Attempts().Release(ctx, name, a.Lease)
 		}
 	}
+}
+
+// actAnywhere is act for a run that another host may own.
+func (s *API) actAnywhere(ctx context.Context, action, id string) (bool, error) {
+	owner, other, err := namespaceFrom(ctx).Owner(ctx, id)
+	if err != nil || !other {
+		if err == nil {
+			return s.act(ctx, action, id)
+		}
+		return false, err
+	}
+	q := url.Values{}
+	if ns := callerOf(ctx).in; ns != "" {
+		q.Set("namespace", ns)
+	}
+	path := "/v1/runs/" + url.PathEscape(id)
+	if action == "delete" {
+		return true, s.askPeer(ctx, &owner, http.MethodDelete, path, q, nil)
+	}
+	var c Changed
+	err = s.askPeer(ctx, &owner, http.MethodPost, path+"/"+action, q, &c)
+	return c.Count > 0, err
 }
 
 // handlers lists the handlers for workers, with what waits for them at all hosts.
