@@ -507,3 +507,28 @@ func TestClusterPage(t *testing.T) {
 		}
 	}
 }
+
+// TestClusterEvents follows all runs at one host, and hears of the runs of all of them.
+func TestClusterEvents(t *testing.T) {
+	f := newFleet(t, 3)
+	f.naps("1ms")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const runs = 30
+	ended := map[string]bool{}
+	starts := func() {
+		for i := range runs {
+			_, err := f.any().Start(ctx, "nap-1ms", nil, client.StartOptions{ID: fmt.Sprint("run-", i)})
+			f.ok(err)
+		}
+	}
+	for r, err := range f.hosts[1].client.FollowRuns(ctx, "nap-1ms", func() { go starts() }) {
+		f.ok(err)
+		if r.Status == client.Completed {
+			ended[r.ID] = true
+		}
+		if len(ended) == runs {
+			break
+		}
+	}
+}

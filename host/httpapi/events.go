@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -33,39 +34,40 @@ func (s *API) registerEvents(api huma.API) {
 			return &huma.StreamResponse{Body: func(c huma.Context) {
 				defer leave()
 				f := newFollower(c)
-				f.all(c.Context(), in.Workflow)
+				f.all(c.Context(), s, in.Workflow)
 			}}, nil
 		})
 }
 
-// all sends the runs that change, until the client disconnects.
-func (f *follower) all(ctx context.Context, workflow string) {
+// all sends the runs that change, of this host and of the others of the cluster, until the client disconnects.
+func (f *follower) all(ctx context.Context, s *API, workflow string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	runs, failure := make(chan host.Run), make(chan error, 1)
-	began := make(chan struct{})
-	go func() {
-		for r, err := range namespaceFrom(ctx).FollowRuns(ctx, workflow, func() { close(began) }) {
-			if err != nil {
-				failure <- err
-				return
-			}
-			select {
-			case runs <- r:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	select {
-	case <-began:
-		f.send("", "begin", struct {
-			Time time.Time `json:"time"`
-		}{clock.System().Now().UTC()})
-	case err := <-failure:
-		f.fail(err)
-		return
+	was, sources := s.others(ctx), s.sources(ctx, workflow)
+	runs, failure := make(chan host.Run), make(chan error, len(sources))
+	began := make(chan struct{}, len(sources))
+	for _, follow := range sources {
+		go func() {
+			failure <- follow(ctx, func() { began <- struct{}{} }, func(r host.Run) {
+				select {
+				case runs <- r:
+				case <-ctx.Done():
+				}
+			})
+		}()
 	}
+	for range sources { // a run that changes meanwhile waits
+		select {
+		case <-began:
+		case err := <-failure:
+			f.fail(err)
+			return
+		}
+	}
+	f.send("", "begin", struct {
+		Time time.Time `json:"time"`
+	}{clock.System().Now().UTC()})
+	looked := clock.System().Now()
 	for f.err == nil {
 		silence := clock.System().NewTimer(stillThere)
 		select {
@@ -79,5 +81,11 @@ func (f *follower) all(ctx context.Context, workflow string) {
 			f.flush()
 		}
 		silence.Stop()
+		if now := clock.System().Now(); f.err == nil && len(sources) > 1 && now.Sub(looked) >= time.Second {
+			if looked = now; !s.membersChanged(ctx, was) {
+				continue
+			}
+			f.fail(fmt.Errorf("%w: a host has joined the cluster, whose runs are missing", host.ErrBusy))
+		}
 	}
 }

@@ -49,16 +49,8 @@ const maxPeerAnswer = 256 << 20
 func (s *API) askPeer(ctx context.Context, to *host.HostInfo, method, path string, query url.Values, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, peerTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, path, nil)
+	r, err := s.peerRequest(ctx, to, method, path, query)
 	if err != nil {
-		return err
-	}
-	r.URL.RawQuery = query.Encode()
-	c := callerOf(ctx)
-	if err := s.h.SignPeer(r, passed{Token: c.Token, Name: c.name, Address: c.address}); err != nil {
-		return err
-	}
-	if err := host.DirectPeer(r, to.Address); err != nil {
 		return err
 	}
 	answer, err := (&http.Client{Transport: s.h.PeerTransport()}).Do(r)
@@ -80,6 +72,20 @@ func (s *API) askPeer(ctx context.Context, to *host.HostInfo, method, path strin
 		return nil
 	}
 	return json.Unmarshal(b, out)
+}
+
+// peerRequest returns a request of the caller of ctx to another host.
+func (s *API) peerRequest(ctx context.Context, to *host.HostInfo, method, path string, query url.Values) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.URL.RawQuery = query.Encode()
+	c := callerOf(ctx)
+	if err := s.h.SignPeer(r, passed{Token: c.Token, Name: c.name, Address: c.address}); err != nil {
+		return nil, err
+	}
+	return r, host.DirectPeer(r, to.Address)
 }
 
 // takeAgain is how often a worker's request looks at the other hosts, besides when they say that they have something.
