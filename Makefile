@@ -1,7 +1,7 @@
 # wfhost. `make` lists the targets.
 GO ?= go
 FUZZTIME ?= 30s
-COVERED = host/internal/datadir host/internal/replay host/internal/wasm/validate host/internal/wasm/instrument host/internal/wasm host/internal/timers host/internal/lru host/internal/admission host/internal/schema host/internal/retention host/internal/quarantine host/internal/check host/internal/archive host/internal/schedule host/internal/limits store store/seal cron definition definition/expression definition/yamltext definition/interpret definition/module internal/segment host/internal/fairqueue
+COVERED = host/internal/datadir host/internal/cluster host/internal/replay host/internal/wasm/validate host/internal/wasm/instrument host/internal/wasm host/internal/timers host/internal/lru host/internal/admission host/internal/schema host/internal/retention host/internal/quarantine host/internal/check host/internal/archive host/internal/schedule host/internal/limits store store/seal cron definition definition/expression definition/yamltext definition/interpret definition/module internal/segment host/internal/fairqueue
 COVER_MIN = 90
 # The pure core of a run is covered as one, by the tests of its parts, its stories and the simulator.
 RUN_PARTS = journal run

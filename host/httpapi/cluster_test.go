@@ -165,7 +165,7 @@ func (f *fleet) settle(without ...*node) []int {
 // rest waits until no partitions move any more: the first host had all.
 func (f *fleet) rest() {
 	f.t.Helper()
-	for was, same := f.settle(), 0; same < 4*int(clusterLease/time.Second)*10; {
+	for was, same := f.settle(), 0; same < 20; {
 		pause(100 * time.Millisecond)
 		now := f.settle()
 		if same++; !slices.Equal(now, was) || slices.Contains(now, 0) {
@@ -274,7 +274,7 @@ func TestClusterLosesAHost(t *testing.T) {
 	gone.store.cut.Store(true)
 	began := clock.System().Now()
 	counts := f.settle(gone)
-	if took := clock.System().Now().Sub(began); took > clusterLease+time.Second+500*time.Millisecond || had == 0 {
+	if took := clock.System().Now().Sub(began); took > 5*clusterLease || had == 0 {
 		t.Errorf("the runs of %d partitions were without a host for %v", had, took)
 	}
 	t.Logf("after the loss: %v", counts)
@@ -405,7 +405,7 @@ func TestClusterSettings(t *testing.T) {
 		most := 1 + 2*round
 		began := clock.System().Now()
 		f.ok(f.hosts[round].h.SetQuota(t.Context(), "default", host.Quota{MaxRuns: int64(most)}))
-		if took := clock.System().Now().Sub(began); took > clusterLease {
+		if took := clock.System().Now().Sub(began); took > 5*clusterLease {
 			t.Errorf("setting a quota took %v", took)
 		}
 		for i := range 10 {

@@ -122,3 +122,35 @@ func TestInstances(t *testing.T) {
 		t.Error("it is full")
 	}
 }
+
+// TestReplaceQuotas replaces all quotas by those that another host has set: what is as before keeps its rate.
+func TestReplaceQuotas(t *testing.T) {
+	now := time.UnixMilli(0)
+	used := func(store.NamespaceID) (store.Usage, error) { return store.Usage{}, nil }
+	q := NewQuotas(store.Quota{}, []store.Quota{{Namespace: 1, Starts: 1}, {Namespace: 2, Starts: 1}, {Namespace: 3, Starts: 1}}, used)
+	start := func(ns store.NamespaceID) bool {
+		done, err := q.Start(ns, now)
+		if err == nil {
+			done()
+		}
+		return err == nil
+	}
+	for ns := range store.NamespaceID(3) {
+		if !start(ns+1) || start(ns+1) {
+			t.Fatalf("namespace %d: one start a second is allowed", ns+1)
+		}
+	}
+	q.Replace([]store.Quota{{Namespace: 1, Starts: 1}, {Namespace: 2, Starts: 2}, {Namespace: 4, Runs: 5}})
+	if start(1) {
+		t.Error("a quota that is as before has begun anew")
+	}
+	if !start(2) || !start(2) || start(2) {
+		t.Error("the new quota does not hold")
+	}
+	if !start(3) || !start(3) || q.Of(3) != (store.Quota{Namespace: 3}) {
+		t.Error("a quota that is gone holds")
+	}
+	if q.Of(4).Runs != 5 {
+		t.Errorf("%+v", q.Of(4))
+	}
+}
