@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -69,7 +70,8 @@ func (h *Host) join(ctx context.Context) error {
 		return &joined{errors.New("Config.Cluster: the store cannot be shared by several hosts; PostgreSQL can"), ErrInvalid}
 	}
 	m := &member{h: h, store: shared, planner: cluster.NewPlanner(c.Name, leasesOfTrust*c.Lease), now: make(chan struct{}, 1),
-		ended: make(chan struct{}), next: make(chan struct{}), offering: map[peer.Offer]chan struct{}{}}
+		ended: make(chan struct{}), next: make(chan struct{}), offering: map[peer.Offer]chan struct{}{},
+		giving: map[store.PartitionID]time.Time{}}
 	sign := func(r *http.Request) error { return h.SignPeer(r, nil) }
 	m.notifier = peer.NewNotifier(&http.Client{Transport: h.PeerTransport()}, sign)
 	for began := clock.System().Now(); ; {
@@ -284,7 +286,8 @@ func (m *member) ripe(list []cluster.Move) (ripe []cluster.Move, withheld bool) 
 	m.mu.Lock()
 	patient := m.leaving
 	m.mu.Unlock()
-	since := map[store.PartitionID]time.Time{}
+	// The planner does not name them at each beat.
+	maps.DeleteFunc(m.giving, func(_ store.PartitionID, first time.Time) bool { return now.Sub(first) >= 2*giveWithin })
 	for _, g := range list {
 		first, waits := m.giving[g.Partition]
 		if !waits {
@@ -292,11 +295,11 @@ func (m *member) ripe(list []cluster.Move) (ripe []cluster.Move, withheld bool) 
 		}
 		if m.h.rt.Partitions.Resting(g.Partition) || !patient && now.Sub(first) >= giveWithin {
 			ripe = append(ripe, g)
+			delete(m.giving, g.Partition)
 			continue
 		}
-		since[g.Partition], withheld = first, true
+		m.giving[g.Partition], withheld = first, true
 	}
-	m.giving = since
 	return ripe, withheld
 }
 

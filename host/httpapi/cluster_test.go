@@ -111,6 +111,10 @@ func (f *fleet) add() *node {
 		f.effects.Add(1)
 		return in, nil
 	})
+	h.HandleRawStep("block", func(ctx context.Context, _ []byte) ([]byte, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
 	if err := h.HandleRemote("print"); err != nil {
 		f.t.Fatal(err)
 	}
@@ -193,6 +197,27 @@ func (f *fleet) naps(times ...string) {
 		m.Text("nap").Text(d).Call(abi.FnSleepText).Drop()
 		_, err := f.hosts[rand.IntN(len(f.hosts))].h.Upload(f.t.Context(), "nap-"+d, m.I32(0).Export(abi.ExportRun).Bytes())
 		f.ok(err)
+	}
+}
+
+// TestClusterMovesBusyPartitions adds a host to one whose partitions all have an attempt that does not end.
+func TestClusterMovesBusyPartitions(t *testing.T) {
+	f := newFleet(t, 1)
+	f.steps("block")
+	busy := map[store.PartitionID]bool{}
+	for i := 0; len(busy) < store.Partitions; i++ {
+		id := fmt.Sprint("run-", i)
+		if p := (store.RunKey{ID: id}).Partition(); !busy[p] {
+			busy[p] = true
+			_, err := f.any().Start(t.Context(), "step-block", nil, client.StartOptions{ID: id})
+			f.ok(err)
+		}
+	}
+	newcomer := f.add()
+	for began := clock.System().Now(); len(newcomer.h.Partitions()) < 4; pause(100 * time.Millisecond) {
+		if clock.System().Now().Sub(began) > 15*time.Second {
+			t.Fatalf("after 15 s the newcomer owns %d partitions", len(newcomer.h.Partitions()))
+		}
 	}
 }
 
