@@ -118,7 +118,7 @@ func (f *fleet) add() *node {
 	if err := h.HandleRemote("print"); err != nil {
 		f.t.Fatal(err)
 	}
-	front.Open(New(h, Access{Local: local}, WithPage()))
+	front.Open(New(h, Access{Local: local, Streams: 40}, WithPage()))
 	x.h = h
 	x.client, err = client.New(server.URL, client.WithToken(local), client.WithPatience(10*time.Second))
 	if err != nil {
@@ -217,6 +217,34 @@ func TestClusterMovesBusyPartitions(t *testing.T) {
 	for began := clock.System().Now(); len(newcomer.h.Partitions()) < 4; pause(100 * time.Millisecond) {
 		if clock.System().Now().Sub(began) > 15*time.Second {
 			t.Fatalf("after 15 s the newcomer owns %d partitions", len(newcomer.h.Partitions()))
+		}
+	}
+}
+
+// TestClusterLimitsStreams follows a run more often than a caller may, at each host: one of them passes the requests on.
+func TestClusterLimitsStreams(t *testing.T) {
+	f := newFleet(t, 2)
+	f.naps("1h")
+	_, err := f.any().Start(t.Context(), "nap-1h", nil, client.StartOptions{ID: "run"})
+	f.ok(err)
+	text, _, err := f.hosts[0].h.Tokens().Create(t.Context(), host.TokenSpec{Name: "reader", Scopes: []host.Scope{host.ScopeRead}})
+	f.ok(err)
+	for _, x := range f.hosts {
+		ctx, cancel := context.WithCancel(t.Context())
+		codes := map[int]int{}
+		for range 12 {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, x.url+"/v1/runs/run/output", nil)
+			f.ok(err)
+			r.Header.Set("Authorization", "Bearer "+text)
+			r.Header.Set("Accept", "text/event-stream")
+			answer, err := http.DefaultClient.Do(r)
+			f.ok(err)
+			defer func() { _ = answer.Body.Close() }()
+			codes[answer.StatusCode]++
+		}
+		cancel()
+		if codes[http.StatusOK] > 10 || codes[http.StatusTooManyRequests] == 0 {
+			t.Errorf("%s answers %v", x.url, codes)
 		}
 	}
 }

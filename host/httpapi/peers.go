@@ -55,7 +55,7 @@ func (s *API) askPeer(ctx context.Context, to *host.HostInfo, method, path strin
 	}
 	r.URL.RawQuery = query.Encode()
 	c := callerOf(ctx)
-	if err := s.h.SignPeer(r, passed{Token: c.Token, Name: c.name, Address: c.address}); err != nil {
+	if err := s.h.SignPeer(r, passed{Token: c.Token, Name: c.name, Address: c.address, Exempt: c.exempt}); err != nil {
 		return err
 	}
 	if err := host.DirectPeer(r, to.Address); err != nil {

@@ -33,6 +33,7 @@ type passed struct {
 	Token   host.Token `json:"token"`
 	Name    string     `json:"name"`
 	Address string     `json:"address,omitempty"`
+	Exempt  bool       `json:"exempt,omitempty"` // from limits of streams
 }
 
 type passedKey struct{}
@@ -173,7 +174,7 @@ func (s *API) forward(w http.ResponseWriter, r *http.Request, c *caller, owner *
 				p.Out.Header.Del(name)
 			}
 			p.Out.URL.Path, p.Out.URL.RawPath, p.Out.URL.RawQuery = r.URL.Path, r.URL.RawPath, r.URL.RawQuery
-			_ = s.h.SignPeer(p.Out, passed{Token: c.Token, Name: c.name, Address: c.address}) // a token is always JSON
+			_ = s.h.SignPeer(p.Out, passed{Token: c.Token, Name: c.name, Address: c.address, Exempt: c.exempt}) // a token is always JSON
 			p.SetURL(to)
 			p.Out.Host = r.Host
 		},
