@@ -273,7 +273,7 @@ func (h *Host) LeaseOwner(lease string) (owner HostInfo, ok bool, err error) {
 // Offers returns a channel that is closed when another host has attempts of a handler for which no worker asks there.
 func (s Attempts) Offers(ctx context.Context, handler string) <-chan struct{} {
 	ns, err := s.id(ctx, false)
-	if s.h.member == nil || err != nil {
+	if _, known := s.h.remotes.Load(handler); s.h.member == nil || err != nil || !known {
 		return nil
 	}
 	return s.h.member.offers(peer.Offer{Namespace: ns, Handler: handler})

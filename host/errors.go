@@ -108,7 +108,8 @@ func translate(err error) error {
 		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
 		{store.ErrCopy, ErrCopy}, {store.ErrKey, ErrKey}, {backup.ErrPlace, ErrInvalid},
 		{archive.ErrInvalid, ErrInvalid}, {shard.ErrNotOwned, ErrFenced},
-		{runtime.ErrReleased, ErrFenced}, {store.ErrUnavailable, ErrUnavailable}, {store.ErrUnknown, ErrUnavailable},
+		{runtime.ErrReleased, ErrFenced}, {runtime.ErrGivenUp, ErrUnavailable},
+		{store.ErrUnavailable, ErrUnavailable}, {store.ErrUnknown, ErrUnavailable},
 		{shard.ErrLost, ErrUnavailable},
 	} {
 		if errors.Is(err, pair.inner) {

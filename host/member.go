@@ -12,6 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/cluster"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/peer"
+	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -30,32 +31,35 @@ const (
 	skewWarnMs = 500
 )
 
-// member is this host's membership in a cluster. One goroutine beats, and takes and gives partitions.
+// member is this host's membership in a cluster. One goroutine beats. Another one follows the views that the beats bring: it
+// takes and gives partitions, which may last longer than a lease.
 type member struct {
 	h        *Host
 	store    store.Shared
 	planner  *cluster.Planner
 	notifier *peer.Notifier
 	now      chan struct{} // asks for a beat
+	viewed   chan struct{} // there is another view to follow
 	stop     context.CancelFunc
-	ended    chan struct{}
+	ended    chan struct{} // closed when both goroutines have ended
 
-	// of the goroutine
+	// of the goroutine that beats
 	membership store.Membership // nil: it must join again
 	joinedMs   int64
 	good       time.Time // when the last beat that was answered began, by the system's monotonic clock
 	skew       int64
-	applied    uint64
-	giving     map[store.PartitionID]time.Time // since when partitions are withheld that should be given
-	hurries    bool                            // some are
+	drops      sync.WaitGroup
+
+	giving map[store.PartitionID]time.Time // of the goroutine that follows: since when partitions are withheld that should be given
 
 	mu       sync.Mutex
+	applied  uint64                       // the generation of settings
 	view     *store.View                  // nil while the host has no membership, as far as it knows
 	next     chan struct{}                // closed when there is another view
 	offering map[peer.Offer]chan struct{} // closed by the next offer of another host
 	wants    bool                         // to own partitions: Run goes on
 	leaving  bool                         // it waits for work in flight before it gives a partition away
-	settled  chan struct{}                // closed when the goroutine owns nothing and wants nothing; nil if nobody waits
+	settled  chan struct{}                // closed when the host owns nothing and wants nothing; nil if nobody waits
 }
 
 // join makes the host a member, before it reads settings. A process that was killed leaves its name behind for a lease.
@@ -69,7 +73,8 @@ func (h *Host) join(ctx context.Context) error {
 		return &joined{errors.New("Config.Cluster: the store cannot be shared by several hosts; PostgreSQL can"), ErrInvalid}
 	}
 	m := &member{h: h, store: shared, planner: cluster.NewPlanner(c.Name, leasesOfTrust*c.Lease), now: make(chan struct{}, 1),
-		ended: make(chan struct{}), next: make(chan struct{}), offering: map[peer.Offer]chan struct{}{}}
+		viewed: make(chan struct{}, 1), ended: make(chan struct{}), next: make(chan struct{}), offering: map[peer.Offer]chan struct{}{},
+		giving: map[store.PartitionID]time.Time{}}
 	sign := func(r *http.Request) error { return h.SignPeer(r, nil) }
 	m.notifier = peer.NewNotifier(&http.Client{Transport: h.PeerTransport()}, sign)
 	for began := clock.System().Now(); ; {
@@ -146,7 +151,7 @@ func (m *member) current() *store.View {
 	return m.view
 }
 
-// begin starts the goroutine.
+// begin starts the goroutines.
 func (m *member) begin() {
 	if m == nil {
 		return
@@ -154,11 +159,17 @@ func (m *member) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = cancel
 	m.beatNow() // it says what it has learnt by joining
-	go m.run(ctx)
+	var both sync.WaitGroup
+	both.Go(func() { m.run(ctx) })
+	both.Go(func() { m.followViews(ctx) })
+	go func() {
+		both.Wait()
+		m.drops.Wait()
+		close(m.ended)
+	}()
 }
 
 func (m *member) run(ctx context.Context) {
-	defer close(m.ended)
 	every := m.h.cfg.Cluster.Lease / beatsPerLease
 	t := clock.System().NewTimer(every)
 	defer t.Stop()
@@ -171,11 +182,7 @@ func (m *member) run(ctx context.Context) {
 		}
 		again := m.beat(ctx)
 		t.Stop()
-		next := every
-		if m.hurries {
-			next = min(every, hurriedBeat)
-		}
-		t = clock.System().NewTimer(next)
+		t = clock.System().NewTimer(every)
 		if again {
 			m.beatNow()
 		}
@@ -190,7 +197,7 @@ func (m *member) beatNow() {
 	}
 }
 
-// beat shows that the host is alive, and does what the view asks for. It reports whether another beat should follow at once.
+// beat shows that the host is alive. It reports whether another beat should follow at once.
 func (m *member) beat(ctx context.Context) (again bool) {
 	lease := m.h.cfg.Cluster.Lease
 	timed, cancel := context.WithTimeout(ctx, lease*2/beatsPerLease)
@@ -207,7 +214,7 @@ func (m *member) beat(ctx context.Context) (again bool) {
 	case err == nil && v.Members != nil:
 		m.seen(began, &v)
 	case err == nil: // it has joined
-	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrExists):
+	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrExists), errors.Is(err, store.ErrLocked):
 		m.giveUp("the membership of this host had ended, others have taken over its runs", err)
 		m.membership = nil
 		return errors.Is(err, store.ErrFenced)
@@ -217,98 +224,21 @@ func (m *member) beat(ctx context.Context) (again bool) {
 		}
 		return false
 	}
-	return m.follow(ctx)
+	select {
+	case m.viewed <- struct{}{}:
+	default:
+	}
+	return false
 }
 
-// giveUp drops all partitions, without a call to the store.
+// giveUp drops all partitions, without a call to the store. It does not wait for calls in flight.
 func (m *member) giveUp(why string, cause error) {
 	if m.current() == nil {
 		return
 	}
 	m.h.cfg.Logger.Warn(why, "cause", cause)
 	m.publish(nil)
-	m.h.rt.Partitions.Drop(store.ErrFenced, m.h.rt.Partitions.Owned()...)
-}
-
-// follow does what the view asks for: it applies settings, drops partitions that others own, takes and gives.
-func (m *member) follow(ctx context.Context) (again bool) {
-	v := m.current()
-	if v.Settings != m.applied {
-		if err := m.h.applySettings(ctx); err != nil {
-			m.h.cfg.Logger.Error("settings cannot be read, it is tried again", "cause", err)
-		} else {
-			m.applied, again = v.Settings, true // says so at once: who has changed them waits for it
-		}
-	}
-	ps, name := m.h.rt.Partitions, m.h.cfg.Cluster.Name
-	has := map[store.PartitionID]bool{}
-	for _, id := range ps.Owned() {
-		if v.Owners[id] == name {
-			has[id] = true
-			continue
-		}
-		ps.Drop(store.ErrFenced, id)
-	}
-	plan := m.planner.Plan(clock.System().Now(), v)
-	take := plan.Take
-	for id, owner := range v.Owners {
-		if owner == name && !has[store.PartitionID(id)] { // given up, or lost for a moment
-			take = append(take, store.PartitionID(id))
-		}
-	}
-	if err := m.take(ctx, take); err != nil && ctx.Err() == nil {
-		m.h.cfg.Logger.Error("partitions cannot be acquired, it is tried again", "cause", err)
-	}
-	gives, withheld := m.ripe(plan.Give)
-	for _, g := range gives {
-		if err := ps.Release(ctx, g.Partition); err != nil {
-			m.h.cfg.Logger.Error("partition cannot be released", "partition", g.Partition, "cause", err)
-		}
-	}
-	to := map[string]bool{}
-	for _, g := range gives {
-		if !to[g.To] {
-			to[g.To] = true
-			m.tell(v, g.To, peer.Notice{Beat: true})
-		}
-	}
-	m.noteSettled(len(take) == 0 && len(ps.Owned()) == 0)
-	m.hurries = withheld
-	return again || len(take)+len(gives) > 0
-}
-
-// ripe returns the partitions that are given now: those whose runs rest. It withholds the others, for a while, or while the
-// host drains until work in flight has ended.
-func (m *member) ripe(list []cluster.Move) (ripe []cluster.Move, withheld bool) {
-	now := clock.System().Now()
-	m.mu.Lock()
-	patient := m.leaving
-	m.mu.Unlock()
-	since := map[store.PartitionID]time.Time{}
-	for _, g := range list {
-		first, waits := m.giving[g.Partition]
-		if !waits {
-			first = now
-		}
-		if m.h.rt.Partitions.Resting(g.Partition) || !patient && now.Sub(first) >= giveWithin {
-			ripe = append(ripe, g)
-			continue
-		}
-		since[g.Partition], withheld = first, true
-	}
-	m.giving = since
-	return ripe, withheld
-}
-
-func (m *member) take(ctx context.Context, ids []store.PartitionID) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	err := m.h.rt.Partitions.Acquire(ctx, ids...)
-	if errors.Is(err, store.ErrOwned) { // another one was faster
-		return nil
-	}
-	return err
+	m.drops.Go(func() { m.h.rt.Partitions.Drop(runtime.ErrGivenUp, m.h.rt.Partitions.Owned()...) })
 }
 
 // tell tells a member something, if its address is known.
@@ -467,7 +397,7 @@ func (m *member) barrier(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("the setting is durable, but not all hosts have confirmed it: %w", ctx.Err())
 		case <-m.ended:
-			return nil
+			return ErrClosed
 		}
 		v := m.current()
 		if v == nil {

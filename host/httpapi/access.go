@@ -252,7 +252,8 @@ func (s *API) admit(w http.ResponseWriter, r *http.Request, pattern string, scop
 	if err != nil {
 		return c, r, err
 	}
-	if !c.exempt && !s.rates.allow(c.name) {
+	here := passedOn(r) == nil // else the host that it came to has counted it
+	if here && !c.exempt && !s.rates.allow(c.name) {
 		w.Header().Set("Retry-After", "1")
 		return c, r, problem(http.StatusTooManyRequests, "busy", "more than %g requests a second; try again later", s.access.Rate)
 	}
@@ -284,7 +285,7 @@ func (s *API) admit(w http.ResponseWriter, r *http.Request, pattern string, scop
 	if err != nil {
 		return c, r, err
 	}
-	if !c.exempt && scope != public && !everywhere[pattern] && !whole[pattern] { // a delivery counts once its hook is found
+	if here && !c.exempt && scope != public && !everywhere[pattern] && !whole[pattern] { // a delivery counts once its hook is found
 		err = s.namespaceRates.check(w, out)
 	}
 	return c, out, err
@@ -334,7 +335,7 @@ const howToGet = "on the server's machine `wfhost token` prints one, and `wfhost
 func (s *API) identify(w http.ResponseWriter, r *http.Request, scope host.Scope) (*caller, error) {
 	stranger := &caller{name: s.siteOf(r), address: s.addressOf(r)}
 	if p := passedOn(r); p != nil {
-		return &caller{Token: p.Token, name: p.Name, address: p.Address, exempt: true}, nil
+		return &caller{Token: p.Token, name: p.Name, address: p.Address, exempt: p.Exempt}, nil
 	}
 	if scope == public {
 		return stranger, nil

@@ -32,7 +32,7 @@ type attended struct {
 // has expired, or allows less. The cause of the context is then a problem. out is the request to pass on. r is out
 // with that context; the caller calls leave when the request ends.
 func (s *API) attend(admitted, out *http.Request, scope host.Scope, c *caller) (r *http.Request, leave func()) {
-	if scope == public || c.exempt {
+	if scope == public || c.exempt || passedOn(admitted) != nil {
 		return out, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(out.Context())

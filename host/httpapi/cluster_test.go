@@ -46,7 +46,8 @@ type node struct {
 // mortal is a store that can be cut off from its data.
 type mortal struct {
 	*memstore.Store
-	cut atomic.Bool
+	cut  atomic.Bool
+	slow atomic.Bool // Acquire takes several leases
 }
 
 var errCut = fmt.Errorf("%w: cut off", store.ErrUnavailable)
@@ -59,6 +60,9 @@ func (m *mortal) Commit(ctx context.Context, groups []store.Group) error {
 }
 
 func (m *mortal) Acquire(ctx context.Context, p store.PartitionID, owner string, ttl time.Duration) (store.Partition, error) {
+	if m.slow.Load() {
+		pause(4 * clusterLease)
+	}
 	if m.cut.Load() {
 		return nil, errCut
 	}
@@ -111,10 +115,14 @@ func (f *fleet) add() *node {
 		f.effects.Add(1)
 		return in, nil
 	})
+	h.HandleRawStep("block", func(ctx context.Context, _ []byte) ([]byte, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
 	if err := h.HandleRemote("print"); err != nil {
 		f.t.Fatal(err)
 	}
-	front.Open(New(h, Access{Local: local}, WithPage()))
+	front.Open(New(h, Access{Local: local, Streams: 40}, WithPage()))
 	x.h = h
 	x.client, err = client.New(server.URL, client.WithToken(local), client.WithPatience(10*time.Second))
 	if err != nil {
@@ -196,13 +204,77 @@ func (f *fleet) naps(times ...string) {
 	}
 }
 
-// TestClusterAnswersAnywhere sends each request about a run to a host at random.
-func TestClusterAnswersAnywhere(t *testing.T) {
+// TestClusterMovesBusyPartitions adds a host to one whose partitions all have an attempt that does not end.
+func TestClusterMovesBusyPartitions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	f := newFleet(t, 1)
+	f.steps("block")
+	busy := map[store.PartitionID]bool{}
+	for i := 0; len(busy) < store.Partitions; i++ {
+		id := fmt.Sprint("run-", i)
+		if p := (store.RunKey{ID: id}).Partition(); !busy[p] {
+			busy[p] = true
+			_, err := f.any().Start(t.Context(), "step-block", nil, client.StartOptions{ID: id})
+			f.ok(err)
+		}
+	}
+	newcomer := f.add()
+	for began := clock.System().Now(); len(newcomer.h.Partitions()) < 4; pause(100 * time.Millisecond) {
+		if clock.System().Now().Sub(began) > 15*time.Second {
+			t.Fatalf("after 15 s the newcomer owns %d partitions", len(newcomer.h.Partitions()))
+		}
+	}
+}
+
+// TestClusterLimitsStreams follows a run more often than a caller may, at each host: one of them passes the requests on.
+func TestClusterLimitsStreams(t *testing.T) {
+	f := newFleet(t, 2)
+	f.naps("1h")
+	_, err := f.any().Start(t.Context(), "nap-1h", nil, client.StartOptions{ID: "run"})
+	f.ok(err)
+	text, _, err := f.hosts[0].h.Tokens().Create(t.Context(), host.TokenSpec{Name: "reader", Scopes: []host.Scope{host.ScopeRead}})
+	f.ok(err)
+	for _, x := range f.hosts {
+		ctx, cancel := context.WithCancel(t.Context())
+		codes := map[int]int{}
+		for range 12 {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, x.url+"/v1/runs/run/output", nil)
+			f.ok(err)
+			r.Header.Set("Authorization", "Bearer "+text)
+			r.Header.Set("Accept", "text/event-stream")
+			answer, err := http.DefaultClient.Do(r)
+			f.ok(err)
+			defer func() { _ = answer.Body.Close() }()
+			codes[answer.StatusCode]++
+		}
+		cancel()
+		if codes[http.StatusOK] > 10 || codes[http.StatusTooManyRequests] == 0 {
+			t.Errorf("%s answers %v", x.url, codes)
+		}
+	}
+}
+
+// TestCluster does several things with one cluster.
+func TestCluster(t *testing.T) {
 	f := newFleet(t, 3)
+	for name, test := range map[string]func(*testing.T){"answers anywhere": f.answersAnywhere, "workers": f.workers,
+		"children": f.children, "page": f.visits, "events": f.events} {
+		t.Run(name, func(t *testing.T) {
+			defer func(whole *testing.T) { f.t = whole }(f.t)
+			f.t = t
+			test(t)
+		})
+	}
+}
+
+// answersAnywhere sends each request about a run to a host at random.
+func (f *fleet) answersAnywhere(t *testing.T) {
 	ctx := t.Context()
 	f.naps("1h")
 	for i := range 40 {
-		id := fmt.Sprint("run-", i)
+		id := fmt.Sprint("answersAnywhere-", i)
 		r, err := f.any().Start(ctx, "nap-1h", 1, client.StartOptions{ID: id})
 		f.ok(err)
 		if r.ID != id {
@@ -262,6 +334,9 @@ func isCode(err error, code string) bool {
 
 // TestClusterLosesAHost cuts a host off from the store: others take its runs over, and it comes back. Then one leaves.
 func TestClusterLosesAHost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	f := newFleet(t, 3)
 	ctx := t.Context()
 	f.naps("2s")
@@ -334,9 +409,8 @@ func (f *fleet) callOf(x *node, method, path, body string, out any) int {
 	return a.StatusCode
 }
 
-// TestClusterWorkers has workers ask any host: they get the attempts of all hosts, soon, and each once.
-func TestClusterWorkers(t *testing.T) {
-	f := newFleet(t, 3)
+// workers has workers ask any host: they get the attempts of all hosts, soon, and each once.
+func (f *fleet) workers(t *testing.T) {
 	f.steps("print")
 	const runs = 60
 	var wg sync.WaitGroup
@@ -371,11 +445,11 @@ func TestClusterWorkers(t *testing.T) {
 	}
 	began := clock.System().Now()
 	for i := range runs {
-		_, err := f.any().Start(t.Context(), "step-print", nil, client.StartOptions{ID: fmt.Sprint("run-", i)})
+		_, err := f.any().Start(t.Context(), "step-print", nil, client.StartOptions{ID: fmt.Sprint("workers-", i)})
 		f.ok(err)
 	}
 	for i := range runs {
-		r, err := f.any().Wait(t.Context(), fmt.Sprint("run-", i))
+		r, err := f.any().Wait(t.Context(), fmt.Sprint("workers-", i))
 		f.ok(err)
 		if r.Status != "completed" {
 			t.Errorf("%+v", r)
@@ -422,9 +496,8 @@ func TestClusterSettings(t *testing.T) {
 	}
 }
 
-// TestClusterChildren has runs start children and await them, whatever hosts have them: the parents need not wait for a poll.
-func TestClusterChildren(t *testing.T) {
-	f := newFleet(t, 3)
+// children has runs start children and await them, whatever hosts have them: the parents need not wait for a poll.
+func (f *fleet) children(t *testing.T) {
 	m := wasmgen.New(0)
 	m.Text("kid").Text("nap-1ms").I32(0).I32(0).I32(0).I32(0).Call(abi.FnChildStart).Drop()
 	m.I32(0).I32(0).Call(abi.FnAwait).Drop()
@@ -434,7 +507,7 @@ func TestClusterChildren(t *testing.T) {
 	var took []time.Duration
 	for i := range 40 {
 		began := clock.System().Now()
-		id := fmt.Sprint("run-", i)
+		id := fmt.Sprint("children-", i)
 		_, err := f.any().Start(t.Context(), "parent", nil, client.StartOptions{ID: id})
 		f.ok(err)
 		r, err := f.any().Wait(t.Context(), id)
@@ -451,9 +524,8 @@ func TestClusterChildren(t *testing.T) {
 	}
 }
 
-// TestClusterPage logs in at one host, and acts on runs at the pages of all of them.
-func TestClusterPage(t *testing.T) {
-	f := newFleet(t, 3)
+// visits logs in at one host, and acts on runs at the pages of all of them.
+func (f *fleet) visits(t *testing.T) {
 	f.naps("1h")
 	text, token, err := f.hosts[0].h.Tokens().Create(t.Context(), host.TokenSpec{Scopes: []host.Scope{host.ScopeRead, host.ScopeOperate}})
 	f.ok(err)
@@ -485,7 +557,7 @@ func TestClusterPage(t *testing.T) {
 	}
 	csrf := regexp.MustCompile(`name="csrf" value="([^"]+)"`)
 	for i := range 12 {
-		id := fmt.Sprint("run-", i)
+		id := fmt.Sprint("visits-", i)
 		_, err := f.any().Start(t.Context(), "nap-1h", nil, client.StartOptions{ID: id})
 		f.ok(err)
 		code, body := visit(i%3, "/runs/"+id+"/do/terminate", nil)
@@ -502,15 +574,14 @@ func TestClusterPage(t *testing.T) {
 	}
 	f.ok(f.hosts[2].h.Tokens().Revoke(t.Context(), token.ID))
 	for i := range 3 {
-		if code, _ := visit(i, "/runs/run-1", nil); code != http.StatusSeeOther {
+		if code, _ := visit(i, "/runs/visits-1", nil); code != http.StatusSeeOther {
 			t.Errorf("after the token was revoked: %d", code)
 		}
 	}
 }
 
-// TestClusterEvents follows all runs at one host, and hears of the runs of all of them.
-func TestClusterEvents(t *testing.T) {
-	f := newFleet(t, 3)
+// events follows all runs at one host, and hears of the runs of all of them.
+func (f *fleet) events(t *testing.T) {
 	f.naps("1ms")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -518,7 +589,7 @@ func TestClusterEvents(t *testing.T) {
 	ended := map[string]bool{}
 	starts := func() {
 		for i := range runs {
-			_, err := f.any().Start(ctx, "nap-1ms", nil, client.StartOptions{ID: fmt.Sprint("run-", i)})
+			_, err := f.any().Start(ctx, "nap-1ms", nil, client.StartOptions{ID: fmt.Sprint("events-", i)})
 			f.ok(err)
 		}
 	}
@@ -531,4 +602,22 @@ func TestClusterEvents(t *testing.T) {
 			break
 		}
 	}
+}
+
+// TestClusterSlowAcquire has the store take long to give a partition to a host: the host shows life meanwhile, and keeps what it has.
+func TestClusterSlowAcquire(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	f := newFleet(t, 3)
+	f.hosts[1].store.slow.Store(true)
+	f.hosts[0].store.cut.Store(true)
+	for began := clock.System().Now(); clock.System().Now().Sub(began) < 5*clusterLease; pause(100 * time.Millisecond) {
+		list, err := f.hosts[2].h.Hosts()
+		f.ok(err)
+		if !slices.ContainsFunc(list, func(x host.HostInfo) bool { return x.Name == "host-1" }) {
+			t.Fatalf("host-1 has shown no life; it thinks that it owns %v", f.hosts[1].h.Partitions())
+		}
+	}
+	f.settle(f.hosts[0])
 }

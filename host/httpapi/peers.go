@@ -82,7 +82,7 @@ func (s *API) peerRequest(ctx context.Context, to *host.HostInfo, method, path s
 	}
 	r.URL.RawQuery = query.Encode()
 	c := callerOf(ctx)
-	if err := s.h.SignPeer(r, passed{Token: c.Token, Name: c.name, Address: c.address}); err != nil {
+	if err := s.h.SignPeer(r, passed{Token: c.Token, Name: c.name, Address: c.address, Exempt: c.exempt}); err != nil {
 		return nil, err
 	}
 	return r, host.DirectPeer(r, to.Address)
@@ -149,7 +149,8 @@ func (s *API) takeOfOthers(ctx context.Context, name string, o host.TakeOptions)
 	}
 	for _, x := range s.others(ctx) {
 		var list List[Attempt]
-		err := s.askPeer(ctx, &x, http.MethodGet, "/v1/handlers/"+url.PathEscape(name)+"/attempts", q, &list)
+		// It must not be broken off, or attempts that it has leased would wait for the end of their lease.
+		err := s.askPeer(context.WithoutCancel(ctx), &x, http.MethodGet, "/v1/handlers/"+url.PathEscape(name)+"/attempts", q, &list)
 		if err == nil && len(list.Items) > 0 {
 			return list.Items
 		}

@@ -33,6 +33,7 @@ type passed struct {
 	Token   host.Token `json:"token"`
 	Name    string     `json:"name"`
 	Address string     `json:"address,omitempty"`
+	Exempt  bool       `json:"exempt,omitempty"` // from limits of streams
 }
 
 type passedKey struct{}
@@ -164,6 +165,9 @@ func (s *API) passOn(w http.ResponseWriter, r *http.Request, c *caller, owner *h
 	return nil
 }
 
+// errRefused: the other host has another key, or a clock that is a minute off.
+var errRefused = errors.New("the other host has refused the signature")
+
 // forward is passOn to an address, without some headers of the request. The name of the server under which the request has come
 // stays.
 func (s *API) forward(w http.ResponseWriter, r *http.Request, c *caller, owner *host.HostInfo, to *url.URL, without []string) {
@@ -173,11 +177,14 @@ func (s *API) forward(w http.ResponseWriter, r *http.Request, c *caller, owner *
 				p.Out.Header.Del(name)
 			}
 			p.Out.URL.Path, p.Out.URL.RawPath, p.Out.URL.RawQuery = r.URL.Path, r.URL.RawPath, r.URL.RawQuery
-			_ = s.h.SignPeer(p.Out, passed{Token: c.Token, Name: c.name, Address: c.address}) // a token is always JSON
+			_ = s.h.SignPeer(p.Out, passed{Token: c.Token, Name: c.name, Address: c.address, Exempt: c.exempt}) // a token is always JSON
 			p.SetURL(to)
 			p.Out.Host = r.Host
 		},
 		ModifyResponse: func(a *http.Response) error {
+			if a.StatusCode == http.StatusUnauthorized { // it checks no callers, so it has refused the signature
+				return errRefused
+			}
 			for name := range w.Header() { // this host has set its own
 				a.Header.Del(name)
 			}
@@ -186,8 +193,11 @@ func (s *API) forward(w http.ResponseWriter, r *http.Request, c *caller, owner *
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() == nil {
 				w.Header().Set("Retry-After", "1")
-				writeProblem(w, problem(http.StatusServiceUnavailable, "moved",
-					"the host %q, which owns it, cannot be reached; try again", owner.Name))
+				why := "did not answer; it may have done what was asked"
+				if errors.Is(err, errRefused) {
+					why = "has another --cluster-key, or a clock that is a minute off"
+				}
+				writeProblem(w, problem(http.StatusServiceUnavailable, "moved", "the host %q, which owns it, %s", owner.Name, why))
 			}
 		}}).ServeHTTP(w, r)
 }

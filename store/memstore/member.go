@@ -27,9 +27,11 @@ func (d *Data) now() int64 {
 	return d.NowMs()
 }
 
-// live reports whether a live member has a name.
-func (d *Data) live(name string) bool {
-	return slices.ContainsFunc(d.members, func(x *membership) bool { return x.member.Name == name && x.untilUnixMs > d.now() })
+// live reports whether a live member has a name, other than one of a store.
+func (d *Data) live(name string, except *Store) bool {
+	return slices.ContainsFunc(d.members, func(x *membership) bool {
+		return x.member.Name == name && x.s != except && x.untilUnixMs > d.now()
+	})
 }
 
 // Join makes a host a member.
@@ -41,7 +43,7 @@ func (s *Store) Join(_ context.Context, m store.Member, ttl time.Duration) (stor
 		return nil, store.View{}, err
 	}
 	defer s.d.mu.Unlock()
-	if s.d.live(m.Name) {
+	if s.d.live(m.Name, nil) {
 		return nil, store.View{}, fmt.Errorf("host %q: %w", m.Name, store.ErrExists)
 	}
 	x := &membership{s: s, member: m, ttl: ttl, untilUnixMs: s.d.now() + ttl.Milliseconds()}

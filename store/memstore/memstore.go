@@ -119,7 +119,7 @@ func (s *Store) Acquire(_ context.Context, p store.PartitionID, owner string, tt
 		return nil, err
 	}
 	defer s.d.mu.Unlock()
-	if by := s.d.owners[p]; ttl > 0 && by != owner && s.d.live(by) {
+	if by := s.d.owners[p]; ttl > 0 && s.d.live(by, s) {
 		return nil, fmt.Errorf("partition %d: %w: %s", p, store.ErrOwned, by)
 	}
 	s.d.owners[p] = owner

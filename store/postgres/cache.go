@@ -3,6 +3,7 @@ package postgres
 import (
 	"container/list"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 
@@ -85,15 +86,15 @@ func (c *cache) put(run store.RunKey, r *record) {
 	c.set(run, r)
 }
 
-// drop removes all records of a partition.
-func (c *cache) drop(p store.PartitionID) {
+// drop removes all records of partitions.
+func (c *cache) drop(ps ...store.PartitionID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.gen {
 		c.gen[i]++
 	}
 	for run, e := range c.items {
-		if run.Partition() == p {
+		if slices.Contains(ps, run.Partition()) {
 			c.remove(e)
 		}
 	}

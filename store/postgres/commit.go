@@ -216,20 +216,29 @@ func (c *commit) do(ctx context.Context) error {
 		err = c.s.exec(ctx, callCommitAll, c.allArgs(lane)...)
 	}
 	c.s.lanes <- lane
-	n := 0
-	for i := range c.groups {
-		for j := range c.groups[i].Runs {
-			if err != nil {
-				c.news[n] = nil
-			}
-			c.s.cache.put(c.groups[i].Runs[j].Run, c.news[n])
-			n++
-		}
-	}
+	c.remember(err == nil)
 	if err == nil {
 		return nil
 	}
 	return c.translate(ctx, err)
+}
+
+// remember caches the runs, unless the commit has failed or the partition was lost while its answer was on the way.
+func (c *commit) remember(done bool) {
+	c.s.mu.RLock()
+	defer c.s.mu.RUnlock()
+	n := 0
+	for i := range c.groups {
+		g := &c.groups[i]
+		mine := done && c.s.owned[g.Partition.ID()] == g.Partition
+		for j := range g.Runs {
+			if !mine {
+				c.news[n] = nil
+			}
+			c.s.cache.put(g.Runs[j].Run, c.news[n])
+			n++
+		}
+	}
 }
 
 // translate returns the error of Commit for an error of the database.

@@ -33,7 +33,7 @@ func (s *Store) Join(ctx context.Context, m store.Member, ttl time.Duration) (st
 	if s.lease != nil {
 		return nil, store.View{}, fmt.Errorf("%w: open the store with Shared", store.ErrLocked)
 	}
-	x := &member{s: s, name: m.Name, token: randomToken(), ttl: ttl}
+	x := &member{s: s, name: m.Name, token: randomToken(), ttl: ttl, beats: s.beats.Load()}
 	v, err := x.beat(ctx, m, true)
 	if err != nil {
 		x.disconnect()
@@ -60,7 +60,7 @@ func (x *member) beat(ctx context.Context, m store.Member, first bool) (v store.
 	if err := x.connect(ctx, x.s); err != nil {
 		return v, x.s.failed(err)
 	}
-	begun := start()
+	had, begun := x.s.has(), start()
 	var by, timeline *string
 	var named, lost bool
 	var beats int64
@@ -81,10 +81,12 @@ func (x *member) beat(ctx context.Context, m store.Member, first bool) (v store.
 	case beats <= x.beats:
 		return v, x.s.wentBack("it has an earlier state")
 	case lost:
+		x.s.keep(&had, func(store.PartitionID) bool { return false })
 		x.s.settings.forget()
 		return v, fmt.Errorf("host %q: its membership had ended: %w", x.name, store.ErrFenced)
 	}
 	x.beats = beats
+	x.s.beats.Store(beats)                        // for the next membership
 	if err := x.s.follow(*timeline); err != nil { // a pooler may have connected to another server
 		return v, err
 	}
@@ -95,6 +97,7 @@ func (x *member) beat(ctx context.Context, m store.Member, first bool) (v store.
 		return v, fmt.Errorf("%w: owners of %d partitions", store.ErrCorrupt, len(owners))
 	}
 	v.NowUnixMs, v.Settings, v.Owners = *now, uint64(*settings), [store.Partitions]string(owners)
+	x.s.keep(&had, func(p store.PartitionID) bool { return v.Owners[p] == x.name })
 	if x.gen != v.Settings {
 		x.gen = v.Settings
 		x.s.settings.forget()

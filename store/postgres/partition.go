@@ -47,7 +47,8 @@ func (s *Store) Acquire(ctx context.Context, id store.PartitionID, owner string,
 	defer s.acquiring[id].Unlock()
 	p := &partition{s: s, id: id, token: randomToken()}
 	err := s.read(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, "select wfhost.acquire($1, $2, $3, $4)", int16(id), p.token, owner, ttl > 0).Scan(&p.epoch)
+		return s.pool.QueryRow(ctx, "select wfhost.acquire($1, $2, $3, $4, $5)", int16(id), p.token, owner, ttl > 0,
+			s.mine()).Scan(&p.epoch)
 	})
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == codeOwned {
 		return nil, fmt.Errorf("partition %d: %w: %s", id, store.ErrOwned, pe.Message)
@@ -70,6 +71,30 @@ func (s *Store) lost(owned store.Partition) {
 		s.owned[owned.ID()] = nil
 		s.cache.drop(owned.ID())
 	}
+}
+
+// keep forgets partitions that this store had when it asked the database for owners, and that others own by the answer: this
+// store may have been fenced without having heard of it.
+func (s *Store) keep(had *[store.Partitions]*partition, owns func(store.PartitionID) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var gone []store.PartitionID
+	for i, p := range had {
+		if id := store.PartitionID(i); p != nil && s.owned[id] == p && !owns(id) {
+			s.owned[id] = nil
+			gone = append(gone, id)
+		}
+	}
+	if len(gone) > 0 {
+		s.cache.drop(gone...)
+	}
+}
+
+// has returns the partitions that this store owns, as far as it knows.
+func (s *Store) has() [store.Partitions]*partition {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.owned
 }
 
 // current returns store.ErrFenced if another Acquire of this process has come later.

@@ -71,6 +71,7 @@ type Store struct {
 
 	lease   *lease                 // nil if Options.Shared
 	member  atomic.Pointer[member] // nil until Join
+	beats   atomic.Int64           // the newest number of a beat of a membership
 	failure atomic.Pointer[error]
 	failing chan struct{} // closed after failure is set
 	closed  atomic.Bool

@@ -72,4 +72,13 @@ func TestMemberOrAlone(t *testing.T) {
 	if _, _, err := alone.Join(ctx, store.Member{Name: "a"}, time.Minute); !errors.Is(err, store.ErrLocked) {
 		t.Fatal(err)
 	}
+	if err := alone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Join(ctx, store.Member{Name: "a"}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetQuota(ctx, store.Quota{Runs: 1}); err != nil { // at once: the lease was given up
+		t.Fatal(err)
+	}
 }

@@ -15,6 +15,7 @@ import (
 func Shared(t *testing.T, open func(t *testing.T) (open Open, expire func(name string))) {
 	for name, f := range map[string]func(*shared){
 		"names": (*shared).names, "owners": (*shared).owners, "ended": (*shared).ended, "settings": (*shared).settings,
+		"memory": (*shared).memory, "namesakes": (*shared).namesakes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := &shared{ctx: context.Background()}
@@ -146,6 +147,73 @@ func (x *shared) ended() {
 	}
 }
 
+// memory lets another member take partitions over and change their runs. The first one must not answer from what it remembers,
+// whether its membership was removed meanwhile or nobody has noticed that its lease had ended.
+func (x *shared) memory() {
+	s, a, _ := x.join("a")
+	s2, b, _ := x.join("b")
+	length := store.Seq(0)
+	commit := func(p store.Partition, st store.RunState) {
+		c := store.RunCommit{Run: st.Run, Create: length == 0, Expect: length, Append: entries(length, 1), State: st}
+		length++
+		c.State.Length = length
+		x.ok(p.Commit(x.ctx, []store.RunCommit{c}))
+	}
+	st, other := state("r"), key("late")
+	for other.Partition() != st.Run.Partition() {
+		other.ID += "-"
+	}
+	for _, noticed := range []bool{false, true} {
+		p, err := s.Acquire(x.ctx, st.Run.Partition(), "a", sharedTTL)
+		x.ok(err)
+		commit(p, st)
+		_, err = s.State(x.ctx, st.Run)
+		x.ok(err)
+		_, err = s.State(x.ctx, other)
+		x.is(err, store.ErrNotFound)
+		x.expire("a")
+		q, err := s2.Acquire(x.ctx, st.Run.Partition(), "b", sharedTTL)
+		x.ok(err)
+		commit(q, st)
+		if noticed {
+			x.beat(b, store.Member{})
+			_, err = a.Beat(x.ctx, store.Member{})
+			x.is(err, store.ErrFenced)
+			a, _, err = s.Join(x.ctx, store.Member{Name: "a"}, sharedTTL)
+			x.ok(err)
+			late := state(other.ID)
+			x.ok(q.Commit(x.ctx, []store.RunCommit{{Run: other, Create: true, State: late}}))
+			if r, ok := s.(store.Remembering); ok && r.Absent(other) {
+				x.t.Error("a run is said to be absent that another member has created")
+			}
+			_, err = s.State(x.ctx, other)
+			x.ok(err)
+		} else {
+			x.beat(a, store.Member{})
+		}
+		now, err := s.State(x.ctx, st.Run)
+		x.ok(err)
+		if now.Length != length {
+			x.t.Errorf("another member has written %d entries, the state says %d; noticed: %v", length, now.Length, noticed)
+		}
+		x.ok(q.Release(x.ctx))
+	}
+}
+
+// namesakes lets another process join under the name of one whose lease had ended: neither takes partitions of the other.
+func (x *shared) namesakes() {
+	s, _, _ := x.join("a")
+	_, err := s.Acquire(x.ctx, 7, "a", sharedTTL)
+	x.ok(err)
+	x.expire("a")
+	s2, _, _ := x.join("a")
+	p, err := s2.Acquire(x.ctx, 7, "a", sharedTTL)
+	x.ok(err)
+	_, err = s.Acquire(x.ctx, 7, "a", sharedTTL)
+	x.is(err, store.ErrOwned)
+	x.ok(p.Renew(x.ctx))
+}
+
 // settings changes each kind of settings, and wants the generation to rise.
 func (x *shared) settings() {
 	s, a, v := x.join("a")
@@ -177,7 +245,9 @@ func (x *shared) settings() {
 		{"version's end", func(s store.Store) error { return s.Modules().DeleteVersion(x.ctx, 0, "w", 1) }},
 	}
 	for _, c := range changes {
-		x.ok(c.change(s2))
+		if err := c.change(s2); err != nil {
+			x.t.Fatal(c.name, err)
+		}
 		v := x.beat(a, store.Member{})
 		if v.Settings <= was {
 			x.t.Errorf("%s: the generation of settings is %d, was %d", c.name, v.Settings, was)

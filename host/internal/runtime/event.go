@@ -140,7 +140,7 @@ func (r *reporter) lost(n shard.Report) {
 	if errors.Is(n.Cause, guest.ErrClosed) {
 		return
 	}
-	if errors.Is(n.Cause, ErrReleased) {
+	if errors.Is(n.Cause, ErrReleased) || errors.Is(n.Cause, ErrGivenUp) {
 		n.Cause = nil
 	} else if r.life.usable() == nil {
 		r.logger.Warn("partition was lost", "partition", n.Partition, "cause", n.Cause)

@@ -100,6 +100,16 @@ func (ps *Partitions) regain(id store.PartitionID) {
 
 // Release gives partitions up and drops their changes that are not durable. The callers waiting for them get ErrReleased.
 func (ps *Partitions) Release(ctx context.Context, ids ...store.PartitionID) error {
+	return ps.release(ctx, ErrReleased, ids...)
+}
+
+// Give is Release for partitions that another host takes at once. The callers get ErrGivenUp, so they do not take what is being
+// committed for undone.
+func (ps *Partitions) Give(ctx context.Context, ids ...store.PartitionID) error {
+	return ps.release(ctx, ErrGivenUp, ids...)
+}
+
+func (ps *Partitions) release(ctx context.Context, cause error, ids ...store.PartitionID) error {
 	var errs []error
 	for _, id := range ids {
 		ps.acquiring[id].Lock()
@@ -109,7 +119,7 @@ func (ps *Partitions) Release(ctx context.Context, ids ...store.PartitionID) err
 		if !ps.writers.Of(id).Do(func(s *shard.Shard, _ int64) {
 			if p := s.Partition(id); p != nil {
 				owned = p.Owned
-				s.Lose(p, ErrReleased)
+				s.Lose(p, cause)
 			}
 		}) {
 			err = guest.ErrClosed
@@ -122,6 +132,9 @@ func (ps *Partitions) Release(ctx context.Context, ids ...store.PartitionID) err
 	}
 	return errors.Join(errs...)
 }
+
+// ErrGivenUp: the host has dropped the partition, or another one owns it. What was being committed may be durable.
+var ErrGivenUp = errors.New("this host has given the partition up")
 
 // Resting reports whether releasing a partition would disturb no run; see shard.Partition.
 func (ps *Partitions) Resting(id store.PartitionID) bool {

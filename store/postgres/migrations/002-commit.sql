@@ -37,8 +37,10 @@ begin
   end if;
 end $$;
 
--- acquire takes a partition; with if_free only from an owner that is no live member, WF009 otherwise.
-create function wfhost.acquire(part smallint, new_token uuid, new_owner text, if_free boolean) returns bigint language plpgsql as $$
+-- acquire takes a partition; with if_free only from an owner that is no live member, or is the caller: mine is the token of its
+-- membership. WF009 otherwise.
+create function wfhost.acquire(part smallint, new_token uuid, new_owner text, if_free boolean, mine uuid) returns bigint
+language plpgsql as $$
 declare
   e bigint;
   live_owner text;
@@ -49,7 +51,7 @@ begin
   perform pg_catalog.pg_advisory_xact_lock(7763001, part::integer); -- waits for commits in flight
   if if_free then
     live_owner := (select o.owner from wfhost.partition o join wfhost.member m on m.name = o.owner
-      where o.p = part and o.token is not null and o.owner <> new_owner and wfhost.live(m.until, m.ttl));
+      where o.p = part and o.token is not null and m.token is distinct from mine and wfhost.live(m.until, m.ttl));
     if live_owner is not null then
       raise exception '%', live_owner using errcode = 'WF009';
     end if;

@@ -1,0 +1,118 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/cluster"
+	"github.com/wfhost/wfhost/host/internal/peer"
+	"github.com/wfhost/wfhost/host/internal/runtime"
+	"github.com/wfhost/wfhost/store"
+)
+
+// followViews does what the newest view asks for, until ctx is done.
+func (m *member) followViews(ctx context.Context) {
+	for {
+		select {
+		case <-m.viewed:
+		case <-ctx.Done():
+			return
+		}
+		if v := m.current(); v != nil && m.follow(ctx, v) {
+			m.beatNow()
+		}
+	}
+}
+
+// follow does what the view asks for: it applies settings, drops partitions that others own, takes and gives. It
+// reports whether another beat should follow at once.
+func (m *member) follow(ctx context.Context, v *store.View) (again bool) {
+	m.mu.Lock()
+	applied := m.applied
+	m.mu.Unlock()
+	if v.Settings != applied {
+		if err := m.h.applySettings(ctx); err != nil {
+			m.h.cfg.Logger.Error("settings cannot be read, it is tried again", "cause", err)
+		} else {
+			m.mu.Lock()
+			m.applied = v.Settings
+			m.mu.Unlock()
+			again = true // to say so: who has changed them waits for it
+		}
+	}
+	ps, name := m.h.rt.Partitions, m.h.cfg.Cluster.Name
+	has := map[store.PartitionID]bool{}
+	for _, id := range ps.Owned() {
+		if v.Owners[id] == name {
+			has[id] = true
+			continue
+		}
+		ps.Drop(runtime.ErrGivenUp, id)
+	}
+	plan := m.planner.Plan(clock.System().Now(), v)
+	take := plan.Take
+	for id, owner := range v.Owners {
+		if owner == name && !has[store.PartitionID(id)] { // given up, or lost for a moment
+			take = append(take, store.PartitionID(id))
+		}
+	}
+	if err := m.take(ctx, take); err != nil && ctx.Err() == nil {
+		m.h.cfg.Logger.Error("partitions cannot be acquired, it is tried again", "cause", err)
+	}
+	gives, withheld := m.ripe(plan.Give)
+	for _, g := range gives {
+		if err := ps.Give(ctx, g.Partition); err != nil {
+			m.h.cfg.Logger.Error("partition cannot be released", "partition", g.Partition, "cause", err)
+		}
+	}
+	to := map[string]bool{}
+	for _, g := range gives {
+		if !to[g.To] {
+			to[g.To] = true
+			m.tell(v, g.To, peer.Notice{Beat: true})
+		}
+	}
+	m.noteSettled(len(take) == 0 && len(ps.Owned()) == 0)
+	if withheld {
+		clock.AfterFunc(clock.System(), hurriedBeat, m.beatNow)
+	}
+	return again || len(take)+len(gives) > 0
+}
+
+// ripe returns the partitions that are given now: those whose runs rest. It withholds the others, for a while, or while the
+// host drains until work in flight has ended.
+func (m *member) ripe(list []cluster.Move) (ripe []cluster.Move, withheld bool) {
+	now := clock.System().Now()
+	m.mu.Lock()
+	patient := m.leaving
+	m.mu.Unlock()
+	// The planner does not name them at each beat.
+	maps.DeleteFunc(m.giving, func(_ store.PartitionID, first time.Time) bool { return now.Sub(first) >= 2*giveWithin })
+	for _, g := range list {
+		first, waits := m.giving[g.Partition]
+		if !waits {
+			first = now
+		}
+		if m.h.rt.Partitions.Resting(g.Partition) || !patient && now.Sub(first) >= giveWithin {
+			ripe = append(ripe, g)
+			delete(m.giving, g.Partition)
+			continue
+		}
+		m.giving[g.Partition], withheld = first, true
+	}
+	return ripe, withheld
+}
+
+func (m *member) take(ctx context.Context, ids []store.PartitionID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	err := m.h.rt.Partitions.Acquire(ctx, ids...)
+	if errors.Is(err, store.ErrOwned) { // another one was faster
+		return nil
+	}
+	return err
+}
