@@ -89,7 +89,8 @@ func (m mortalMember) Beat(ctx context.Context, x store.Member) (store.View, err
 	return m.Membership.Beat(ctx, x)
 }
 
-const clusterLease = time.Second
+// clusterLease is long enough that a busy machine does not make hosts give up their runs.
+const clusterLease = 3 * time.Second
 
 func newFleet(t *testing.T, n int) *fleet {
 	f := &fleet{t: t, data: memstore.New()}
@@ -163,7 +164,7 @@ func (f *fleet) settle(without ...*node) []int {
 		if len(all) == host.NumPartitions && len(slices.Compact(all)) == host.NumPartitions {
 			return counts
 		}
-		if clock.System().Now().Sub(began) > 30*time.Second {
+		if clock.System().Now().Sub(began) > 60*time.Second {
 			f.t.Fatalf("the hosts own %v partitions", counts)
 		}
 		pause(5 * time.Millisecond)
@@ -222,8 +223,8 @@ func TestClusterMovesBusyPartitions(t *testing.T) {
 	}
 	newcomer := f.add()
 	for began := clock.System().Now(); len(newcomer.h.Partitions()) < 4; pause(100 * time.Millisecond) {
-		if clock.System().Now().Sub(began) > 15*time.Second {
-			t.Fatalf("after 15 s the newcomer owns %d partitions", len(newcomer.h.Partitions()))
+		if clock.System().Now().Sub(began) > 60*time.Second {
+			t.Fatalf("after a minute the newcomer owns %d partitions", len(newcomer.h.Partitions()))
 		}
 	}
 }
@@ -392,7 +393,18 @@ func (f *fleet) call(method, path, body string, out any) int {
 	return f.callOf(f.hosts[rand.IntN(len(f.hosts))], method, path, body, out)
 }
 
-func (f *fleet) callOf(x *node, method, path, body string, out any) int {
+// callOf makes a request, and repeats it while runs move, as clients do.
+func (f *fleet) callOf(x *node, method, path, body string, out any) (code int) {
+	f.t.Helper()
+	for began := clock.System().Now(); clock.System().Now().Sub(began) < 10*time.Second; pause(50 * time.Millisecond) {
+		if code = f.once(x, method, path, body, out); code != http.StatusServiceUnavailable {
+			break
+		}
+	}
+	return code
+}
+
+func (f *fleet) once(x *node, method, path, body string, out any) int {
 	f.t.Helper()
 	r, err := http.NewRequestWithContext(f.t.Context(), method, x.url+path, strings.NewReader(body))
 	f.ok(err)
