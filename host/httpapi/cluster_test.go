@@ -599,13 +599,15 @@ func (f *fleet) events(t *testing.T) {
 	defer cancel()
 	const runs = 30
 	ended := map[string]bool{}
+	var started sync.WaitGroup
+	defer started.Wait()
 	starts := func() {
 		for i := range runs {
 			_, err := f.any().Start(ctx, "nap-1ms", nil, client.StartOptions{ID: fmt.Sprint("events-", i)})
 			f.ok(err)
 		}
 	}
-	for r, err := range f.hosts[1].client.FollowRuns(ctx, "nap-1ms", func() { go starts() }) {
+	for r, err := range f.hosts[1].client.FollowRuns(ctx, "nap-1ms", func() { started.Go(starts) }) {
 		f.ok(err)
 		if r.Status == client.Completed {
 			ended[r.ID] = true

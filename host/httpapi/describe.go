@@ -69,7 +69,8 @@ var (
 )
 
 // more has the additional statuses of single operations.
-var more = map[string][]int{"define": {501}, "deliver": {404, 413, 408, 409, 507}, "export-run": {409, 413}, "query": {409, 413},
+var more = map[string][]int{"define": {501}, "deliver": {404, 413, 408, 409, 507}, "export-run": {409, 413}, "hosts": {404},
+	"query":     {409, 413},
 	"query-get": {409, 413}, "result": {409}, "update-result": {409}, "take-attempts": {409}}
 
 // statusesOf returns the statuses with which requests to an operation may be refused.
@@ -177,5 +178,5 @@ func allCodes() []any {
 // ownCodes has the codes of problems without an error of the host, and the statuses of runs that ended without a
 // result.
 var ownCodes = []string{"schema", "definition", "scope", "origin", "host", "unauthorized", "interpreter", "draining", "starting",
-	"cancelled",
+	"cancelled", "moved", "peer",
 	"busy", "query_failed", "update_failed", "update_refused", "failed", "terminated", "stuck", "disk_full"}

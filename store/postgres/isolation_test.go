@@ -30,7 +30,7 @@ func TestFenceWithAnOldSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(ctx, "select wfhost.acquire($1, gen_random_uuid(), 'other')", int16(run.Partition())); err != nil {
+	if _, err := tx.Exec(ctx, "select wfhost.acquire($1, gen_random_uuid(), 'other', false, null)", int16(run.Partition())); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
