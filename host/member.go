@@ -52,14 +52,17 @@ type member struct {
 
 	giving map[store.PartitionID]time.Time // of the goroutine that follows: since when partitions are withheld that should be given
 
-	mu       sync.Mutex
-	applied  uint64                       // the generation of settings
-	view     *store.View                  // nil while the host has no membership, as far as it knows
-	next     chan struct{}                // closed when there is another view
-	offering map[peer.Offer]chan struct{} // closed by the next offer of another host
-	wants    bool                         // to own partitions: Run goes on
-	leaving  bool                         // it waits for work in flight before it gives a partition away
-	settled  chan struct{}                // closed when the host owns nothing and wants nothing; nil if nobody waits
+	mu          sync.Mutex
+	applied     uint64                       // the generation of settings
+	view        *store.View                  // nil while the host has no membership, as far as it knows
+	next        chan struct{}                // closed when there is another view
+	offering    map[peer.Offer]chan struct{} // closed by the next offer of another host
+	wants       bool                         // to own partitions: Run goes on
+	leaving     bool                         // it waits for work in flight before it gives a partition away
+	deleting    int                          // calls that delete a version, or wait for it
+	held        holding
+	releaseUses func()        // of LockUses, while held
+	settled     chan struct{} // closed when the host owns nothing and wants nothing; nil if nobody waits
 }
 
 // join makes the host a member, before it reads settings. A process that was killed leaves its name behind for a lease.
@@ -103,7 +106,8 @@ func (m *member) says() store.Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return store.Member{Name: c.Name, Address: c.Address, Release: c.Release, Weight: c.Weight, Settings: m.applied,
-		Draining: !m.wants || m.skew > skewMs || m.skew < -skewMs, JoinedUnixMs: m.joinedMs, SkewMs: m.skew}
+		Draining: !m.wants || m.skew > skewMs || m.skew < -skewMs, JoinedUnixMs: m.joinedMs, SkewMs: m.skew,
+		Deleting: m.deleting > 0, Holds: m.held == holds}
 }
 
 // enter joins.
@@ -132,6 +136,9 @@ func (m *member) seen(began time.Time, v *store.View) {
 	}
 	m.skew = skew
 	m.publish(v)
+	if m.h.rt != nil { // not before Open
+		m.holdVersions(v)
+	}
 }
 
 func far(skew, limit int64) bool { return skew > limit || skew < -limit }

@@ -46,9 +46,12 @@ type Member struct {
 	// Draining: it wants to own no partitions.
 	Draining bool `json:"draining"`
 	// Settings is the newest generation of settings that it has applied.
-	Settings     uint64 `json:"settings"`
-	JoinedUnixMs int64  `json:"joined_unix_ms"` // by the store's clock
-	SkewMs       int64  `json:"skew_ms"`        // its clock minus the store's
+	Settings uint64 `json:"settings"`
+	// Deleting: it wants to delete a version of a workflow. Holds: it lets no run begin, because a member wants that.
+	Deleting     bool  `json:"deleting,omitempty"`
+	Holds        bool  `json:"holds,omitempty"`
+	JoinedUnixMs int64 `json:"joined_unix_ms"` // by the store's clock
+	SkewMs       int64 `json:"skew_ms"`        // its clock minus the store's
 }
 
 // CheckMember returns an error for a name that no member can have.

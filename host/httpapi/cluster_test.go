@@ -261,7 +261,7 @@ func TestClusterLimitsStreams(t *testing.T) {
 func TestCluster(t *testing.T) {
 	f := newFleet(t, 3)
 	for name, test := range map[string]func(*testing.T){"answers anywhere": f.answersAnywhere, "workers": f.workers,
-		"children": f.children, "page": f.visits, "events": f.events} {
+		"children": f.children, "page": f.visits, "events": f.events, "versions": f.versions} {
 		t.Run(name, func(t *testing.T) {
 			defer func(whole *testing.T) { f.t = whole }(f.t)
 			f.t = t
@@ -634,4 +634,44 @@ func TestClusterSlowAcquire(t *testing.T) {
 		}
 	}
 	f.settle(f.hosts[0])
+}
+
+// versions deletes versions at one host while others start runs of them: a version with a run stays.
+func (f *fleet) versions(t *testing.T) {
+	deleted := 0
+	for i := range 20 {
+		m := wasmgen.New(0)
+		m.Text("nap").Text(fmt.Sprint(i, "ms")).Call(abi.FnSleepText).Drop()
+		v, err := f.hosts[i%3].h.Upload(t.Context(), "many", m.I32(0).Export(abi.ExportRun).Bytes())
+		f.ok(err)
+		var started atomic.Int64
+		var starts sync.WaitGroup
+		for n := range 3 {
+			starts.Go(func() {
+				for k := range i % 7 {
+					body := fmt.Sprintf(`{"id":"many-%d-%d-%d","version":%d}`, i, n, k, v.Number)
+					switch code := f.callOf(f.hosts[n], "POST", "/v1/workflows/many/runs", body, nil); code {
+					case http.StatusCreated:
+						started.Add(1)
+					case http.StatusNotFound:
+					default:
+						t.Errorf("start: %d", code)
+					}
+				}
+			})
+		}
+		code := f.callOf(f.hosts[(i+1)%3], "DELETE", fmt.Sprint("/v1/workflows/many/versions/", v.Number), "", nil)
+		starts.Wait()
+		switch {
+		case code == http.StatusNoContent && started.Load() == 0:
+			deleted++
+		case code == http.StatusNoContent:
+			t.Errorf("version %d was deleted, and %d runs of it were started", v.Number, started.Load())
+		case code != http.StatusConflict:
+			t.Errorf("deletion: %d", code)
+		}
+	}
+	if deleted == 0 {
+		t.Error("no version was deleted")
+	}
 }

@@ -19,6 +19,11 @@ type Versions struct {
 	Store  store.Store
 	Guests Guests
 
+	// Exclusive, if set, is called before a version is deleted: it waits until no host lets a run begin. nil: no other host does.
+	Exclusive func(context.Context) (release func(), err error)
+
+	deleting sync.Mutex // held by Delete, before mu
+
 	// mu is read-locked from the choice of a version until the run that uses it is durable, and write-locked during
 	// deletions. It is the outermost lock: other locks may be taken while it is held, and it is not taken while any
 	// of them is held.
@@ -32,6 +37,12 @@ func (v *Versions) LockDeletions() (release func()) {
 	return v.mu.RUnlock
 }
 
+// LockUses prevents uses of versions, for which LockDeletions is called, until release is called. It waits for those in progress.
+func (v *Versions) LockUses() (release func()) {
+	v.mu.Lock()
+	return v.mu.Unlock
+}
+
 // Prepare compiles a module, runs its start-up once, and asks for its description. The caller closes the module.
 func (v *Versions) Prepare(ctx context.Context, b []byte) (*Module, []byte, error) {
 	return v.Guests.Prepare(ctx, b)
@@ -43,8 +54,17 @@ func (v *Versions) Delete(ctx context.Context, ns store.NamespaceID, workflow st
 	if err := v.Usable(); err != nil {
 		return err
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.deleting.Lock()
+	defer v.deleting.Unlock()
+	if v.Exclusive == nil {
+		defer v.LockUses()()
+	} else {
+		release, err := v.Exclusive(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	modules := v.Store.Modules()
 	version, err := modules.Version(ctx, ns, workflow, number)
 	if err != nil {
