@@ -154,9 +154,6 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	h.rt, err = runtime.New(ctx, rc)
 	if err == nil {
-		if h.member != nil {
-			h.rt.Versions.Exclusive = h.member.closeVersions
-		}
 		h.sweeper = h.newSweeper(keep)
 		h.begin(ctx)
 		err = h.rereadRuns(ctx)

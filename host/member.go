@@ -165,6 +165,7 @@ func (m *member) begin() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = cancel
+	m.h.rt.Versions.Exclusive = m.closeVersions
 	m.beatNow() // it says what it has learnt by joining
 	var both sync.WaitGroup
 	both.Go(func() { m.run(ctx) })

@@ -125,7 +125,7 @@ func (p *copyPrinter) end(r *transfer.Report) error {
 	}
 	var b strings.Builder
 	for _, k := range r.Kinds {
-		fmt.Fprintf(&b, "%d %s, %s\n", k.Records, k.Kind, plural(k.Bytes, "byte"))
+		fmt.Fprintf(&b, "%s: %d, %s\n", k.Kind, k.Records, plural(k.Bytes, "byte"))
 	}
 	switch {
 	case r.Kept:

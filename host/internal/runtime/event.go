@@ -117,11 +117,11 @@ func (r *reporter) Report(n shard.Report) {
 	case shard.ReportDamaged:
 		log.Error("a command is damaged, and stays in the inbox", "partition", n.Partition, "cause", n.Cause)
 	case shard.ReportInbox:
-		if r.life.usable() == nil {
+		if r.life.usable() == nil && !errors.Is(n.Cause, store.ErrFenced) { // which is reported as a lost partition
 			log.Error("inbox cannot be read, it is tried again", "partition", n.Partition, "cause", n.Cause)
 		}
 	case shard.ReportIndex:
-		if r.life.usable() == nil {
+		if r.life.usable() == nil && !errors.Is(n.Cause, store.ErrFenced) {
 			log.Error("wake index cannot be read, it is tried again", "partition", n.Partition, "cause", n.Cause)
 		}
 	case shard.ReportLost:
