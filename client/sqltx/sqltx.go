@@ -1,18 +1,18 @@
-// Package sqltx starts, signals and cancels runs within a transaction of a PostgreSQL database in which wfhost keeps its data
-// (`wfhost serve --store`). What is asked for happens if and only if the transaction commits, and once.
+// Package sqltx starts, signals and cancels runs in your own transactions, if your tables are in the PostgreSQL database where
+// wfhost keeps its data (`wfhost serve --store`). What a transaction asks for happens once if it commits, and never otherwise.
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	_, err = tx.ExecContext(ctx, "insert into orders …")
 //	run, err := sqltx.Start(ctx, sqltx.SQL(tx), "orders", order, sqltx.StartOptions{RunID: "order-42"})
 //	err = tx.Commit()
 //
-// The functions record a request. A server takes it some milliseconds after the commit, and the requests for one run in their
+// The functions record a request. A server takes it some milliseconds after the commit. It takes the requests for one run in
 // order. An argument that can never be right, such as a malformed id or an unknown namespace, is an error at once. As after each
 // error of a statement, the transaction can then only be rolled back, also to a savepoint. A request that the server refuses, for
 // example since its input does not fit the schema of the workflow, is in the view wfhost.requests with the reason.
 //
 // The package has no dependencies besides the standard library. It calls the functions wfhost.start, wfhost.signal and
-// wfhost.cancel of the database, for which the role needs the rights that docs/runs/transactions.md names.
+// wfhost.cancel of the database; docs/runs/transactions.md names the rights that the role needs.
 package sqltx
 
 import (

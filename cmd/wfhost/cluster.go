@@ -86,7 +86,8 @@ func (c *serveCmd) ownAddress(at, name string) (string, error) {
 	return scheme + "://" + net.JoinHostPort(hostname, port), nil
 }
 
-// peerTransport returns how the server reaches the others. If it has a certificate, it shows it, for servers with --client-ca.
+// peerTransport returns how the server reaches the other servers. It shows its certificate, if it has one, to those with
+// --client-ca.
 func (c *serveCmd) peerTransport() (http.RoundTripper, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
 	t.Proxy = nil

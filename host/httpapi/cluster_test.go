@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -29,10 +28,10 @@ import (
 
 // fleet is a cluster of hosts over one store in memory, in real time.
 type fleet struct {
-	t       *testing.T
-	data    *memstore.Data
-	hosts   []*node
-	effects atomic.Int64
+	t     *testing.T
+	data  *memstore.Data
+	hosts []*node
+	turn  atomic.Int64
 }
 
 type node struct {
@@ -112,10 +111,6 @@ func (f *fleet) add() *node {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	h.HandleRawStep("effect", func(_ context.Context, in []byte) ([]byte, error) {
-		f.effects.Add(1)
-		return in, nil
-	})
 	h.HandleRawStep("block", func(ctx context.Context, _ []byte) ([]byte, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -185,7 +180,10 @@ func (f *fleet) rest() {
 
 func pause(d time.Duration) { <-clock.System().NewTimer(d).C() }
 
-func (f *fleet) any() *client.Client { return f.hosts[rand.IntN(len(f.hosts))].client }
+// next returns another host with each call.
+func (f *fleet) next() *node { return f.hosts[int(f.turn.Add(1))%len(f.hosts)] }
+
+func (f *fleet) any() *client.Client { return f.next().client }
 
 func (f *fleet) ok(err error) {
 	f.t.Helper()
@@ -200,7 +198,7 @@ func (f *fleet) naps(times ...string) {
 	for _, d := range times {
 		m := wasmgen.New(0)
 		m.Text("nap").Text(d).Call(abi.FnSleepText).Drop()
-		_, err := f.hosts[rand.IntN(len(f.hosts))].h.Upload(f.t.Context(), "nap-"+d, m.I32(0).Export(abi.ExportRun).Bytes())
+		_, err := f.next().h.Upload(f.t.Context(), "nap-"+d, m.I32(0).Export(abi.ExportRun).Bytes())
 		f.ok(err)
 	}
 }
@@ -270,7 +268,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// answersAnywhere sends each request about a run to a host at random.
+// answersAnywhere sends each request about a run to a different host each time.
 func (f *fleet) answersAnywhere(t *testing.T) {
 	ctx := t.Context()
 	f.naps("1h")
@@ -387,10 +385,10 @@ func (f *fleet) steps(handlers ...string) {
 	}
 }
 
-// call makes a request of a host at random.
+// call makes a request of a different host each time.
 func (f *fleet) call(method, path, body string, out any) int {
 	f.t.Helper()
-	return f.callOf(f.hosts[rand.IntN(len(f.hosts))], method, path, body, out)
+	return f.callOf(f.next(), method, path, body, out)
 }
 
 // callOf makes a request, and repeats it while runs move, as clients do.
