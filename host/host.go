@@ -81,6 +81,7 @@ type Host struct {
 	setting         sync.Mutex        // held by SetQuota, so that memory and store agree
 	member          *member           // nil if the host is of no cluster
 	suspects        *quarantine.Watch // nil watches nothing
+	watchLock       *os.File          // held while the host watches in a folder that is not its own
 	journals        *admission.Journals
 	disk            *datadir.DiskMonitor
 	schemas         schema.Cache
@@ -148,10 +149,10 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	if h.copied || h.member != nil {
 		rc.Partitions = []store.PartitionID{}
 	}
-	rc.Watch, err = h.openWatch(ctx)
-	if err != nil {
+	if err := h.openWatch(ctx); err != nil {
 		return h, err
 	}
+	rc.Watch = h.suspects
 	h.rt, err = runtime.New(ctx, rc)
 	if err == nil {
 		h.sweeper = h.newSweeper(keep)
@@ -312,7 +313,7 @@ func (h *Host) release(ctx context.Context) (err error) {
 	if h.engine != nil {
 		err = h.engine.Close(context.WithoutCancel(ctx))
 	}
-	err = errors.Join(err, h.suspects.Close())
+	err = errors.Join(err, h.closeWatch())
 	if h.ownStore && h.store != nil {
 		err = errors.Join(err, h.store.Close())
 	}

@@ -80,6 +80,10 @@ func (h *Host) join(ctx context.Context) error {
 		giving: map[store.PartitionID]time.Time{}}
 	sign := func(r *http.Request) error { return h.SignPeer(r, nil) }
 	m.notifier = peer.NewNotifier(&http.Client{Transport: h.PeerTransport()}, sign)
+	// What the previous process did is told before its lease ends, when others take over the runs that may have ended it.
+	if err := h.openWatch(ctx); err != nil {
+		return err
+	}
 	for began := clock.System().Now(); ; {
 		err := m.enter(ctx)
 		if err == nil {

@@ -110,7 +110,10 @@ func (m *member) take(ctx context.Context, ids []store.PartitionID) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	err := m.h.rt.Partitions.Acquire(ctx, ids...)
+	err := m.h.holdSuspects(ctx, ids)
+	if err == nil {
+		err = m.h.rt.Partitions.Acquire(ctx, ids...)
+	}
 	if errors.Is(err, store.ErrOwned) { // another one was faster
 		return nil
 	}

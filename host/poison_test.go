@@ -35,6 +35,10 @@ func poisonHost() {
 	by, dir, _ := strings.Cut(value, ":")
 	host.SetSuspectTimes(shortTimes)
 	cfg := host.Config{Dir: dir}
+	if member := os.Getenv(poisonMember); member != "" {
+		name, url, _ := strings.Cut(member, " ")
+		cfg.Store, cfg.Cluster = sharedStore(url), &host.Cluster{Name: name, Lease: time.Second}
+	}
 	cfg.Events.GuestWaits = func(w host.WaitInfo) {
 		if by == "guest" && w.RunID == "poison" {
 			os.Exit(7)
@@ -72,7 +76,12 @@ func poisonHost() {
 // does so 200 times.
 func poisoned(t *testing.T, runs map[string]string) (dir string) {
 	dir = t.TempDir()
-	h, err := host.Open(ctx, host.Config{Dir: dir})
+	poisonIn(t, host.Config{Dir: dir}, runs)
+	return dir
+}
+
+func poisonIn(t *testing.T, cfg host.Config, runs map[string]string) {
+	h, err := host.Open(ctx, cfg)
 	do(t, err)
 	for workflow, n := range map[string]int64{"one": 1, "many": 200} {
 		m := wasmgen.New(1).While().Get(0).I64(n).NotLess().Break().Text("nap").I64(5).Call(abi.FnSleep).Drop().
@@ -85,7 +94,6 @@ func poisoned(t *testing.T, runs map[string]string) (dir string) {
 		do(t, err)
 	}
 	do(t, h.Close())
-	return dir
 }
 
 // lives starts a host process over a folder. It returns the runs as last printed when the process ends by itself, or

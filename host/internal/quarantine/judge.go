@@ -2,19 +2,15 @@ package quarantine
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
-	"os"
 	"slices"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
 )
 
-// Record is what is known of a suspect. The records are saved in a file, as JSON.
+// Record is what is known of a suspect, saved as JSON.
 type Record struct {
 	Namespace store.NamespaceID `json:"namespace"`
 	ID        string            `json:"id"`
@@ -26,6 +22,8 @@ type Record struct {
 	// UntilMs is the latest end of its newest trial, in milliseconds from the start of that process.
 	UntilMs int64 `json:"until_ms"`
 	Trying  bool  `json:"trying"` // its trial is in progress
+	// By is the host that tries it; empty if that is no host of a cluster.
+	By string `json:"by,omitempty"`
 }
 
 // Progress is how far a run has come.
@@ -52,6 +50,9 @@ func (r *Record) key() store.RunKey { return store.RunKey{Namespace: r.Namespace
 // needsTrial reports whether the run may compute only in its trial.
 func (r *Record) needsTrial() bool { return r.Ends >= endsToTrial }
 
+// convicted reports whether the run may not compute any more.
+func (r *Record) convicted() bool { return r.Trials >= trials }
+
 // before reports whether r is tried before o. Runs with fewer trials come first: they are more likely to be innocent.
 func (r *Record) before(o *Record) bool {
 	return cmp.Or(cmp.Compare(r.UntilMs, o.UntilMs), cmp.Compare(r.Namespace, o.Namespace), cmp.Compare(r.ID, o.ID)) < 0
@@ -63,10 +64,12 @@ func (r *Record) Reason() string {
 		"while it was tried alone; a retry lets it go on", r.Ends, r.Ends, r.Trials)
 }
 
-// judge decides what the end of a process means for earlier suspects and for the runs that computed then. It returns
-// the new suspects.
-func judge(before []Record, marked []store.RunKey, unclean bool, read ReadProgress) ([]Record, error) {
-	tried := slices.ContainsFunc(before, func(r Record) bool { return r.Trying })
+// judge decides what the end of a process of a host means for earlier suspects and for the runs that computed then. It returns
+// the new suspects. host is empty for a host that is alone: the end of its process acquits suspects that did not compute. In a
+// cluster they may have been on another host.
+func judge(host string, before []Record, marked []store.RunKey, unclean bool, read ReadProgress) ([]Record, error) {
+	mine := func(r *Record) bool { return r.Trying && r.By == host }
+	tried := slices.ContainsFunc(before, func(r Record) bool { return mine(&r) })
 	computed := map[store.RunKey]bool{}
 	for _, run := range marked {
 		computed[run] = true
@@ -83,27 +86,31 @@ func judge(before []Record, marked []store.RunKey, unclean bool, read ReadProgre
 			return nil, err
 		}
 		same := at == r.At
-		was := r.Trying
-		r.Trying = false
+		was := mine(&r)
+		if was {
+			r.Trying, r.By = false, ""
+		}
+		keep := false
 		switch {
 		case at.Over:
 			known[run] = true
 		case !same: // it made progress: if it computed now, it is judged below as a new suspect
 		case !unclean: // a run that needs a trial had none
-			if r.needsTrial() {
-				after = append(after, r)
-			}
+			keep = r.needsTrial()
 		case was:
 			r.Ends++
 			r.Trials++
-			after = append(after, r)
+			keep = true
 		case computed[run]:
 			r.Ends++
-			after = append(after, r)
+			keep = true
 		case tried && r.needsTrial(): // the run under trial may have ended the process
-			after = append(after, r)
+			keep = true
 		default: // the process ended while it did not compute
 			known[run] = true
+		}
+		if keep || same && !at.Over && host != "" {
+			after = append(after, r)
 		}
 		known[run] = known[run] || same
 	}
@@ -152,50 +159,4 @@ func advances(c *store.RunCommit) bool {
 		}
 	}
 	return false
-}
-
-// Names of the files in the data folder.
-const (
-	runningName  = "running"
-	suspectsName = "suspects.json"
-)
-
-// readRecords reads the suspects. It returns none if the file is unreadable: the file is then replaced, and a run that
-// brings the host down becomes a suspect again.
-func readRecords(path string, log *slog.Logger) (records []Record) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &records)
-	}
-	if err != nil {
-		log.Warn("the suspects of earlier processes cannot be read", "cause", err)
-		return nil
-	}
-	return records
-}
-
-// writeRecords replaces the file of suspects. The file is not synced: it survives the end of the process, but perhaps
-// not a power cut.
-func writeRecords(path string, records []Record) error {
-	if len(records) == 0 {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove suspects: %w", err)
-		}
-		return nil
-	}
-	slices.SortFunc(records, func(a, b Record) int { return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID)) })
-	b, err := json.Marshal(records)
-	if err == nil {
-		err = os.WriteFile(path+".new", b, fileMode)
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		return fmt.Errorf("write suspects: %w", err)
-	}
-	return nil
 }

@@ -12,6 +12,9 @@
 // Progress of its journal, or a trial that the process survives, acquits a suspect. So does the end of a process during
 // which it waited: it cannot have been the cause.
 //
+// The hosts of a cluster share the records of suspects, in their store. Each of them keeps a file of its own about the runs that
+// compute, and reports what it finds in it when it is started again.
+//
 // A process may also be killed by a person or a supervisor, at any moment. So the three trials are at times that do not
 // overlap, counted from the start of the process: a process that is killed every minute is not killed in each of them.
 package quarantine
@@ -20,7 +23,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,19 +51,30 @@ var ErrStopped = errors.New("the host stops")
 
 // Watch notes which runs compute, and tries suspects. A nil Watch watches nothing. Its methods may be called concurrently.
 type Watch struct {
-	times Times
-	log   *slog.Logger
-	path  string // of the file of suspects
+	cfg   Config
 	clock clock.Clock
 	began time.Time
-	found atomic.Int32 // len(suspects)
+	found atomic.Int32   // len(suspects)
+	saves sync.WaitGroup // goroutines that save
+	saved sync.Mutex     // held while records are read or written
 
 	mu       sync.Mutex // guards the fields below; no callback is called while it is held
 	table    *table     // nil when closed
 	free     []int32    // rows of table
 	suspects map[store.RunKey]*suspect
+	unsaved  map[store.RunKey]int // how many changes of a record are not saved
 	trying   *suspect
 	timer    func() // stops the timer, which begins the next trial or ends the current one
+}
+
+// Config says what is watched, and where what is found is kept. All fields but Host are required.
+type Config struct {
+	Running string  // the path of the file that notes which runs compute
+	Records Records // of suspects
+	Host    string  // the name of the host in its cluster; empty if it is alone
+	Times   Times
+	Logger  *slog.Logger
+	Read    ReadProgress
 }
 
 // suspect is a record, and the callers that wait for the run's trial.
@@ -71,37 +85,33 @@ type suspect struct {
 
 type waiter struct{ begin, refuse func() }
 
-// Open reads what the previous process left in a folder, judges its suspects, and begins to watch. Convicted runs are
-// no longer suspects; the caller makes them stuck before any run computes.
-func Open(dir string, times Times, log *slog.Logger, read ReadProgress) (w *Watch, convicted []Record, err error) {
-	w = &Watch{times: times, log: log, path: filepath.Join(dir, suspectsName), clock: clock.System(),
-		suspects: map[store.RunKey]*suspect{}}
+// Open reads what the previous process left, judges its suspects, and begins to watch. Convicted runs are no longer suspects: the
+// caller makes them stuck before any run computes. In a cluster there are none before Refresh.
+func Open(ctx context.Context, cfg Config) (w *Watch, convicted []Record, err error) {
+	w = &Watch{cfg: cfg, clock: clock.System(), suspects: map[store.RunKey]*suspect{}, unsaved: map[store.RunKey]int{}}
 	w.began = w.clock.Now()
-	running := filepath.Join(dir, runningName)
-	marked, unclean, err := readTable(running)
+	marked, unclean, err := readTable(cfg.Running)
 	if err != nil {
 		return nil, nil, err
 	}
-	records, err := judge(readRecords(w.path, log), marked, unclean, read)
+	records, err := cfg.Records.Change(ctx, func(before []Record) ([]Record, error) {
+		after, err := judge(cfg.Host, before, marked, unclean, cfg.Read)
+		if cfg.Host != "" {
+			return after, err
+		}
+		convicted = nil
+		return slices.DeleteFunc(after, func(r Record) bool {
+			if r.convicted() {
+				convicted = append(convicted, r)
+			}
+			return r.convicted()
+		}), err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, r := range records {
-		if r.Trials >= trials {
-			convicted = append(convicted, r)
-			continue
-		}
-		w.suspects[r.key()] = &suspect{Record: r}
-		if r.needsTrial() {
-			log.Warn("the host ended again and again while a run computed; it waits, and is then tried alone", "run", r.ID,
-				"ends", r.Ends, "trials", r.Trials)
-		}
-	}
-	w.found.Store(int32(len(w.suspects)))
-	if err := w.save(); err != nil {
-		return nil, nil, err
-	}
-	w.table, err = newTable(running)
+	w.adopt(records)
+	w.table, err = newTable(cfg.Running)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -111,6 +121,70 @@ func Open(dir string, times Times, log *slog.Logger, read ReadProgress) (w *Watc
 	return w, convicted, nil
 }
 
+// adopt makes records the suspects, except those that were changed here and are not saved. It returns what must be called then.
+func (w *Watch) adopt(records []Record) (ready []*waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	stored := map[store.RunKey]bool{}
+	for _, r := range records {
+		run := r.key()
+		stored[run] = true
+		x := w.suspects[run]
+		switch {
+		case w.unsaved[run] > 0 || x != nil && x == w.trying:
+		case x != nil:
+			x.Record = r
+		default:
+			w.suspects[run] = &suspect{Record: r}
+			if r.needsTrial() {
+				w.cfg.Logger.Warn("the host ended again and again while a run computed; it waits, and is then tried alone", "run", r.ID,
+					"ends", r.Ends, "trials", r.Trials)
+			}
+		}
+	}
+	for run, x := range w.suspects {
+		if !stored[run] && w.unsaved[run] == 0 && x != w.trying { // another host has acquitted it
+			delete(w.suspects, run)
+			ready = append(ready, x.waiting...)
+		}
+	}
+	w.found.Store(int32(len(w.suspects)))
+	return ready
+}
+
+// Refresh reads what other hosts of the cluster have found out. A host calls it before it takes over runs of another one. It
+// returns the convicted runs: the caller makes those stuck that it takes over, before they compute, and calls Forget.
+func (w *Watch) Refresh(ctx context.Context) (convicted []Record, err error) {
+	if w == nil {
+		return nil, nil
+	}
+	w.saved.Lock()
+	defer w.saved.Unlock()
+	records, err := w.cfg.Records.Change(ctx, func(list []Record) ([]Record, error) { return list, nil })
+	if err != nil {
+		return nil, err
+	}
+	call(w.adopt(records))
+	for _, r := range records {
+		if r.convicted() {
+			convicted = append(convicted, r)
+		}
+	}
+	return convicted, nil
+}
+
+// Forget removes a run from the records.
+func (w *Watch) Forget(run store.RunKey) {
+	w.mu.Lock()
+	s := w.suspects[run]
+	var ready []*waiter
+	if s != nil {
+		ready = w.acquitLocked(s)
+	}
+	w.mu.Unlock()
+	call(ready)
+}
+
 // Close ends the watch. Since the process was closed properly, the runs that compute now do not become suspects.
 func (w *Watch) Close() error {
 	if w == nil {
@@ -118,19 +192,22 @@ func (w *Watch) Close() error {
 	}
 	w.Release()
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.table == nil {
+		w.mu.Unlock()
 		return nil
 	}
 	if w.timer != nil {
 		w.timer()
 	}
-	if w.trying != nil {
-		w.trying.Trying = false
+	if s := w.trying; s != nil {
+		s.Trying, s.By, w.trying = false, "", nil
+		w.saveLocked(s.key())
 	}
 	err := w.table.close()
 	w.table = nil
-	return errors.Join(err, w.save())
+	w.mu.Unlock()
+	w.saves.Wait()
+	return err
 }
 
 // Subject returns a Subject for a guest, or an attempt, of a run.
@@ -228,9 +305,8 @@ func (w *Watch) awaitTrial(run store.RunKey, waits *waiter) bool {
 		return false
 	}
 	s.waiting = append(s.waiting, waits)
-	ready := w.nextLocked()
+	w.nextLocked()
 	w.mu.Unlock()
-	call(ready)
 	return true
 }
 
@@ -273,8 +349,7 @@ func (w *Watch) Committed(c *store.RunCommit) {
 	call(ready)
 }
 
-// acquitLocked removes a suspect. It returns the waiters whose begin must be called: those of the suspect, and those of
-// the next one that is tried.
+// acquitLocked removes a suspect, and begins the next trial. It returns the waiters whose begin must be called.
 func (w *Watch) acquitLocked(s *suspect) (ready []*waiter) {
 	delete(w.suspects, s.key())
 	w.found.Store(int32(len(w.suspects)))
@@ -282,18 +357,24 @@ func (w *Watch) acquitLocked(s *suspect) (ready []*waiter) {
 	s.waiting = nil
 	if s == w.trying {
 		w.trying = nil
+		w.stopTimerLocked()
+	}
+	w.saveLocked(s.key())
+	w.nextLocked()
+	return ready
+}
+
+func (w *Watch) stopTimerLocked() {
+	if w.timer != nil {
 		w.timer()
 		w.timer = nil
 	}
-	w.saveOrSay()
-	return append(ready, w.nextLocked()...)
 }
 
-// nextLocked begins the next trial, or schedules it, if a caller waits for one and none is in progress. It returns the
-// waiters whose begin must be called.
-func (w *Watch) nextLocked() []*waiter {
+// nextLocked begins the next trial, or schedules it, if a caller waits for one and none is in progress.
+func (w *Watch) nextLocked() {
 	if w.trying != nil || w.table == nil {
-		return nil
+		return
 	}
 	var first *suspect
 	for _, s := range w.suspects {
@@ -302,55 +383,89 @@ func (w *Watch) nextLocked() []*waiter {
 		}
 	}
 	if first == nil {
-		return nil
+		return
 	}
-	if w.timer != nil {
-		w.timer()
-		w.timer = nil
-	}
+	w.stopTimerLocked()
 	up := w.clock.Now().Sub(w.began)
 	if wait := w.holdOf(first) - up; wait > 0 {
 		w.timer = clock.AfterFunc(w.clock, wait, func() {
 			w.mu.Lock()
-			ready := w.nextLocked()
-			w.mu.Unlock()
-			call(ready)
+			defer w.mu.Unlock()
+			w.nextLocked()
 		})
-		return nil
+		return
 	}
-	w.trying, first.Trying, first.UntilMs = first, true, (up + w.times.Trial).Milliseconds()
-	w.saveOrSay()
-	w.log.Warn("a run is tried: if the host ends now, that is taken to be by this run", "run", first.ID, "trials", first.Trials)
-	w.timer = clock.AfterFunc(w.clock, w.times.Trial, func() {
+	w.trying, first.Trying, first.By, first.UntilMs = first, true, w.cfg.Host, (up + w.cfg.Times.Trial).Milliseconds()
+	w.unsaved[first.key()]++
+	w.saves.Go(func() { w.try(first) })
+}
+
+// try begins a trial, when it is durable that it begins.
+func (w *Watch) try(s *suspect) {
+	w.save(s.key())
+	w.mu.Lock()
+	if w.trying != s || w.table == nil {
+		w.mu.Unlock()
+		return
+	}
+	w.cfg.Logger.Warn("a run is tried: if the host ends now, that is taken to be by this run", "run", s.ID, "trials", s.Trials)
+	w.timer = clock.AfterFunc(w.clock, w.cfg.Times.Trial, func() {
 		w.mu.Lock()
 		var ready []*waiter
-		if w.trying == first && w.table != nil {
-			ready = w.acquitLocked(first)
+		if w.trying == s && w.table != nil {
+			ready = w.acquitLocked(s)
 		}
 		w.mu.Unlock()
 		call(ready)
 	})
-	ready := first.waiting
-	first.waiting = nil
-	return ready
+	ready := s.waiting
+	s.waiting = nil
+	w.mu.Unlock()
+	call(ready)
 }
 
 // holdOf returns how long after the start of the process a suspect may be tried.
 func (w *Watch) holdOf(s *suspect) time.Duration {
-	return time.Duration(s.UntilMs)*time.Millisecond + w.times.Delay
+	return time.Duration(s.UntilMs)*time.Millisecond + w.cfg.Times.Delay
 }
 
-func (w *Watch) saveOrSay() {
-	if err := w.save(); err != nil {
-		w.log.Error("the suspects cannot be written", "cause", err)
-	}
+// saveLocked saves the record of a run, if it has one, or removes it. It does not wait for that: the records may be in a
+// database.
+func (w *Watch) saveLocked(run store.RunKey) {
+	w.unsaved[run]++
+	w.saves.Go(func() { w.save(run) })
 }
 
-// save writes the suspects.
-func (w *Watch) save() error {
-	records := make([]Record, 0, len(w.suspects))
-	for _, s := range w.suspects {
-		records = append(records, s.Record)
+// saveWithin is how long a host waits for the store, in a trial's beginning or at its own end.
+const saveWithin = 5 * time.Second
+
+func (w *Watch) save(run store.RunKey) {
+	ctx, cancel := context.WithTimeout(context.Background(), saveWithin)
+	defer cancel()
+	w.saved.Lock()
+	defer w.saved.Unlock()
+	_, err := w.cfg.Records.Change(ctx, func(list []Record) ([]Record, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		s := w.suspects[run]
+		i := slices.IndexFunc(list, func(r Record) bool { return r.key() == run })
+		if i >= 0 && list[i].Trying && list[i].By != w.cfg.Host && (s == nil || s != w.trying) { // it has moved
+			return list, nil
+		}
+		if i >= 0 {
+			list = slices.Delete(list, i, i+1)
+		}
+		if s != nil {
+			list = append(list, s.Record)
+		}
+		return list, nil
+	})
+	if err != nil {
+		w.cfg.Logger.Error("the suspects cannot be written", "cause", err)
 	}
-	return writeRecords(w.path, records)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unsaved[run]--; w.unsaved[run] == 0 {
+		delete(w.unsaved, run)
+	}
 }

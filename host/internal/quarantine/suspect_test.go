@@ -15,6 +15,12 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
+)
+
+const (
+	runningName  = "running"
+	suspectsName = "suspects.json"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -34,10 +40,15 @@ func (w *world) look(run store.RunKey) (Progress, error) {
 	return Progress{Entries: n, Over: n < 0}, nil
 }
 
+func (w *world) config(read ReadProgress) Config {
+	return Config{Running: filepath.Join(w.dir, runningName), Records: File(filepath.Join(w.dir, suspectsName), quiet),
+		Times: DefaultTimes(), Logger: quiet, Read: read}
+}
+
 // open starts a process after the previous one has died.
 func (w *world) open() (*Watch, []string) {
 	w.t.Helper()
-	watch, convicted, err := Open(w.dir, DefaultTimes(), quiet, w.look)
+	watch, convicted, err := Open(context.Background(), w.config(w.look))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -324,14 +335,15 @@ func TestDamaged(t *testing.T) {
 	if err := watch.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := Open(filepath.Join(w.dir, "no such folder"), DefaultTimes(), quiet, w.look); err == nil {
+	if _, _, err := Open(t.Context(), Config{Running: filepath.Join(w.dir, "no such folder", runningName), Times: DefaultTimes(),
+		Records: File(filepath.Join(w.dir, suspectsName), quiet), Logger: quiet, Read: w.look}); err == nil {
 		t.Error("there is a table in a folder that does not exist")
 	}
 	failing := func(store.RunKey) (Progress, error) { return Progress{}, store.ErrClosed }
 	watch, _ = w.open()
 	watch.Subject(0, "a").Begin()
 	w.end(watch)
-	if _, _, err := Open(w.dir, DefaultTimes(), quiet, failing); !errors.Is(err, store.ErrClosed) {
+	if _, _, err := Open(t.Context(), w.config(failing)); !errors.Is(err, store.ErrClosed) {
 		t.Error(err)
 	}
 }
@@ -362,7 +374,8 @@ func TestFull(t *testing.T) {
 }
 
 func BenchmarkBeginEnd(b *testing.B) {
-	watch, _, err := Open(b.TempDir(), DefaultTimes(), quiet, nil)
+	w := &world{dir: b.TempDir()}
+	watch, _, err := Open(b.Context(), w.config(nil))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -374,4 +387,159 @@ func BenchmarkBeginEnd(b *testing.B) {
 	if err := watch.Close(); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// clusterWorld is hosts that share records, and own runs in turn.
+type clusterWorld struct {
+	*world
+	shared store.Store
+}
+
+func (c *clusterWorld) config(host string) Config {
+	cfg := c.world.config(c.look)
+	cfg.Running += "-" + host
+	cfg.Host, cfg.Records = host, Cells(c.shared)
+	return cfg
+}
+
+// life starts a host, lets each run compute there when it may, and ends the process after some time, or a second after a poison run
+// has begun. Then the host is started again and closed, as a supervisor would before it gets runs. It returns the convicted runs.
+func (c *clusterWorld) life(host string, lasts time.Duration, poison string, runs ...string) (convicted []string) {
+	c.t.Helper()
+	watch, list, err := Open(c.t.Context(), c.config(host))
+	if err != nil || len(list) > 0 {
+		c.t.Fatal(list, err)
+	}
+	list, err = watch.Refresh(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, r := range list {
+		convicted = append(convicted, r.ID)
+		c.entries[r.ID] = -1
+		watch.Forget(store.RunKey{ID: r.ID})
+	}
+	dies := make(chan struct{}, len(runs))
+	for _, id := range runs {
+		if c.entries[id] < 0 {
+			continue
+		}
+		s := watch.Subject(0, id)
+		s.Ask(func() {
+			s.Begin()
+			if id == poison {
+				go func() {
+					<-time.After(time.Second)
+					dies <- struct{}{}
+				}()
+			}
+		}, func() {})
+	}
+	select {
+	case <-dies:
+	case <-time.After(lasts):
+	}
+	synctest.Wait()
+	c.end(watch)
+	again, _, err := Open(c.t.Context(), c.config(host))
+	if err == nil {
+		err = again.Close()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return convicted
+}
+
+// A run that ends one host of a cluster after the other is convicted after five ends, by whichever host takes it over. Runs beside it
+// are not.
+func TestConvictedInACluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clusterWorld{newWorld(t), memstore.New().Open()}
+		c.entries = map[string]int{"poison": 3, "beside": 5, "after": 1}
+		for i := range 5 {
+			if got := c.life(fmt.Sprint("host", i%3), time.Hour, "poison", "after", "beside", "poison"); len(got) > 0 {
+				t.Fatalf("%v are convicted after %d ends", got, i)
+			}
+		}
+		if got := c.life("host9", time.Minute, "poison", "beside", "poison"); !slices.Equal(got, []string{"poison"}) {
+			t.Fatalf("%v are convicted", got)
+		}
+		if got := c.life("host1", time.Minute, "poison", "beside"); len(got) > 0 {
+			t.Fatalf("%v are convicted, too", got)
+		}
+	})
+}
+
+// Hosts of a cluster that are killed in turn, at any age, convict no run, even if the runs make no progress.
+func TestKilledInACluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for age := 500 * time.Millisecond; age < 80*time.Second; age += 7 * time.Second {
+			c := &clusterWorld{newWorld(t), memstore.New().Open()}
+			c.entries = map[string]int{"a": 7, "b": 7, "c": 7}
+			for i := range 12 {
+				if got := c.life(fmt.Sprint("host", i%3), age, "", "a", "b", "c"); len(got) > 0 {
+					t.Fatalf("killed at the age of %v, and %v are convicted", age, got)
+				}
+			}
+		}
+	})
+}
+
+// A host learns of a suspect before it takes it over, and what it acquits is no suspect of the others. A trial that has moved to
+// another host is that host's.
+func TestTrialsOfACluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clusterWorld{newWorld(t), memstore.New().Open()}
+		c.entries = map[string]int{"a": 1, "b": 1}
+		open := func(host string) *Watch {
+			t.Helper()
+			w, _, err := Open(t.Context(), c.config(host))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w
+		}
+		refresh := func(w *Watch) {
+			t.Helper()
+			if list, err := w.Refresh(t.Context()); len(list) > 0 || err != nil {
+				t.Fatal(list, err)
+			}
+		}
+		third := open("third")
+		for _, host := range []string{"one", "two"} {
+			c.life(host, time.Second, "", "a", "b")
+		}
+		one, two := open("one"), open("two")
+		if third.Subject(0, "a").AwaitsTrial() {
+			t.Fatal("it cannot know")
+		}
+		refresh(third)
+		if !third.Subject(0, "a").AwaitsTrial() || !one.Subject(0, "b").AwaitsTrial() {
+			t.Fatal("suspects are not known")
+		}
+		begun := make(chan string, 3)
+		one.Subject(0, "a").Ask(func() { begun <- "one" }, func() { t.Error("refused") })
+		<-time.After(5 * time.Second)
+		two.Subject(0, "a").Ask(func() { begun <- "two" }, func() { t.Error("refused") }) // it has moved
+		<-time.After(17 * time.Second)
+		synctest.Wait() // the trial at one is over, that at two is not
+		if len(begun) != 2 {
+			t.Fatal(len(begun), "trials have begun")
+		}
+		refresh(third)
+		if !third.Subject(0, "a").AwaitsTrial() {
+			t.Error("a trial that has moved is ended by the first host")
+		}
+		<-time.After(20 * time.Second)
+		refresh(third)
+		if third.Subject(0, "a").AwaitsTrial() || !third.Subject(0, "b").AwaitsTrial() {
+			t.Error("what another host acquits is a suspect, or what it does not is none")
+		}
+		for _, w := range []*Watch{one, two, third} {
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
