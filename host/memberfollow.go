@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/cluster"
+	"github.com/wfhost/wfhost/host/internal/limits"
 	"github.com/wfhost/wfhost/host/internal/peer"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
@@ -44,6 +46,10 @@ func (m *member) follow(ctx context.Context, v *store.View) (again bool) {
 		}
 	}
 	ps, name := m.h.rt.Partitions, m.h.cfg.Cluster.Name
+	if share := shareOf(v, name); m.h.quotas.SetShare(share) {
+		m.h.handlerLimiter.SetShare(share)
+		m.h.rt.QuotasChanged()
+	}
 	has := map[store.PartitionID]bool{}
 	for _, id := range ps.Owned() {
 		if v.Owners[id] == name {
@@ -80,6 +86,25 @@ func (m *member) follow(ctx context.Context, v *store.View) (again bool) {
 		clock.AfterFunc(clock.System(), hurriedBeat, m.beatNow)
 	}
 	return again || len(take)+len(gives) > 0
+}
+
+// shareOf returns the part of limits that a member has while it owns partitions. One that drains has its part until it owns none.
+func shareOf(v *store.View, name string) (s limits.Share) {
+	owns := map[string]bool{}
+	for _, owner := range v.Owners {
+		owns[owner] = true
+	}
+	for i := range v.Members {
+		x := &v.Members[i]
+		if x.Draining && !owns[x.Name] && x.Name != name {
+			continue
+		}
+		weight := int64(min(max(x.Weight, 1), math.MaxInt32))
+		if s.All += weight; x.Name == name {
+			s.Own = weight
+		}
+	}
+	return s
 }
 
 // ripe returns the partitions that are given now: those whose runs rest. It withholds the others, for a while, or while the

@@ -23,7 +23,8 @@ const (
 )
 
 // Quota limits what a namespace may use. 0 is no limit; at most MaxQuota. Beyond a limit, new work is refused with a
-// sentence that gives limit and use; work in progress continues.
+// sentence that gives limit and use; work in progress continues. Each host of a Cluster has a part of MaxInstances and of what is
+// counted per second, in proportion to its weight and at least 1. The parts are set anew when a host comes or goes.
 type Quota struct {
 	// MaxRuns limits the live runs. A start beyond it is ErrBusy. The start of a child beyond it fails the child,
 	// with LIMIT for the parent workflow. A retry makes a run live again, and is not refused.
@@ -169,6 +170,16 @@ func (s *scope) Quota(ctx context.Context) (Quota, error) {
 		return Quota{}, translate(err)
 	}
 	return quotaOf(s.h.quotas.Of(ns)), nil
+}
+
+// RequestsPerSecond returns how many requests a second the HTTP API of this host may answer for the namespace: its part of
+// Quota.RequestsPerSecond. 0 means that there is no limit.
+func (s *scope) RequestsPerSecond(ctx context.Context) (int64, error) {
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return 0, translate(err)
+	}
+	return s.h.quotas.Requests(ns), nil
 }
 
 // Name returns the name of the namespace, "default" for the namespace of Host's own methods.

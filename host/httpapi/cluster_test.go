@@ -504,6 +504,18 @@ func TestClusterSettings(t *testing.T) {
 			t.Errorf("%d live runs, the quota is %d", live, most)
 		}
 	}
+	const perSecond = 30 // of which each host has a third
+	f.ok(f.hosts[0].h.SetQuota(t.Context(), "default", host.Quota{StartsPerSecond: perSecond}))
+	began, started := clock.System().Now(), 0
+	for i := range 5 * perSecond {
+		if f.callOf(f.hosts[i%3], "POST", "/v1/workflows/nap-1h/runs", "{}", nil) == http.StatusCreated {
+			started++
+		}
+	}
+	took := clock.System().Now().Sub(began)
+	if most := perSecond * (1 + took.Seconds()); float64(started) > most+1 || started < perSecond {
+		t.Errorf("%d runs were started within %v, the quota is %d a second", started, took, perSecond)
+	}
 }
 
 // children has runs start children and await them, whatever hosts have them: the parents need not wait for a poll.

@@ -128,11 +128,11 @@ type namespaceRates struct {
 // check returns a problem if the request exceeds the quota of its namespace.
 func (s *namespaceRates) check(w http.ResponseWriter, r *http.Request) error {
 	ns := namespaceFrom(r.Context())
-	q, err := ns.Quota(r.Context())
-	if err != nil || q.RequestsPerSecond == 0 { // a missing namespace has no quota
+	perSecond, err := ns.RequestsPerSecond(r.Context())
+	if err != nil || perSecond == 0 { // a missing namespace has no quota
 		return nil //nolint:nilerr // the endpoint says so
 	}
-	limit := rate.Limit(q.RequestsPerSecond)
+	limit := rate.Limit(perSecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.by == nil {
@@ -140,15 +140,15 @@ func (s *namespaceRates) check(w http.ResponseWriter, r *http.Request) error {
 	}
 	l := s.by[ns.Name()]
 	if l == nil || l.Limit() != limit {
-		l = rate.NewLimiter(limit, int(q.RequestsPerSecond))
+		l = rate.NewLimiter(limit, int(perSecond))
 		s.by[ns.Name()] = l
 	}
 	if l.Allow() {
 		return nil
 	}
 	w.Header().Set("Retry-After", "1")
-	return problem(http.StatusTooManyRequests, "busy", "more than %d requests a second for the namespace, its quota; try again",
-		q.RequestsPerSecond)
+	return problem(http.StatusTooManyRequests, "busy",
+		"this server answers %d requests a second for the namespace, by its quota; try again", perSecond)
 }
 
 const namespacesID = "namespaces"

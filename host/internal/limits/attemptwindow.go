@@ -25,6 +25,7 @@ type grain struct {
 type attemptWindow struct {
 	rule    Rule
 	name    string    // of its cell
+	most    int       // of held: this host's part of the maximum
 	held    int       // attempts that hold a slot
 	grains  []grain   // attempts that began within the window, oldest first
 	loaded  bool      // grains were read from the store; always true without a window
@@ -32,9 +33,9 @@ type attemptWindow struct {
 	blocked list.List // of *attemptLane: those that wait for the counter, first come first
 }
 
-func newAttemptWindow(r Rule, key string) *attemptWindow {
+func newAttemptWindow(r Rule, key string, s Share) *attemptWindow {
 	sum := sha256.Sum256([]byte(ruleName(&r) + "\x00" + key))
-	return &attemptWindow{rule: r, name: ratePart + string(sum[:16]), loaded: r.WindowMs == 0}
+	return &attemptWindow{rule: r, name: ratePart + string(sum[:16]), most: int(s.Of(int64(r.Max))), loaded: r.WindowMs == 0}
 }
 
 // ruleName identifies what a rule counts, whatever its maximum.
@@ -57,7 +58,7 @@ func (c *attemptWindow) trim(now int64) {
 func (c *attemptWindow) full(now int64) bool {
 	switch {
 	case c.rule.WindowMs == 0:
-		return c.held >= c.rule.Max
+		return c.held >= c.most
 	case !c.loaded:
 		return false
 	}

@@ -39,8 +39,9 @@ type HandlerKey struct {
 // turns, and so do the runs with the same keys.
 //
 // An attempt holds a slot from its beginning until its handler returns, or until its outcome if another process performs it.
-// Slots are kept in memory, for the attempts of this host only: after a crash the attempts are made again and ask again.
-// For rates, the start of an attempt is durable before the attempt begins, and counts for all hosts that share a store:
+// Slots are kept in memory, for the attempts of this host only: after a crash the attempts are made again and ask again. Each
+// host of a cluster has a share of them. For rates, the start of an attempt is durable before the attempt begins, and counts
+// for all hosts that share a store:
 //
 //	Enter -> waiting -> counted -> durable -> Admit -> Return
 //	            ^                     |
@@ -60,6 +61,7 @@ type HandlerLimiter struct {
 	queues     map[HandlerKey]*handlerQueue
 	due        timers.Set[*handlerQueue]
 	alarm      *clock.Alarm // nil until a handler has limits
+	share      Share        // of the attempts in progress that a limit allows
 	draining   bool
 	closed     bool
 }
@@ -208,6 +210,24 @@ func (t *HandlerLimiter) SetDraining(draining bool) {
 	defer t.mu.Unlock()
 	t.draining = draining
 	for _, g := range t.queues {
+		g.process()
+	}
+}
+
+// SetShare sets which part of the attempts in progress that a limit allows this host may make. Those in progress go on.
+func (t *HandlerLimiter) SetShare(s Share) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.share = s
+	for _, g := range t.queues {
+		for _, c := range g.totals {
+			c.most = int(s.Of(int64(c.rule.Max)))
+		}
+		for _, c := range g.keyed {
+			if c.most = int(s.Of(int64(c.rule.Max))); c.rule.WindowMs == 0 {
+				g.unblock(c)
+			}
+		}
 		g.process()
 	}
 }

@@ -213,7 +213,7 @@ func (w *handlerWorld) durable(now time.Time) {
 			continue
 		}
 		for _, key := range []string{"", `"k0"`, `"k1"`, `"k2"`} {
-			c := newAttemptWindow(r, key)
+			c := newAttemptWindow(r, key, Share{})
 			queue := store.RunKey{ID: QueuePrefix + charge.Name}
 			q := store.CellQuery{Queue: queue, From: []byte(c.name), To: []byte(c.name + "\x00"), Limit: 1}
 			list, err := w.houses[0].Cells(handlerCtx, q)

@@ -59,7 +59,7 @@ func newHandlerQueue(t *HandlerLimiter, key HandlerKey, rules Rules) *handlerQue
 		lanes: map[string]*attemptLane{}, held: map[*attemptEntry]bool{}}
 	for _, r := range rules {
 		if r.Per == "" {
-			g.totals = append(g.totals, newAttemptWindow(r, ""))
+			g.totals = append(g.totals, newAttemptWindow(r, "", t.share))
 		}
 	}
 	return g
@@ -90,7 +90,7 @@ func (g *handlerQueue) countersOf(keys []string) (list []*attemptWindow) {
 		if r.Per == "" {
 			continue
 		}
-		c := newAttemptWindow(r, keys[len(list)])
+		c := newAttemptWindow(r, keys[len(list)], g.t.share)
 		if known := g.keyed[c.name+ruleName(&r)]; known != nil {
 			c = known
 		}

@@ -13,11 +13,18 @@ type InstanceQuotas struct {
 	computing map[uint32]int64
 }
 
-// set sets or removes the limit of a namespace.
-func (i *InstanceQuotas) set(x *store.Quota) {
+// all sets the limit of the namespaces without their own.
+func (i *InstanceQuotas) all(limit int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.limits.set(x, x.Instances)
+	i.limits.otherwise = limit
+}
+
+// set sets or removes the limit of a namespace.
+func (i *InstanceQuotas) set(x *store.Quota, limit int64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.limits.set(x, limit)
 }
 
 // Full reports whether a namespace has as many computing guests as it may.

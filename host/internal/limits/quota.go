@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type Quotas struct {
 	mu        sync.Mutex // guards the fields below; used is called while it is held
 	otherwise store.Quota
 	set       map[store.NamespaceID]store.Quota
+	share     Share
 	starting  map[store.NamespaceID]int64 // runs that Start admitted and used may not count yet
 	rates     map[store.NamespaceID]*bucket
 }
@@ -31,15 +33,14 @@ type Quotas struct {
 func NewQuotas(otherwise store.Quota, set []store.Quota, used func(store.NamespaceID) (store.Usage, error)) *Quotas {
 	q := &Quotas{used: used, otherwise: otherwise, set: map[store.NamespaceID]store.Quota{},
 		starting: map[store.NamespaceID]int64{}, rates: map[store.NamespaceID]*bucket{}}
-	q.InstanceQuotas.limits.otherwise, q.WakeQuotas.limits.otherwise = otherwise.Instances, otherwise.Wakes
-	q.all(otherwise.Written)
+	q.otherwiseLocked()
 	for _, x := range set {
 		q.Set(x)
 	}
 	return q
 }
 
-// Of returns the quota that applies to a namespace.
+// Of returns the quota that applies to a namespace, on all hosts together.
 func (q *Quotas) Of(ns store.NamespaceID) store.Quota {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,9 +65,49 @@ func (q *Quotas) Set(x store.Quota) {
 		delete(q.set, x.Namespace)
 	}
 	delete(q.rates, x.Namespace)
-	q.InstanceQuotas.set(&x)
-	q.WakeQuotas.set(&x)
-	q.WriteQuotas.set(&x)
+	q.InstanceQuotas.set(&x, q.share.Of(x.Instances))
+	q.WakeQuotas.set(&x, q.share.Of(x.Wakes))
+	q.WriteQuotas.set(&x, q.share.Of(x.Written))
+}
+
+func (q *Quotas) otherwiseLocked() {
+	q.InstanceQuotas.all(q.share.Of(q.otherwise.Instances))
+	q.WakeQuotas.all(q.share.Of(q.otherwise.Wakes))
+	q.WriteQuotas.all(q.share.Of(q.otherwise.Written))
+}
+
+// SetShare sets which part of all rates, and of the computing guests, this host has. It reports whether that is another one than
+// before.
+func (q *Quotas) SetShare(s Share) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.share == s {
+		return false
+	}
+	q.share = s
+	clear(q.rates)
+	q.otherwiseLocked()
+	for _, x := range q.set {
+		q.InstanceQuotas.set(&x, s.Of(x.Instances))
+		q.WakeQuotas.set(&x, s.Of(x.Wakes))
+		q.WriteQuotas.rescale(&x, s.Of(x.Written))
+	}
+	return true
+}
+
+// Requests returns how many requests a second this host answers for a namespace; 0 means that there is no limit.
+func (q *Quotas) Requests(ns store.NamespaceID) int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.share.Of(q.of(ns).Requests)
+}
+
+// part says which part of a rate this host has, if it has not all of it.
+func (s Share) part(limit int64) string {
+	if n := s.Of(limit); n != limit {
+		return fmt.Sprintf(", of which this server has %d", n)
+	}
+	return ""
 }
 
 // Replace replaces the quotas of all namespaces by list. It changes nothing about those that are as before.
@@ -112,11 +153,12 @@ func (q *Quotas) Start(ns store.NamespaceID, now time.Time) (done func(), err er
 		}
 	}
 	if ms := q.OwesMs(uint32(ns), now.UnixMilli()); ms > 0 {
-		return nil, QuotaRefusal("the runs of the namespace write more than %d bytes a second, its quota; try again in %v", x.Written,
-			time.Duration(ms)*time.Millisecond)
+		return nil, QuotaRefusal("the runs of the namespace write more than %d bytes a second, its quota%s; try again in %v", x.Written,
+			q.share.part(x.Written), time.Duration(ms)*time.Millisecond)
 	}
 	if x.Starts > 0 && !q.rate(ns, x.Starts).take(now.UnixMilli()) {
-		return nil, QuotaRefusal("the namespace starts more than %d runs a second, its quota; try again soon", x.Starts)
+		return nil, QuotaRefusal("the namespace starts more than %d runs a second, its quota%s; try again soon", x.Starts,
+			q.share.part(x.Starts))
 	}
 	q.starting[ns]++
 	return sync.OnceFunc(func() {
@@ -136,7 +178,7 @@ func (q *Quotas) Continued(ns store.NamespaceID, now time.Time) {
 	if x := q.of(ns); x.Starts > 0 {
 		b := q.rate(ns, x.Starts)
 		b.fill(now.UnixMilli())
-		b.spend(1, x.Starts-1) // a token is there again after a second
+		b.spend(1, b.perSecond-1) // a token is there again after a second
 	}
 }
 
@@ -151,7 +193,7 @@ func QuotaRefusal(format string, args ...any) error {
 func (q *Quotas) rate(ns store.NamespaceID, perSecond int64) *bucket {
 	b := q.rates[ns]
 	if b == nil {
-		full := newBucket(perSecond)
+		full := newBucket(q.share.Of(perSecond))
 		b = &full
 		q.rates[ns] = b
 	}

@@ -14,11 +14,19 @@ type WakeQuotas struct {
 	rates  map[uint32]bucket // of namespaces with a limit that have woken runs
 }
 
-// set sets or removes the limit of a namespace and resets its bucket.
-func (w *WakeQuotas) set(x *store.Quota) {
+// all sets the limit of the namespaces without their own, and resets all buckets.
+func (w *WakeQuotas) all(perSecond int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.limits.set(x, x.Wakes)
+	w.limits.otherwise = perSecond
+	clear(w.rates)
+}
+
+// set sets or removes the limit of a namespace and resets its bucket.
+func (w *WakeQuotas) set(x *store.Quota, perSecond int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.limits.set(x, perSecond)
 	delete(w.rates, uint32(x.Namespace))
 }
 

@@ -46,16 +46,41 @@ func (w *WriteQuotas) turnLocked(namespace uint32, nowMs, dueMs int64) bool {
 
 // all sets the limit of the namespaces without their own.
 func (w *WriteQuotas) all(perSecond int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.limits.otherwise = perSecond
-	w.limited.Store(perSecond > 0)
+	w.limited.Store(w.limited.Load() || perSecond > 0)
+	for ns := range w.rates {
+		if _, own := w.limits.own[ns]; !own {
+			w.rescaleLocked(ns)
+		}
+	}
+}
+
+// rescale changes the limit of a namespace, whose debt stays.
+func (w *WriteQuotas) rescale(x *store.Quota, perSecond int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.limits.set(x, perSecond)
+	w.rescaleLocked(uint32(x.Namespace))
+}
+
+func (w *WriteQuotas) rescaleLocked(namespace uint32) {
+	b, ok := w.rates[namespace]
+	if !ok {
+		return
+	}
+	b.perSecond = w.limits.of(namespace)
+	b.left = min(b.left, 1000*b.perSecond)
+	w.rates[namespace] = b
 }
 
 // set sets or removes the limit of a namespace and forgets what was written.
-func (w *WriteQuotas) set(x *store.Quota) {
+func (w *WriteQuotas) set(x *store.Quota, perSecond int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.limits.set(x, x.Written)
-	w.limited.Store(w.limited.Load() || x.Written > 0)
+	w.limits.set(x, perSecond)
+	w.limited.Store(w.limited.Load() || perSecond > 0)
 	delete(w.rates, uint32(x.Namespace))
 	delete(w.heads, uint32(x.Namespace))
 }
