@@ -148,7 +148,7 @@ func (s *namespaceRates) check(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Retry-After", "1")
 	return problem(http.StatusTooManyRequests, "busy",
-		"this server answers %d requests a second for the namespace, by its quota; try again", perSecond)
+		"more than %d requests a second for the namespace at this server, its quota; try again", perSecond)
 }
 
 const namespacesID = "namespaces"
