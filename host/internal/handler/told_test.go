@@ -3,6 +3,7 @@ package handler_test
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -56,11 +57,14 @@ func (r *noted) Queued(store.RunKey, int64) {
 // trial, also after it had to wait for a slot.
 func TestHeldRunOfALimitedHandler(t *testing.T) {
 	dir := t.TempDir()
-	look := func(store.RunKey) (quarantine.Progress, error) { return quarantine.Progress{}, nil }
+	silent := slog.New(slog.DiscardHandler)
+	cfg := quarantine.Config{Running: filepath.Join(dir, "running"), Records: quarantine.File(filepath.Join(dir, "suspects"), silent),
+		Times: quarantine.Times{Delay: time.Hour, Trial: time.Hour}, Logger: silent,
+		Read: func(store.RunKey) (quarantine.Progress, error) { return quarantine.Progress{}, nil }}
 	var w *quarantine.Watch
 	for range 3 { // two processes that end while the run computes, and this one
 		var err error
-		if w, _, err = quarantine.Open(dir, quarantine.Times{Delay: time.Hour, Trial: time.Hour}, slog.New(slog.DiscardHandler), look); err != nil {
+		if w, _, err = quarantine.Open(t.Context(), cfg); err != nil {
 			t.Fatal(err)
 		}
 		w.Subject(0, "bad").Begin()
