@@ -17,17 +17,9 @@ import (
 )
 
 const (
-	// beatsPerLease is how often a host shows that it is alive.
-	beatsPerLease = 5
-	// leasesOfTrust is for how many leases a newcomer must have shown itself before it is given partitions.
-	leasesOfTrust = 2
-	// giveWithin is how long a member that moves a partition waits until its runs rest, and hurriedBeat the time between its
-	// beats then.
-	giveWithin  = 5 * time.Second
+	// hurriedBeat is the time between beats while partitions are to be given whose runs do not rest yet.
 	hurriedBeat = 50 * time.Millisecond
-	// skewMs is how far the clock of a host may be off the store's, either way. Beyond it the host owns nothing.
-	skewMs = 2000
-	// skewWarnMs is when the host warns.
+	// skewWarnMs is how far the clock of a host may be off the store's before it warns.
 	skewWarnMs = 500
 )
 
@@ -49,8 +41,6 @@ type member struct {
 	good       time.Time // when the last beat that was answered began, by the system's monotonic clock
 	skew       int64
 	drops      sync.WaitGroup
-
-	giving map[store.PartitionID]time.Time // of the goroutine that follows: since when partitions are withheld that should be given
 
 	mu          sync.Mutex
 	applied     uint64                       // the generation of settings
@@ -75,9 +65,8 @@ func (h *Host) join(ctx context.Context) error {
 	if !ok {
 		return &joined{errors.New("Config.Cluster: the store cannot be shared by several hosts; PostgreSQL can"), ErrInvalid}
 	}
-	m := &member{h: h, store: shared, planner: cluster.NewPlanner(c.Name, leasesOfTrust*c.Lease), now: make(chan struct{}, 1),
-		viewed: make(chan struct{}, 1), ended: make(chan struct{}), next: make(chan struct{}), offering: map[peer.Offer]chan struct{}{},
-		giving: map[store.PartitionID]time.Time{}}
+	m := &member{h: h, store: shared, planner: cluster.NewPlanner(c.Name, c.Lease), now: make(chan struct{}, 1),
+		viewed: make(chan struct{}, 1), ended: make(chan struct{}), next: make(chan struct{}), offering: map[peer.Offer]chan struct{}{}}
 	sign := func(r *http.Request) error { return h.SignPeer(r, nil) }
 	m.notifier = peer.NewNotifier(&http.Client{Transport: h.PeerTransport()}, sign)
 	// What the previous process did is told before its lease ends, when others take over the runs that may have ended it.
@@ -91,7 +80,7 @@ func (h *Host) join(ctx context.Context) error {
 		}
 		waited := clock.System().Now().Sub(began)
 		taken := errors.Is(err, store.ErrExists)
-		if taken && waited < c.Lease+c.Lease/beatsPerLease && sleep(ctx, c.Lease/(4*beatsPerLease)) == nil {
+		if taken && waited < c.Lease+c.Lease/cluster.BeatsPerLease && sleep(ctx, c.Lease/(4*cluster.BeatsPerLease)) == nil {
 			continue
 		}
 		if taken {
@@ -110,7 +99,7 @@ func (m *member) says() store.Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return store.Member{Name: c.Name, Address: c.Address, Release: c.Release, Weight: c.Weight, Settings: m.applied,
-		Draining: !m.wants || m.skew > skewMs || m.skew < -skewMs, JoinedUnixMs: m.joinedMs, SkewMs: m.skew,
+		Draining: !m.wants || cluster.Far(m.skew), JoinedUnixMs: m.joinedMs, SkewMs: m.skew,
 		Deleting: m.deleting > 0, Holds: m.held == holds}
 }
 
@@ -130,11 +119,7 @@ func (m *member) enter(ctx context.Context) error {
 func (m *member) seen(began time.Time, v *store.View) {
 	m.good = began
 	now := m.h.cfg.Clock.Now().UnixMilli()
-	took := clock.System().Now().Sub(began).Milliseconds()
-	skew := now - took/2 - v.NowUnixMs
-	if skew > -took && skew < took { // it may be the way of the beat
-		skew = 0
-	}
+	skew := cluster.Skew(now, clock.System().Now().Sub(began).Milliseconds(), v.NowUnixMs)
 	if far(skew, skewWarnMs) && !far(m.skew, skewWarnMs) {
 		m.h.cfg.Logger.Warn("the clock of this host differs from that of the store; beyond 2 s it owns no runs", "ahead_ms", skew)
 	}
@@ -182,7 +167,7 @@ func (m *member) begin() {
 }
 
 func (m *member) run(ctx context.Context) {
-	every := m.h.cfg.Cluster.Lease / beatsPerLease
+	every := m.h.cfg.Cluster.Lease / cluster.BeatsPerLease
 	t := clock.System().NewTimer(every)
 	defer t.Stop()
 	for {
@@ -212,7 +197,7 @@ func (m *member) beatNow() {
 // beat shows that the host is alive. It reports whether another beat should follow at once.
 func (m *member) beat(ctx context.Context) (again bool) {
 	lease := m.h.cfg.Cluster.Lease
-	timed, cancel := context.WithTimeout(ctx, lease*2/beatsPerLease)
+	timed, cancel := context.WithTimeout(ctx, cluster.BeatTime(lease))
 	began := clock.System().Now()
 	var v store.View
 	var err error
@@ -231,7 +216,7 @@ func (m *member) beat(ctx context.Context) (again bool) {
 		m.membership = nil
 		return errors.Is(err, store.ErrFenced)
 	default:
-		if clock.System().Now().Sub(m.good) >= lease*3/beatsPerLease {
+		if cluster.GivesUp(clock.System().Now().Sub(m.good), lease) {
 			m.giveUp("the store does not answer, so this host gives up its runs until it does", err)
 		}
 		return false

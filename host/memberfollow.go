@@ -3,12 +3,9 @@ package host
 import (
 	"context"
 	"errors"
-	"maps"
 	"math"
-	"time"
 
 	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/host/internal/cluster"
 	"github.com/wfhost/wfhost/host/internal/limits"
 	"github.com/wfhost/wfhost/host/internal/peer"
 	"github.com/wfhost/wfhost/host/internal/runtime"
@@ -50,25 +47,15 @@ func (m *member) follow(ctx context.Context, v *store.View) (again bool) {
 		m.h.handlerLimiter.SetShare(share)
 		m.h.rt.QuotasChanged()
 	}
-	has := map[store.PartitionID]bool{}
-	for _, id := range ps.Owned() {
-		if v.Owners[id] == name {
-			has[id] = true
-			continue
-		}
-		ps.Drop(runtime.ErrGivenUp, id)
-	}
-	plan := m.planner.Plan(clock.System().Now(), v)
-	take := plan.Take
-	for id, owner := range v.Owners {
-		if owner == name && !has[store.PartitionID(id)] { // given up, or lost for a moment
-			take = append(take, store.PartitionID(id))
-		}
-	}
-	if err := m.take(ctx, take); err != nil && ctx.Err() == nil {
+	plan := m.planner.Plan(clock.System().Now(), v, ps.Owned())
+	ps.Drop(runtime.ErrGivenUp, plan.Drop...)
+	if err := m.take(ctx, plan.Take); err != nil && ctx.Err() == nil {
 		m.h.cfg.Logger.Error("partitions cannot be acquired, it is tried again", "cause", err)
 	}
-	gives, withheld := m.ripe(plan.Give)
+	m.mu.Lock()
+	patient := m.leaving
+	m.mu.Unlock()
+	gives, withheld := m.planner.Ripe(clock.System().Now(), plan.Give, patient, ps.Resting)
 	for _, g := range gives {
 		if err := ps.Give(ctx, g.Partition); err != nil {
 			m.h.cfg.Logger.Error("partition cannot be released", "partition", g.Partition, "cause", err)
@@ -81,11 +68,11 @@ func (m *member) follow(ctx context.Context, v *store.View) (again bool) {
 			m.tell(v, g.To, peer.Notice{Beat: true})
 		}
 	}
-	m.noteSettled(len(take) == 0 && len(ps.Owned()) == 0)
+	m.noteSettled(len(plan.Take) == 0 && len(ps.Owned()) == 0)
 	if withheld {
 		clock.AfterFunc(clock.System(), hurriedBeat, m.beatNow)
 	}
-	return again || len(take)+len(gives) > 0
+	return again || len(plan.Take)+len(gives) > 0
 }
 
 // shareOf returns the part of limits that a member has while it owns partitions. One that drains has its part until it owns none.
@@ -105,30 +92,6 @@ func shareOf(v *store.View, name string) (s limits.Share) {
 		}
 	}
 	return s
-}
-
-// ripe returns the partitions that are given now: those whose runs rest. It withholds the others, for a while, or while the
-// host drains until work in flight has ended.
-func (m *member) ripe(list []cluster.Move) (ripe []cluster.Move, withheld bool) {
-	now := clock.System().Now()
-	m.mu.Lock()
-	patient := m.leaving
-	m.mu.Unlock()
-	// The planner does not name them at each beat.
-	maps.DeleteFunc(m.giving, func(_ store.PartitionID, first time.Time) bool { return now.Sub(first) >= 2*giveWithin })
-	for _, g := range list {
-		first, waits := m.giving[g.Partition]
-		if !waits {
-			first = now
-		}
-		if m.h.rt.Partitions.Resting(g.Partition) || !patient && now.Sub(first) >= giveWithin {
-			ripe = append(ripe, g)
-			delete(m.giving, g.Partition)
-			continue
-		}
-		m.giving[g.Partition], withheld = first, true
-	}
-	return ripe, withheld
 }
 
 func (m *member) take(ctx context.Context, ids []store.PartitionID) error {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,6 +86,66 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// held returns the partitions that a member owns.
+func held(v *store.View, name string) (list []store.PartitionID) {
+	for p, owner := range v.Owners {
+		if owner == name {
+			list = append(list, store.PartitionID(p))
+		}
+	}
+	return list
+}
+
+// TestHoldings compares what a member holds with the view: it drops what others own, and takes again what it has lost.
+func TestHoldings(t *testing.T) {
+	v := store.View{Members: members(1)}
+	for p := range v.Owners {
+		v.Owners[p] = "host-0"
+	}
+	v.Owners[3], v.Owners[4] = "another", "another"
+	plan := NewPlanner("host-0", time.Second).Plan(time.Unix(100, 0), &v, append(held(&v, "host-0")[1:], 4))
+	if !slices.Equal(plan.Drop, []store.PartitionID{4}) || !slices.Equal(plan.Take, []store.PartitionID{0}) || plan.Give != nil {
+		t.Errorf("%+v", plan)
+	}
+}
+
+// TestRipe gives partitions whose runs rest at once, others after five seconds, or not before they rest if the member is patient.
+func TestRipe(t *testing.T) {
+	now, rests := time.Unix(100, 0), map[store.PartitionID]bool{1: true}
+	list := []Move{{1, "b"}, {2, "b"}}
+	at := func(pl *Planner, after time.Duration, patient bool, want ...Move) {
+		t.Helper()
+		ripe, withheld := pl.Ripe(now.Add(after), list, patient, func(p store.PartitionID) bool { return rests[p] })
+		if !slices.Equal(ripe, want) || withheld != (len(want) < len(list)) {
+			t.Errorf("after %v: %v, withheld %v, want %v", after, ripe, withheld, want)
+		}
+	}
+	pl := NewPlanner("a", time.Second)
+	at(pl, 0, false, list[0])
+	at(pl, 4*time.Second, false, list[0])
+	at(pl, 5*time.Second, false, list...)
+	at(pl, 6*time.Second, false, list[0])
+	at(pl, 17*time.Second, false, list[0]) // it was not asked for long: the time begins again
+	at(pl, 100*time.Second, true, list[0])
+	at(pl, 106*time.Second, true, list[0])
+	rests[2] = true
+	at(pl, 107*time.Second, true, list...)
+}
+
+func TestSkew(t *testing.T) {
+	for _, x := range []struct {
+		now, took, store, want int64
+		far                    bool
+	}{
+		{1000, 0, 1000, 0, false}, {1000, 100, 960, 0, false}, {1000, 100, 1040, 0, false}, {1000, 100, 1060, -110, false},
+		{5000, 10, 1000, 3995, true}, {1000, 0, 3000, -2000, false}, {1000, 0, 3001, -2001, true}, {3001, 0, 1000, 2001, true},
+	} {
+		if got := Skew(x.now, x.took, x.store); got != x.want || Far(got) != x.far {
+			t.Errorf("%+v: %d, far %v", x, got, Far(got))
+		}
+	}
+}
+
 type world struct {
 	planners map[string]*Planner
 	now      time.Time
@@ -98,7 +159,7 @@ func (w *world) change(r *rand.Rand) {
 	case r.IntN(4) > 0:
 	case m == nil:
 		w.view.Members = append(append([]store.Member{}, w.view.Members...), store.Member{Name: name, Weight: 1 + r.IntN(4)})
-		w.planners[name] = NewPlanner(name, 10*time.Second)
+		w.planners[name] = NewPlanner(name, 5*time.Second)
 	case r.IntN(2) == 0:
 		list := append([]store.Member{}, w.view.Members...)
 		for i := range list {
@@ -125,7 +186,7 @@ func (w *world) change(r *rand.Rand) {
 
 func (w *world) beat(t *testing.T, name string) {
 	t.Helper()
-	plan := w.planners[name].Plan(w.now, &w.view)
+	plan := w.planners[name].Plan(w.now, &w.view, held(&w.view, name))
 	draining := w.view.Member(name).Draining
 	if len(plan.Give) > givesPerSecond && !draining {
 		t.Fatalf("%s gives %d partitions at once", name, len(plan.Give))
@@ -147,13 +208,13 @@ func (w *world) beat(t *testing.T, name string) {
 // TestNewcomerWaits adds a member to one that owns all: nothing moves for ten seconds, then four partitions a second.
 func TestNewcomerWaits(t *testing.T) {
 	v := store.View{Members: members(2)}
-	pl, now := NewPlanner("host-0", 10*time.Second), time.Unix(100, 0)
+	pl, now := NewPlanner("host-0", 5*time.Second), time.Unix(100, 0)
 	for p := range v.Owners {
 		v.Owners[p] = "host-0"
 	}
 	moves := 0
 	for s := range 40 {
-		plan := pl.Plan(now.Add(time.Duration(s)*time.Second), &v)
+		plan := pl.Plan(now.Add(time.Duration(s)*time.Second), &v, held(&v, "host-0"))
 		if s < 10 && len(plan.Give) > 0 {
 			t.Fatalf("%d partitions are given after %d s", len(plan.Give), s)
 		}
@@ -166,11 +227,11 @@ func TestNewcomerWaits(t *testing.T) {
 		t.Fatal(moves, n)
 	}
 	v.Members[0].Draining = true
-	if plan := pl.Plan(now.Add(time.Hour), &v); len(plan.Give) != store.Partitions-moves {
+	if plan := pl.Plan(now.Add(time.Hour), &v, held(&v, "host-0")); len(plan.Give) != store.Partitions-moves {
 		t.Fatalf("a member that drains gives %d of %d partitions", len(plan.Give), store.Partitions-moves)
 	}
 	v.Members[1].Draining = true
-	if plan := pl.Plan(now.Add(2*time.Hour), &v); len(plan.Give)+len(plan.Take) != 0 {
+	if plan := pl.Plan(now.Add(2*time.Hour), &v, held(&v, "host-0")); len(plan.Give)+len(plan.Take) != 0 {
 		t.Fatalf("nobody can own anything: %+v", plan)
 	}
 }

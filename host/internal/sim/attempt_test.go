@@ -108,7 +108,7 @@ func (x *writer) endsIn(wk *work, afterMs int64, out run.StepOutcome) {
 			x.post(func(now int64) { x.shard.Inside(now, a.Run.Run, run.AttemptEnds{Attempt: a, Outcome: out}, nil) })
 		})
 	if x.w.odds(1, 20) {
-		line := store.LogLine{UnixMs: x.w.wall, Step: a.Name, Attempt: a.Number, Text: "a line"}
+		line := store.LogLine{UnixMs: x.h.now(), Step: a.Name, Attempt: a.Number, Text: "a line"}
 		x.post(func(now int64) { x.shard.Inside(now, a.Run.Run, run.AttemptLogs{Attempt: a, Line: line}, nil) })
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
 )
 
 // Sizes of simulated disks, in bytes.
@@ -93,7 +94,7 @@ func (d *disk) admits(w *world, ev run.Event) bool {
 }
 
 // commit makes a commit if there is space for it. Otherwise the store fails, perhaps after the commit was durable.
-func (d *disk) commit(w *world, groups []store.Group) error {
+func (d *disk) commit(w *world, db *memstore.Store, groups []store.Group) error {
 	need := int64(0)
 	for i := range groups {
 		for j := range groups[i].Runs {
@@ -101,12 +102,12 @@ func (d *disk) commit(w *world, groups []store.Group) error {
 		}
 	}
 	if d.free == diskTotal {
-		return w.seen.commit(w, groups)
+		return w.seen.commit(w, db, groups)
 	}
 	if d.free < need {
 		d.failures++
 		if w.odds(1, 2) {
-			if err := w.seen.commit(w, groups); err != nil {
+			if err := w.seen.commit(w, db, groups); err != nil {
 				return err
 			}
 		}
@@ -116,7 +117,7 @@ func (d *disk) commit(w *world, groups []store.Group) error {
 	if d.free < diskReserve {
 		d.went++
 	}
-	return w.seen.commit(w, groups)
+	return w.seen.commit(w, db, groups)
 }
 
 // opens reports whether the disk has space for a store to be opened.

@@ -108,6 +108,9 @@ func (a *actor) kill() {
 }
 
 func (a *actor) runnable() bool {
+	if a.x.h.stands() {
+		return false
+	}
 	if a.dead {
 		return false
 	}
@@ -400,12 +403,12 @@ type tail struct{ a *actor }
 func (t tail) Entries() []store.Entry          { return t.a.lease.Entries() }
 func (t tail) CallRoom() error                 { return t.a.lease.CallRoom() }
 func (t tail) CheckAttribute(key string) error { return t.a.lease.CheckAttribute(key) }
-func (t tail) Now() int64                      { return t.a.lease.Now(t.a.w.wall) }
+func (t tail) Now() int64                      { return t.a.lease.Now(t.a.x.h.now()) }
 
 func (t tail) Append(e store.Entry) (store.Entry, error) {
 	if t.a.halted != nil {
 		return e, t.a.halted
 	}
 	t.a.appends()
-	return t.a.lease.Append(t.a.w.wall, e)
+	return t.a.lease.Append(t.a.x.h.now(), e)
 }

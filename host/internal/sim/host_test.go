@@ -14,6 +14,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
 )
 
 // host is a process that may crash: its writers and registered handlers.
@@ -22,7 +23,11 @@ type host struct {
 	name     string
 	up       bool
 	active   bool
-	failed   bool // its store has failed, and accepts nothing until the host is restarted
+	member   *member // nil if the hosts are no cluster
+	weight   int
+	skew     int64 // its clock minus that of the world
+	stopped  int64 // until that tick it does nothing; 0: it is not stopped
+	failed   bool  // its store has failed, and accepts nothing until the host is restarted
 	want     map[store.PartitionID]bool
 	writers  []*writer
 	handlers *handler.Registry // gives attempts their places; the test performs them
@@ -67,6 +72,11 @@ func (h *host) start() {
 		h.writers = append(h.writers, x)
 	}
 	w.note("%s starts", h.name)
+	if w.p.cluster {
+		h.join()
+		h.later("run", func() { h.setActive(true) })
+		return
+	}
 	for id := range store.PartitionID(store.Partitions) {
 		if h.want[id] {
 			h.acquire(id)
@@ -90,8 +100,8 @@ func (h *host) Queued(key store.RunKey, _ int64) {
 	h.w.broken("a handler without limits", "%s", key.ID)
 }
 
-// announce makes the other hosts read their inboxes: this host may have died between a commit and its kicks. Hosts in
-// production have no way yet to notify each other of commands; this is what it will have to do.
+// announce makes the other hosts read their inboxes: this host may have died between a commit and its kicks. Hosts of a cluster
+// poll for that.
 func (h *host) announce() {
 	for _, o := range h.w.hosts {
 		for _, x := range o.writers {
@@ -111,10 +121,21 @@ func (h *host) later(name string, do func()) *item { return h.w.later(h, 0, h.na
 
 // acquire makes the host the owner of a partition at once, and informs its shard.
 func (h *host) acquire(id store.PartitionID) {
-	owned, err := h.w.db.Acquire(ctx, id, h.name, 0)
+	ttl := time.Duration(0)
+	if m := h.member; m != nil {
+		if m.view == nil { // given up
+			return
+		}
+		ttl = lease
+	}
+	owned, err := h.db().Acquire(ctx, id, h.name, ttl)
+	if errors.Is(err, store.ErrOwned) {
+		return
+	}
 	if err != nil {
 		panic(err)
 	}
+	h.w.ticks.acquired(h, id, owned)
 	h.w.owner[id] = h
 	for _, o := range h.w.hosts {
 		o.want[id] = o == h
@@ -175,9 +196,19 @@ func (h *host) crash() {
 	w.later(nil, w.between(0, 1)*w.between(0, 60_000), h.name+" comes back", h.start)
 }
 
+// db is the store as the host has it open.
+func (h *host) db() *memstore.Store {
+	if h.member != nil {
+		return h.member.db
+	}
+	return h.w.db
+}
+
 // kill drops all of the host's memory.
 func (h *host) kill() {
-	h.up, h.active = false, false
+	h.up, h.active, h.stopped, h.member = false, false, 0, nil
+	h.w.ticks.events = slices.DeleteFunc(h.w.ticks.events, func(e *item) bool { return e.h == h })
+	h.w.ticks.calmAt = h.w.ticks.now
 	h.w.items = slices.DeleteFunc(h.w.items, func(it *item) bool { return it.h == h })
 	for _, x := range h.writers {
 		for _, a := range x.actors {
@@ -208,7 +239,9 @@ func (h *host) fail(err error) {
 // post has the shard's goroutine call f.
 func (x *writer) post(f func(now int64)) { x.mail = append(x.mail, f) }
 
-func (x *writer) runnable() bool { return len(x.mail) > 0 || x.hasAlarm && x.alarm <= x.w.wall }
+func (x *writer) runnable() bool {
+	return !x.h.stands() && (len(x.mail) > 0 || x.hasAlarm && x.alarm <= x.h.now())
+}
 
 // settled reports whether the writer has nothing to do at this instant.
 func (x *writer) settled() bool { return !x.runnable() }
@@ -225,10 +258,10 @@ func (x *writer) loop() {
 	x.mail = x.mail[n:]
 	x.calls = 0
 	for _, f := range mail {
-		f(w.wall)
+		f(x.h.now())
 	}
-	x.shard.Tick(w.wall)
-	for b := x.shard.Batch(w.wall); b != nil; b = x.shard.Batch(w.wall) {
+	x.shard.Tick(x.h.now())
+	for b := x.shard.Batch(x.h.now()); b != nil; b = x.shard.Batch(x.h.now()) {
 		x.commit(b)
 	}
 	x.alarm, x.hasAlarm = x.shard.Next()
@@ -272,7 +305,8 @@ func (x *writer) commit(b *shard.Batch) {
 	x.commits++
 	var it *item
 	told := false
-	write := func() error { return w.disk.commit(w, b.Groups) }
+	db := x.h.db()
+	write := func() error { return w.disk.commit(w, db, b.Groups) }
 	it = w.later(x.h, x.slow(), fmt.Sprintf("%s commits %d runs", x.name(), b.Len()), func() {
 		err := x.write(b, write)
 		told = true
@@ -499,6 +533,14 @@ func (x *writer) Forgot(store.RunKey) {}
 
 // Kick makes the partition's owner read its inbox.
 func (x *writer) Kick(id store.PartitionID) {
+	if m := x.h.member; m != nil {
+		if to := x.h.writerOf(id); to.shard.Partition(id) != nil {
+			to.post(func(int64) { to.shard.Kicked(id) })
+		} else {
+			m.notify(id)
+		}
+		return
+	}
 	for _, h := range x.w.hosts {
 		if h.up {
 			to := h.writerOf(id)

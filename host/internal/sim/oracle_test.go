@@ -12,6 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/shard"
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
 )
 
 // shadow is the durable state, as it was committed. Hosts are compared with it.
@@ -45,14 +46,15 @@ func (s *shadow) init() {
 }
 
 // commit makes a commit, and follows it.
-func (s *shadow) commit(w *world, groups []store.Group) error {
-	if err := w.db.Commit(ctx, groups); err != nil {
+func (s *shadow) commit(w *world, db *memstore.Store, groups []store.Group) error {
+	if err := db.Commit(ctx, groups); err != nil {
 		var refused *store.RefusedError
 		if !errors.As(err, &refused) || !errors.Is(err, store.ErrFenced) {
 			w.broken("commits fit to the store", "%v", err)
 		}
 		return err
 	}
+	w.ticks.fits(w, groups)
 	for i := range groups {
 		for j := range groups[i].Runs {
 			s.apply(w, &groups[i].Runs[j])
@@ -305,7 +307,7 @@ func (w *world) check() {
 	for _, key := range w.seen.keys {
 		h := w.seen.runs[key]
 		o := w.owner[key.Partition()]
-		if !o.up || o.failed {
+		if !o.up || o.failed || o.stands() {
 			continue
 		}
 		x := o.writerOf(key.Partition())
@@ -323,7 +325,7 @@ func (x *writer) check(h *history) {
 	from, at := x.shard.Source(key, h.state.WakeUnixMs)
 	say := func(rule, text string) {
 		w.broken(rule, "%s: %s is durably %s (%s), wake %d, now %d, source %d at %d, in memory %v: %s", x.name(), key.ID, h.state.Status,
-			h.state.Reason, h.state.WakeUnixMs, w.wall, from, at, r != nil, text)
+			h.state.Reason, h.state.WakeUnixMs, x.h.now(), from, at, r != nil, text)
 	}
 	if r != nil && r.Lent() || r != nil && r.Computes() {
 		if a := guestOf(r.Lease()); a.dead {
@@ -354,7 +356,7 @@ func (x *writer) check(h *history) {
 		}
 		return
 	}
-	busy := x.shard.Stats(w.wall).Runs >= w.p.busy
+	busy := x.shard.Stats(x.h.now()).Runs >= w.p.busy
 	if from == shard.SourceTimer && !busy && o(x) && (!x.hasAlarm || x.alarm > at) {
 		say("a timer has an alarm", fmt.Sprint("alarm ", x.hasAlarm, x.alarm))
 	}
@@ -362,7 +364,7 @@ func (x *writer) check(h *history) {
 	if wake == store.NoWake || r != nil && r.Running() {
 		return
 	}
-	due := wake <= w.wall
+	due := wake <= x.h.now()
 	switch {
 	case from == shard.SourceNone:
 		say("a live run has a wake source that is still to come", "")
@@ -371,8 +373,8 @@ func (x *writer) check(h *history) {
 	case strings.HasPrefix(h.state.Reason, "handler "):
 	case from == shard.SourceTimer && at > max(wake, w.maxWall)+10_000 && !due:
 		say("a wake comes in time", "")
-	case from == shard.SourceTimer && at > w.wall && due && r != nil && !r.Running() && h.state.Status != store.Waiting:
-		if at > w.wall+10_000 {
+	case from == shard.SourceTimer && at > x.h.now() && due && r != nil && !r.Running() && h.state.Status != store.Waiting:
+		if at > x.h.now()+10_000 {
 			say("a wake comes in time", "it is due")
 		}
 	}

@@ -28,7 +28,11 @@ func (w *world) finish() {
 	if w.disk.free < diskTotal {
 		w.disk.room(w)
 	}
-	w.pass(w.maxWall - w.wall)
+	w.pass(max(w.maxWall-w.wall, 0))
+	for _, h := range w.hosts {
+		h.skew, h.stopped = 0, 0
+	}
+	w.ticks.calmAt = w.ticks.now
 	for _, h := range w.hosts {
 		if !h.up {
 			continue
@@ -40,9 +44,13 @@ func (w *world) finish() {
 			h.setActive(true)
 		}
 	}
-	pushed, pushedAt := 0, int64(-1)
+	pushed, pushedAt, quiet := 0, int64(-1), 0
 	for end := w.step + maxCalm; ; {
 		w.step++
+		if w.p.cluster && w.odds(1, 5) {
+			w.tick()
+			w.covered()
+		}
 		if w.step > end {
 			w.broken("everything comes to its end", "%s", w.open())
 		}
@@ -58,10 +66,20 @@ func (w *world) finish() {
 				continue
 			}
 		}
-		if w.open() == "" && (len(w.users.order) == 0 || !w.ahead()) { // a start in flight begins another run
+		none := w.unowned()
+		if w.open() == "" && !(none && w.p.cluster) && (len(w.users.order) == 0 || !w.ahead()) { // a start in flight begins another run
 			break
 		}
-		if !w.jumpAhead() {
+		switch {
+		case w.p.cluster && none:
+			w.tick()
+			w.covered()
+		case w.jumpAhead():
+			quiet = 0
+		case w.p.cluster && quiet < 200: // until hosts read the inboxes of which no notice has come
+			quiet++
+			w.tick()
+		default:
 			w.broken("nothing is stuck", "%s", w.open())
 		}
 	}
@@ -106,9 +124,16 @@ func (w *world) open() string {
 
 // over checks what is left when everything has ended.
 func (w *world) over() {
-	for range maxCalm {
-		if !w.choose() && !w.jumpAhead() {
-			break
+	for range 2 {
+		for range maxCalm {
+			if !w.choose() && !w.jumpAhead() {
+				break
+			}
+		}
+		for _, h := range w.hosts {
+			if h.member != nil {
+				h.member.poll()
+			}
 		}
 	}
 	w.check()
@@ -134,7 +159,7 @@ func (w *world) over() {
 					w.broken("every guest comes to its end", "%s waits for %d", a.name(), a.state)
 				}
 			}
-			if st := x.shard.Stats(w.wall); st != (shard.Stats{}) {
+			if st := x.shard.Stats(h.now()); st != (shard.Stats{}) {
 				w.broken("nothing is left of ended runs", "%s: %+v", x.name(), st)
 			}
 		}
@@ -166,6 +191,7 @@ func TestSeeds(t *testing.T) {
 	began := time.Now()
 	var next, bad atomic.Int64
 	var steps, effects, runs, migrations, unfit, updates, answers, refused, went, failures atomic.Int64
+	var clusters, takeovers, gives, lapses, stops atomic.Int64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
@@ -189,6 +215,13 @@ func TestSeeds(t *testing.T) {
 				refused.Add(int64(w.disk.refused))
 				went.Add(int64(w.disk.went))
 				failures.Add(int64(w.disk.failures))
+				if w.p.cluster {
+					clusters.Add(1)
+					takeovers.Add(int64(w.ticks.takeovers))
+					gives.Add(int64(w.ticks.gives))
+					lapses.Add(int64(w.ticks.lapses))
+					stops.Add(int64(w.ticks.stops))
+				}
 			}
 		})
 	}
@@ -198,6 +231,11 @@ func TestSeeds(t *testing.T) {
 		time.Since(began))
 	t.Logf("full disks: %d requests refused, %d commits in the reserve, %d failures of the store", refused.Load(), went.Load(),
 		failures.Load())
+	t.Logf("%d clusters: %d partitions acquired from another host, %d given, %d memberships given up, %d hosts stopped for a while",
+		clusters.Load(), takeovers.Load(), gives.Load(), lapses.Load(), stops.Load())
+	if n >= 300 && (takeovers.Load() == 0 || gives.Load() == 0 || lapses.Load() == 0 || stops.Load() == 0) {
+		t.Error("no cluster was disturbed")
+	}
 	if n >= 300 && (refused.Load() == 0 || went.Load() == 0 || failures.Load() == 0) {
 		t.Error("no disk was full")
 	}

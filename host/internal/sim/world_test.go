@@ -34,6 +34,7 @@ type world struct {
 	calm   bool // faults have stopped
 	faults int  // of activations that may still be injected
 	users  users
+	ticks  ticks
 	disk   disk
 	seen   shadow
 	effect ledger
@@ -45,6 +46,8 @@ type world struct {
 // profile is what a seed draws once.
 type profile struct {
 	hosts, writers int
+	cluster        bool
+	lost           int // of 100 beats
 	steps          int // with faults and users
 	crash          int // of 10,000 steps; likewise the others
 	jump           int
@@ -89,11 +92,15 @@ const epoch = 1767600000000
 
 func newWorld(seed uint64) *world {
 	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x5eed)), wall: epoch, maxWall: epoch, data: memstore.New()}
+	w.data.NowMs = func() int64 { return w.ticks.now }
 	w.db = w.data.Open()
 	w.p = w.draw()
 	w.trace.init()
 	w.seen.init()
 	w.disk.init(w)
+	if w.p.cluster { // its disk is the database's
+		w.disk.odds = 0
+	}
 	w.effect.init()
 	if !w.p.all {
 		w.homes = map[store.PartitionID]bool{}
@@ -105,7 +112,11 @@ func newWorld(seed uint64) *world {
 	w.programs()
 	w.users.init(w)
 	for i := range w.p.hosts {
-		w.hosts = append(w.hosts, &host{w: w, name: fmt.Sprintf("h%d", i), want: map[store.PartitionID]bool{}})
+		w.hosts = append(w.hosts, &host{w: w, name: fmt.Sprintf("h%d", i), weight: 1 + w.rng.IntN(3),
+			want: map[store.PartitionID]bool{}})
+	}
+	for p := range w.owner {
+		w.owner[p] = w.hosts[0]
 	}
 	for p := range store.PartitionID(store.Partitions) {
 		w.hosts[w.rng.IntN(len(w.hosts))].want[p] = true
@@ -122,6 +133,9 @@ func (w *world) draw() profile {
 		jump: pick(0, 0, 10), flaky: pick(0, 0, 5, 30), fork: w.odds(1, 2), all: w.odds(1, 8), busy: pick(1, 3, 512),
 		starts: pick(1, 2, 512), kept: int64(pick(0, 20_000, 1<<20)), timers: pick(0, 2, 1<<17), portion: pick(1, 2, 1024), commits: pick(1, 2, 8), places: pick(1, 2, 64),
 		user: pick(10, 40, 100), linger: int64(pick(5, 1000))}
+	if p.cluster = w.odds(1, 3); p.cluster {
+		p.hosts, p.lost, p.crash = pick(3, 3, 4, 5), pick(0, 2, 20), 0
+	}
 	return p
 }
 
@@ -174,6 +188,9 @@ func (w *world) run() (err error) {
 // one lets one thing happen.
 func (w *world) one() {
 	w.step++
+	if w.p.cluster && w.odds(1, 6) {
+		w.tick()
+	}
 	if !w.calm && w.misfortune() {
 		w.check()
 		return
@@ -200,7 +217,7 @@ func (w *world) one() {
 func (w *world) choose() bool {
 	var ready []int
 	for i, it := range w.items {
-		if it.at <= w.mono {
+		if it.at <= w.mono && !it.h.stands() {
 			ready = append(ready, i)
 		}
 	}
@@ -242,6 +259,7 @@ func (w *world) pass(ms int64) {
 	w.mono += ms
 	w.wall += ms
 	w.maxWall = max(w.maxWall, w.wall)
+	w.skewed()
 }
 
 // jumpAhead advances the time to the next event, and returns false if there is none.
@@ -267,12 +285,17 @@ func (w *world) wait() int64 {
 		}
 	}
 	for _, it := range w.items {
-		consider(it.at - w.mono)
+		if !it.h.stands() {
+			consider(it.at - w.mono)
+		}
 	}
 	for _, h := range w.hosts {
 		for _, x := range h.writers {
+			if h.stands() {
+				continue
+			}
 			if x.hasAlarm {
-				consider(x.alarm - w.wall)
+				consider(x.alarm - h.now())
 			}
 			for _, a := range x.actors {
 				if at, ok := a.deadline(); ok {
@@ -301,6 +324,7 @@ func (w *world) misfortune() bool {
 		}
 		w.wall += by
 		w.maxWall = max(w.maxWall, w.wall)
+		w.skewed()
 		w.note("the clock jumps by %d ms", by)
 	case k < w.p.crash+w.p.jump+10:
 		h := w.hosts[w.rng.IntN(len(w.hosts))]
@@ -312,6 +336,10 @@ func (w *world) misfortune() bool {
 		h := w.hosts[w.rng.IntN(len(w.hosts))]
 		if !h.up || h.failed {
 			return false
+		}
+		if w.p.cluster {
+			w.disturb()
+			return true
 		}
 		h.take(store.PartitionID(w.rng.IntN(store.Partitions)))
 	case k < w.p.crash+w.p.jump+60:
