@@ -36,14 +36,36 @@ type servers struct {
 	t        *testing.T
 	exe      string
 	database *pgtest.Server
+	store    string // URL
 	dir      string
 	at       []string // addresses
+	log      said
 	cmds     []*exec.Cmd
+}
+
+// said is the log of servers: also that of the test.
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (x *said) Write(b []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.text.Write(b)
+	return os.Stderr.Write(b)
+}
+
+func (x *said) has(text string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return strings.Contains(x.text.String(), text)
 }
 
 func newServers(t *testing.T, n int) *servers {
 	s := &servers{t: t, exe: binary(t), database: pgtest.New(t, pgtest.Durable...), dir: t.TempDir(), cmds: make([]*exec.Cmd, n)}
 	s.database.Exec(t, "postgres", "create database wf")
+	s.store = s.database.URL("wf")
 	if err := os.WriteFile(filepath.Join(s.dir, "key"), []byte(strings.Repeat("k", 44)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +85,10 @@ func newServers(t *testing.T, n int) *servers {
 func (s *servers) start(i int) {
 	s.t.Helper()
 	cmd := exec.Command(s.exe, "serve", "--data", filepath.Join(s.dir, fmt.Sprint("data", i)), "--listen", s.at[i], "--drain", "2s", "--no-token",
-		"--store", s.database.URL("wf"), "--cluster-key", "file:"+filepath.Join(s.dir, "key"), "--host-name", fmt.Sprint("host-", i),
+		"--store", s.store, "--cluster-key", "file:"+filepath.Join(s.dir, "key"), "--host-name", fmt.Sprint("host-", i),
 		"--log-level", "error")
 	cmd.Env = append(os.Environ(), "TESTSCRIPT_COMMAND=")
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = &s.log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)

@@ -32,7 +32,9 @@ type Server struct {
 	port int
 	bin  string
 	set  []string // settings, as "-c name=value"
-	as   *syscall.Credential
+	// ready is what the server logs when it takes connections.
+	ready string
+	as    *syscall.Credential
 
 	process *exec.Cmd
 	ended   chan struct{}
@@ -92,7 +94,7 @@ func start(settings []string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, bin: folder()}
+	s := &Server{dir: dir, bin: folder(), ready: "ready to accept connections"}
 	for _, set := range append(slices.Clone(fast), settings...) {
 		s.set = append(s.set, "-c", set)
 	}
@@ -100,9 +102,9 @@ func start(settings []string) (*Server, error) {
 		if s.as, err = ordinary(); err != nil {
 			return nil, err
 		}
-		if err := os.Chown(dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
-			return nil, err
-		}
+	}
+	if err := s.own(dir); err != nil {
+		return nil, err
 	}
 	init := s.command(filepath.Join(s.bin, "initdb"), "-D", filepath.Join(s.dir, "data"), "-U", "postgres", "-A", "trust",
 		"-E", "UTF8", "--locale", "C", "--no-sync")
@@ -117,6 +119,64 @@ func start(settings []string) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+func (s *Server) own(dir string) error {
+	if s.as == nil {
+		return nil
+	}
+	return os.Chown(dir, int(s.as.Uid), int(s.as.Gid))
+}
+
+// Standby starts a server with the settings of s that follows it, until Promote. With wait, commits of s wait for it. The caller
+// stops it.
+func (s *Server) Standby(t testing.TB, wait bool) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "wfhost-pg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &Server{dir: dir, bin: s.bin, set: s.set, as: s.as, ready: "ready to accept read-only connections"}
+	err = x.own(dir)
+	if err == nil {
+		x.port, err = freePort()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := fmt.Sprintf("host=127.0.0.1 port=%d user=postgres application_name=%s", s.port, standby)
+	copied := x.command(filepath.Join(x.bin, "pg_basebackup"), "-d", from, "-D", filepath.Join(dir, "data"), "-R", "-X", "stream",
+		"-c", "fast", "--no-sync")
+	if out, err := copied.CombinedOutput(); err != nil {
+		t.Fatalf("pg_basebackup: %v: %s", err, out)
+	}
+	if err := x.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if wait {
+		s.Exec(t, "postgres", "alter system set synchronous_standby_names = '"+standby+"'")
+		s.Exec(t, "postgres", "select pg_reload_conf()")
+	}
+	return x
+}
+
+// standby is the name of a standby at its primary.
+const standby = "wfhost_standby"
+
+// Detach makes a standby lose whatever its primary commits from now on.
+func (s *Server) Detach(t testing.TB) {
+	t.Helper()
+	s.Exec(t, "postgres", "alter system set primary_conninfo = ''")
+	s.Exec(t, "postgres", "select pg_reload_conf()")
+}
+
+// Promote makes a standby the primary.
+func (s *Server) Promote(t testing.TB) {
+	t.Helper()
+	s.Exec(t, "postgres", "select pg_promote(true, 60)")
+	s.ready = "ready to accept connections"
+	s.Exec(t, "postgres", "alter system set synchronous_standby_names = ''") // what its primary had
+	s.Exec(t, "postgres", "select pg_reload_conf()")
 }
 
 // ordinary returns the user as which a server of root runs.
@@ -174,7 +234,7 @@ func (s *Server) Start() error {
 			if !up {
 				log.WriteString(lines.Text() + "\n")
 			}
-			if !up && strings.Contains(lines.Text(), "ready to accept connections") {
+			if !up && strings.Contains(lines.Text(), s.ready) {
 				up = true
 				close(ready)
 			}
