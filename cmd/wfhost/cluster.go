@@ -23,7 +23,7 @@ type clusterFlags struct {
 	ClusterAddress string        `help:"Its URL for the others." env:"WFHOST_CLUSTER_ADDRESS" placeholder:"URL"`
 	ClusterCA      string        `name:"cluster-ca" help:"Authorities of the others' certificates." type:"path"`
 	HostName       string        `help:"Name in the cluster; default: of the machine." env:"WFHOST_HOST_NAME" placeholder:"NAME"`
-	Lease          time.Duration `help:"How long after its last sign of life the others take over a server's runs." default:"5s"`
+	Lease          time.Duration `help:"How long after its last sign of life the others take over a server's runs; default 5s." placeholder:"DURATION"`
 }
 
 // leastClusterKey is the least length of a key: 32 random bytes are 43 characters of base64.
@@ -33,8 +33,9 @@ const leastClusterKey = 32
 func (c *serveCmd) cluster(g *globals, at string) (*host.Cluster, error) {
 	f := &c.clusterFlags
 	if f.ClusterKey == "" {
-		if f.ClusterAddress != "" || f.ClusterCA != "" || f.HostName != "" {
-			return nil, errors.New("--cluster-address, --cluster-ca and --host-name need --cluster-key, the key that the servers share")
+		if f.ClusterAddress != "" || f.ClusterCA != "" || f.HostName != "" || f.Lease != 0 {
+			return nil, errors.New("--cluster-address, --cluster-ca, --host-name and --lease need --cluster-key, the key that the " +
+				"servers share")
 		}
 		return nil, nil //nolint:nilnil // it is alone
 	}
