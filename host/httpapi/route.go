@@ -191,13 +191,22 @@ func (s *API) forward(w http.ResponseWriter, r *http.Request, c *caller, owner *
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() == nil {
-				w.Header().Set("Retry-After", "1")
-				why := "did not answer; it may have done what was asked"
-				if errors.Is(err, errRefused) {
-					why = "has another --cluster-key, or a clock that is a minute off"
-				}
-				writeProblem(w, problem(http.StatusServiceUnavailable, "moved", "the host %q, which owns it, %s", owner.Name, why))
-			}
+			w.Header().Set("Retry-After", "1")
+			writeProblem(w, unanswered(r.Context(), owner, err))
 		}}).ServeHTTP(w, r)
+}
+
+// unanswered returns the problem of a request that another host has not answered. The caller gets it also if this host has broken
+// the request off, since an answer without a status would be a success.
+func unanswered(ctx context.Context, owner *host.HostInfo, err error) error {
+	code, why := "moved", "did not answer; it may have done what was asked"
+	switch {
+	case endOf(ctx) != nil:
+		return endOf(ctx)
+	case errors.Is(err, errRefused):
+		why = "has another --cluster-key, or a clock that is a minute off"
+	case ctx.Err() != nil:
+		code, why = "cancelled", "has not answered before this one stopped; it may have done what was asked"
+	}
+	return problem(http.StatusServiceUnavailable, code, "the host %q, which owns it, %s", owner.Name, why)
 }
