@@ -18,6 +18,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/peer"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -162,8 +163,14 @@ func (s *scope) HookOwner(ctx context.Context, token string) (owner HostInfo, ok
 		return HostInfo{}, false, nil //nolint:nilerr // the delivery reports it
 	}
 	holder, held, err := s.h.store.Hook(ctx, ns, token)
-	if err != nil || !held {
+	if err != nil {
 		return HostInfo{}, false, translate(err)
+	}
+	if id, named := run.RunOfToken(token); !held && named { // only the run's journal has a token that was generated
+		holder.Run, held = store.RunKey{Namespace: ns, ID: id}, true
+	}
+	if !held {
+		return HostInfo{}, false, nil
 	}
 	return s.h.member.ownerOf(holder.Run.Partition())
 }
