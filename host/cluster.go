@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/archive"
 	"github.com/wfhost/wfhost/host/internal/peer"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -173,6 +174,15 @@ func (s *scope) HookOwner(ctx context.Context, token string) (owner HostInfo, ok
 		return HostInfo{}, false, nil
 	}
 	return s.h.member.ownerOf(holder.Run.Partition())
+}
+
+// ImportOwner is Owner for the run of an archive, of which it reads the beginning. ok is false, too, for what is no archive.
+func (s *scope) ImportOwner(ctx context.Context, r io.Reader) (owner HostInfo, ok bool, err error) {
+	id, err := archive.RunID(r)
+	if err != nil {
+		return HostInfo{}, false, nil //nolint:nilerr // the import reports it
+	}
+	return s.Owner(ctx, id)
 }
 
 // ownRunID returns a new run id. In a cluster, the run of that id in the namespace belongs to a partition of this host.

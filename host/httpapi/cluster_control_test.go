@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -11,13 +14,15 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/client"
+	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
 // TestClusterControls acts on runs at each host of a cluster, also where a request names two runs of different hosts.
 func TestClusterControls(t *testing.T) {
 	f := newFleet(t, 3)
-	for name, test := range map[string]func(*testing.T){"hooks": f.hooks, "stopping host": f.stopping} {
+	for name, test := range map[string]func(*testing.T){"hooks": f.hooks, "stopping host": f.stopping, "restart": f.restarts,
+		"debounce": f.debounces, "import": f.imports} {
 		t.Run(name, func(t *testing.T) {
 			defer func(whole *testing.T) { f.t = whole }(f.t)
 			f.t = t
@@ -86,6 +91,100 @@ func (f *fleet) stopping(t *testing.T) {
 		cancel()
 		if want := map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusAccepted}[elsewhere]; w.Code != want {
 			t.Errorf("it answers %d %s, want %d", w.Code, w.Body, want)
+		}
+	}
+}
+
+// restarts restarts runs under ids that other hosts own. Their hooks and children are at other hosts, too.
+func (f *fleet) restarts(t *testing.T) {
+	ctx := t.Context()
+	f.waitForHook("chosen", "a-chosen-token")
+	_, err := f.any().Start(ctx, "chosen", nil, client.StartOptions{ID: "holder"})
+	f.ok(err)
+	f.token("holder")
+	if code := f.call(http.MethodPost, "/v1/runs/holder/restart?id=second&from=nap", "", nil); code != http.StatusConflict {
+		t.Errorf("a restart while its hook is held: %d", code)
+	}
+	f.ok(f.any().Terminate(ctx, "holder"))
+	restarted := 0
+	for i := range 4 {
+		code := f.call(http.MethodPost, fmt.Sprintf("/v1/runs/holder/restart?id=again-%d&from=nap", i), "", nil)
+		if code == http.StatusCreated {
+			restarted++
+		} else if code != http.StatusConflict {
+			t.Errorf("restart %d: %d", i, code)
+		}
+	}
+	if restarted != 1 {
+		t.Errorf("%d runs have taken over a hook", restarted)
+	}
+	f.naps("1ms")
+	m := wasmgen.New(0)
+	m.Text("kid").Text("nap-1ms").I32(0).I32(0).I32(0).I32(0).Call(abi.FnChildStart).Drop()
+	m.I32(0).I32(0).Call(abi.FnAwait).Drop()
+	m.Text("last").I64(1).Call(abi.FnSleep).Drop()
+	_, err = f.next().h.Upload(ctx, "family", m.I32(0).Export(abi.ExportRun).Bytes())
+	f.ok(err)
+	_, err = f.any().Start(ctx, "family", nil, client.StartOptions{ID: "family"})
+	f.ok(err)
+	_, err = f.any().Wait(ctx, "family")
+	f.ok(err)
+	for i := range 9 {
+		id := fmt.Sprint("restarts-", i)
+		if code := f.callOf(f.hosts[i%3], http.MethodPost, "/v1/runs/family/restart?from=last&id="+id, "", nil); code != http.StatusCreated {
+			t.Fatalf("restart %d: %d", i, code)
+		}
+		r, err := f.any().Wait(ctx, id)
+		f.ok(err)
+		if r.Status != "completed" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// debounces starts runs at all hosts, which a debounce merges into one.
+func (f *fleet) debounces(t *testing.T) {
+	f.naps("1h")
+	if code := f.call(http.MethodPut, "/v1/start-windows/nap-1h", `{"debounce":"1h","longest":"2h"}`, nil); code >= 300 {
+		t.Fatal(code)
+	}
+	for i := range 12 {
+		body := "{}"
+		if i%2 == 0 {
+			body = fmt.Sprintf(`{"id":"debounces-%d"}`, i)
+		}
+		var r host.Run
+		code := f.callOf(f.hosts[i%3], http.MethodPost, "/v1/workflows/nap-1h/runs", body, &r)
+		if want := map[bool]int{true: http.StatusCreated, false: http.StatusOK}[i == 0]; code != want || r.ID != "debounces-0" {
+			t.Fatalf("start %d: %d, run %q", i, code, r.ID)
+		}
+	}
+	if code := f.call(http.MethodDelete, "/v1/start-windows/nap-1h", "", nil); code >= 300 {
+		t.Error(code)
+	}
+}
+
+// imports imports runs at each host, into a namespace in which other hosts own them.
+func (f *fleet) imports(t *testing.T) {
+	f.naps("1h")
+	for i := range 6 {
+		id := fmt.Sprint("imports-", i)
+		_, err := f.any().Start(t.Context(), "nap-1h", nil, client.StartOptions{ID: id})
+		f.ok(err)
+		file, err := f.any().Export(t.Context(), id)
+		f.ok(err)
+		b, err := io.ReadAll(file)
+		f.ok(errors.Join(err, file.Close()))
+		at, err := client.New(f.hosts[i%3].url, client.WithToken(local), client.WithNamespace("copies"))
+		f.ok(err)
+		for again := range 2 { // the first one of all makes the namespace
+			r, err := at.Import(t.Context(), bytes.NewReader(b), client.ImportOptions{})
+			if i == 0 && again == 0 && isCode(err, "fenced") {
+				continue
+			}
+			if err != nil || r.Aside != "copy" {
+				t.Errorf("import %d: %+v %v", i, r, err)
+			}
 		}
 	}
 }

@@ -61,15 +61,19 @@ func (r *Runs) PlanRestart(ctx context.Context, q RestartRequest) (x Restart, er
 	return x, x.Finish()
 }
 
-// Restart starts the run of a planned restart that is not refused.
-func (r *Runs) Restart(ctx context.Context, x *Restart, to store.RunKey) (st store.RunState, err error) {
+// Restart starts the run of a planned restart that is not refused. elsewhere, unless nil, starts it at the host that owns it.
+func (r *Runs) Restart(ctx context.Context, x *Restart, to store.RunKey, elsewhere func() error) (st store.RunState, err error) {
 	err = r.takeOver(ctx, to, x.Plan.Hooks, func() error {
 		if err := r.tokens(ctx, to.Namespace, x.Plan.Hooks); err != nil { // claimed since the restart was planned
 			return fmt.Errorf("run %q: %w", x.Plan.Copy.Started.RunID, err)
 		}
 		return nil
 	}, func() error {
-		st, err = r.startCopy(ctx, x, to)
+		if elsewhere == nil {
+			st, err = r.startCopy(ctx, x, to)
+		} else if err = elsewhere(); err == nil {
+			st, err = r.Durable(ctx, to)
+		}
 		return err
 	})
 	return st, err
