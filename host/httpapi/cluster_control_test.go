@@ -22,7 +22,7 @@ import (
 func TestClusterControls(t *testing.T) {
 	f := newFleet(t, 3)
 	for name, test := range map[string]func(*testing.T){"hooks": f.hooks, "stopping host": f.stopping, "restart": f.restarts,
-		"debounce": f.debounces, "import": f.imports} {
+		"debounce": f.debounces, "import": f.imports, "handler limits": f.handlerLimits} {
 		t.Run(name, func(t *testing.T) {
 			defer func(whole *testing.T) { f.t = whole }(f.t)
 			f.t = t
@@ -185,6 +185,34 @@ func (f *fleet) imports(t *testing.T) {
 			if err != nil || r.Aside != "copy" {
 				t.Errorf("import %d: %+v %v", i, r, err)
 			}
+		}
+	}
+}
+
+// handlerLimits limits a handler at one host: the attempts of all hosts keep to that. Then another host removes the limit.
+func (f *fleet) handlerLimits(t *testing.T) {
+	f.steps("print")
+	for i, limit := range []string{`{"rate":["2/1h"]}`, ""} {
+		method, want := http.MethodPut, 2
+		if limit == "" {
+			method, want = http.MethodDelete, 10
+		}
+		if code := f.callOf(f.hosts[i], method, "/v1/handler-limits/print", limit, nil); code >= 300 {
+			t.Fatal(code)
+		}
+		pause(clusterLease)
+		for j := 0; limit != "" && j < 12; j++ {
+			_, err := f.any().Start(t.Context(), "step-print", nil, client.StartOptions{ID: fmt.Sprint("handlerLimits-", j)})
+			f.ok(err)
+		}
+		taken := 0
+		for range 6 {
+			var list List[Attempt]
+			f.call(http.MethodGet, "/v1/handlers/print/attempts?max=100&wait=300ms&lease=1h&worker=w", "", &list)
+			taken += len(list.Items)
+		}
+		if taken != want {
+			t.Errorf("with the limit %q, workers get %d of 12 attempts, want %d", limit, taken, want)
 		}
 	}
 }
