@@ -22,7 +22,7 @@ import (
 func TestClusterControls(t *testing.T) {
 	f := newFleet(t, 3)
 	for name, test := range map[string]func(*testing.T){"hooks": f.hooks, "stopping host": f.stopping, "restart": f.restarts,
-		"debounce": f.debounces, "import": f.imports, "handler limits": f.handlerLimits} {
+		"debounce": f.debounces, "import": f.imports, "handler limits": f.handlerLimits, "sweep": f.sweeps} {
 		t.Run(name, func(t *testing.T) {
 			defer func(whole *testing.T) { f.t = whole }(f.t)
 			f.t = t
@@ -213,6 +213,30 @@ func (f *fleet) handlerLimits(t *testing.T) {
 		}
 		if taken != want {
 			t.Errorf("with the limit %q, workers get %d of 12 attempts, want %d", limit, taken, want)
+		}
+	}
+}
+
+// sweeps sweeps at one host, which covers the runs of all of them.
+func (f *fleet) sweeps(t *testing.T) {
+	f.naps("2ms")
+	for i := range 12 {
+		id := fmt.Sprint("sweeps-", i)
+		_, err := f.any().Start(t.Context(), "nap-2ms", nil, client.StartOptions{ID: id})
+		f.ok(err)
+		_, err = f.any().Wait(t.Context(), id)
+		f.ok(err)
+	}
+	if code := f.call(http.MethodPut, "/v1/retention/nap-2ms", `{"keep_completed":2}`, nil); code >= 300 {
+		t.Fatal(code)
+	}
+	for _, dry := range []bool{true, true, true, false} {
+		var swept host.Swept
+		if code := f.call(http.MethodPost, fmt.Sprint("/v1/retention:sweep?dry_run=", dry), "", &swept); code != http.StatusOK {
+			t.Error(code)
+		}
+		if swept.Deleted != 10 || len(swept.Runs) != 10 {
+			t.Errorf("a sweep, dry: %v, deletes %d of 12 runs, and lists %d; want 10", dry, swept.Deleted, len(swept.Runs))
 		}
 	}
 }

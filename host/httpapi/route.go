@@ -171,7 +171,7 @@ func (s *API) passPage(w http.ResponseWriter, whole, r *http.Request) bool {
 // visited returns the id of the run or schedule that a visit of the page is about, "" if there is none.
 func visited(whole, r *http.Request) (string, error) {
 	parts := strings.SplitN(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/", 3) //nolint:mnd // kind, name, rest
-	field := ""                                                                  // of the form: a run that begins
+	field := ""                                                                   // of the form: a run that begins
 	switch {
 	case len(parts) < 2:
 		return "", nil
