@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/archive"
 	"github.com/wfhost/wfhost/host/internal/peer"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -162,10 +164,25 @@ func (s *scope) HookOwner(ctx context.Context, token string) (owner HostInfo, ok
 		return HostInfo{}, false, nil //nolint:nilerr // the delivery reports it
 	}
 	holder, held, err := s.h.store.Hook(ctx, ns, token)
-	if err != nil || !held {
+	if err != nil {
 		return HostInfo{}, false, translate(err)
 	}
+	if id, named := run.RunOfToken(token); !held && named { // only the run's journal has a token that was generated
+		holder.Run, held = store.RunKey{Namespace: ns, ID: id}, true
+	}
+	if !held {
+		return HostInfo{}, false, nil
+	}
 	return s.h.member.ownerOf(holder.Run.Partition())
+}
+
+// ImportOwner is Owner for the run of an archive, of which it reads the beginning. ok is false, too, for what is no archive.
+func (s *scope) ImportOwner(ctx context.Context, r io.Reader) (owner HostInfo, ok bool, err error) {
+	id, err := archive.RunID(r)
+	if err != nil {
+		return HostInfo{}, false, nil //nolint:nilerr // the import reports it
+	}
+	return s.Owner(ctx, id)
 }
 
 // ownRunID returns a new run id. In a cluster, the run of that id in the namespace belongs to a partition of this host.

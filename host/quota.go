@@ -160,6 +160,9 @@ func (h *Host) applySettings(ctx context.Context) error {
 	h.quotas.Replace(list)
 	h.rt.QuotasChanged()
 	h.iterations.Changed()
+	if err := h.handlerLimiter.Reload(ctx); err != nil {
+		return err
+	}
 	return h.openNamespaces(ctx)
 }
 

@@ -25,6 +25,9 @@ type RestartOptions struct {
 	// KeepUndone keeps results that the run has undone since, as by a saga, and children that were cancelled with it.
 	// Without it, such a restart is refused.
 	KeepUndone bool
+	// Elsewhere restarts the run with the same options at another host of the cluster, which owns NewID. The host that owns the old
+	// run calls it. Nil: such a restart gets ErrFenced. Package httpapi sets it.
+	Elsewhere func(ctx context.Context, owner HostInfo) error
 }
 
 // RestartPlan says what a restart does.
@@ -103,7 +106,14 @@ func (s *scope) RestartWith(ctx context.Context, id string, opts RestartOptions)
 	if drawn {
 		x.New.ID = store.IDDrawn
 	}
-	st, err := s.h.rt.Runs.Restart(ctx, &x, store.RunKey{Namespace: key.Namespace, ID: opts.NewID})
+	to := store.RunKey{Namespace: key.Namespace, ID: opts.NewID}
+	var elsewhere func() error
+	if opts.Elsewhere != nil && s.h.member != nil {
+		if owner, other, err := s.h.member.ownerOf(to.Partition()); other && err == nil {
+			elsewhere = func() error { return opts.Elsewhere(ctx, owner) }
+		}
+	}
+	st, err := s.h.rt.Runs.Restart(ctx, &x, to, elsewhere)
 	return s.h.runOf(st), translate(err)
 }
 

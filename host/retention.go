@@ -239,7 +239,7 @@ const MaxSweptRuns = retention.MaxListed
 
 // Sweep deletes the runs of the namespace that are past their retention, as Run does once an hour. With dryRun it
 // only reports them. Deletions are durable on return, also with an error. Sweep covers the partitions that this host
-// owns. In a copy it returns ErrCopy unless dryRun is set.
+// owns; the HTTP API has all hosts of a cluster sweep. In a copy it returns ErrCopy unless dryRun is set.
 func (s Retentions) Sweep(ctx context.Context, dryRun bool) (Swept, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {

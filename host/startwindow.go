@@ -116,6 +116,24 @@ func (s StartWindows) List(ctx context.Context) ([]StartWindow, error) {
 	return out, translate(err)
 }
 
+// WindowOwner is Owner for the run into which the debounce of a workflow merges a start with an input. ok is false, too, if there
+// is no such run.
+func (s *scope) WindowOwner(ctx context.Context, workflow string, input []byte) (owner HostInfo, ok bool, err error) {
+	ns, err := s.id(ctx, false)
+	if err != nil || s.h.member == nil {
+		return HostInfo{}, false, translate(err)
+	}
+	p, err := s.h.windows.Of(ctx, ns, workflow)
+	if err != nil || p == nil || p.Throttle {
+		return HostInfo{}, false, translate(err)
+	}
+	x, err := s.h.windows.Window(ctx, ns, workflow, p, input)
+	if err != nil || x.Run == "" {
+		return HostInfo{}, false, translate(err)
+	}
+	return s.h.member.ownerOf(store.RunKey{Namespace: ns, ID: x.Run}.Partition())
+}
+
 // startWithin starts a run if the workflow has a start window. It returns is = false, without an error, if the start
 // must proceed without a window.
 func (s *nsRef) startWithin(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start,

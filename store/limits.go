@@ -49,6 +49,8 @@ type QueueSet struct {
 	Expired []Cell
 	Ack     []CommandSeq
 	Outbox  []Command
+	// Setting says that SetCells changes a setting, which a View counts.
+	Setting bool
 }
 
 // Check returns an error if the change does not fit the stored value of cell Before. now is that value, nil if the cell

@@ -38,6 +38,7 @@ type node struct {
 	h      *host.Host
 	store  *mortal
 	client *client.Client
+	api    http.Handler
 	url    string
 	stop   func()
 }
@@ -119,7 +120,7 @@ func (f *fleet) add() *node {
 		f.t.Fatal(err)
 	}
 	front.Open(New(h, Access{Local: local, Streams: 40}, WithPage()))
-	x.h = h
+	x.h, x.api = h, front
 	x.client, err = client.New(server.URL, client.WithToken(local), client.WithPatience(10*time.Second))
 	if err != nil {
 		f.t.Fatal(err)

@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -53,6 +55,11 @@ func (s *API) askPeer(ctx context.Context, to *host.HostInfo, method, path strin
 	if err != nil {
 		return err
 	}
+	return s.doPeer(r, to, out)
+}
+
+// doPeer makes a request of peerRequest, and decodes its answer into out, unless out is nil.
+func (s *API) doPeer(r *http.Request, to *host.HostInfo, out any) error {
 	answer, err := (&http.Client{Transport: s.h.PeerTransport()}).Do(r)
 	if err != nil {
 		return err
@@ -82,7 +89,7 @@ func (s *API) peerRequest(ctx context.Context, to *host.HostInfo, method, path s
 	}
 	r.URL.RawQuery = query.Encode()
 	c := callerOf(ctx)
-	if err := s.h.SignPeer(r, passed{Token: c.Token, Name: c.name, Address: c.address, Exempt: c.exempt}); err != nil {
+	if err := s.h.SignPeer(r, passed{Token: c.Token, Name: c.name, Address: c.address, Exempt: c.exempt, Last: true}); err != nil {
 		return nil, err
 	}
 	return r, host.DirectPeer(r, to.Address)
@@ -176,6 +183,37 @@ func (s *API) release(ctx context.Context, name string, list []Attempt) {
 			_ = namespaceFrom(ctx).Attempts().Release(ctx, name, a.Lease)
 		}
 	}
+}
+
+// passAgain makes a POST of the caller of ctx at another host, and decodes its answer into out. The request has come to the right
+// host by its path and id, which has found out that the other one must perform it. ok is false if it was passed on in this way
+// before.
+func (s *API) passAgain(ctx context.Context, to *host.HostInfo, path string, query url.Values, body []byte, trace string,
+	out any) (ok bool, err error) {
+	if p, _ := ctx.Value(passedKey{}).(*passed); p != nil && p.Last {
+		return false, nil
+	}
+	if ns := callerOf(ctx).in; ns != "" {
+		query.Set("namespace", ns)
+	}
+	timed, cancel := context.WithTimeout(ctx, peerTime)
+	defer cancel()
+	r, err := s.peerRequest(timed, to, http.MethodPost, path, query)
+	if err != nil {
+		return true, err
+	}
+	if len(body) > 0 {
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if trace != "" {
+		r.Header.Set("Traceparent", trace)
+	}
+	err = s.doPeer(r, to, out)
+	if _, told := errors.AsType[*Problem](err); err != nil && !told {
+		err = unanswered(ctx, to, err)
+	}
+	return true, err
 }
 
 // actAnywhere is act for a run that another host may own.

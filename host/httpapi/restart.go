@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strconv"
 
@@ -35,6 +36,18 @@ func (q *RestartQuery) options() (o host.RestartOptions, err error) {
 	return o, nil
 }
 
+// query returns the parameters of a restart that is no dry run.
+func (q *RestartQuery) query() url.Values {
+	v := url.Values{"id": {q.NewID}, "version": {strconv.FormatUint(uint64(q.Version), 10)},
+		"keep_undone": {strconv.FormatBool(q.KeepUndone)}}
+	for name, text := range map[string]string{"from": q.From, "iteration": q.Iteration} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	return v
+}
+
 type restartOutput struct {
 	Status int
 	Body   any // a host.Run, or a host.RestartPlan
@@ -57,6 +70,13 @@ func (s *API) registerRestart(api huma.API) {
 			if in.DryRun {
 				p, err := namespaceFrom(ctx).PlanRestart(ctx, in.ID, o)
 				return &restartOutput{http.StatusOK, p}, failed(err)
+			}
+			o.Elsewhere = func(ctx context.Context, owner host.HostInfo) error {
+				ok, err := s.passAgain(ctx, &owner, "/v1/runs/"+url.PathEscape(in.ID)+"/restart", in.query(), nil, "", nil)
+				if !ok {
+					return host.ErrFenced
+				}
+				return err
 			}
 			r, err := namespaceFrom(ctx).RestartWith(ctx, in.ID, o)
 			return &restartOutput{http.StatusCreated, r}, failed(err)

@@ -2,7 +2,10 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -75,9 +78,39 @@ func (s *API) registerRetention(api huma.API) {
 		func(ctx context.Context, in *struct {
 			DryRun bool `query:"dry_run" doc:"delete nothing"`
 		}) (*struct{ Body host.Swept }, error) {
-			swept, err := namespaceFrom(ctx).Retentions().Sweep(ctx, in.DryRun)
+			swept, err := s.sweep(ctx, in.DryRun)
 			return &struct{ Body host.Swept }{swept}, failed(err)
 		})
+}
+
+// sweep sweeps the partitions of this host, and those of the others of the cluster after it.
+func (s *API) sweep(ctx context.Context, dryRun bool) (host.Swept, error) {
+	all, err := namespaceFrom(ctx).Retentions().Sweep(ctx, dryRun)
+	if err != nil {
+		return all, err
+	}
+	q := url.Values{"dry_run": {strconv.FormatBool(dryRun)}}
+	if ns := callerOf(ctx).in; ns != "" {
+		q.Set("namespace", ns)
+	}
+	for _, x := range s.others(ctx) {
+		var swept host.Swept
+		r, err := s.peerRequest(ctx, &x, http.MethodPost, "/v1/retention:sweep", q)
+		if err == nil {
+			err = s.doPeer(r, &x, &swept) // it takes as long as there is something to delete
+		}
+		if _, told := errors.AsType[*Problem](err); err != nil && !told {
+			err = problem(http.StatusServiceUnavailable, "moved", "the host %q has not told what it sweeps: %v", x.Name, err)
+		}
+		if err != nil {
+			return all, err
+		}
+		all.Deleted, all.Held = all.Deleted+swept.Deleted, all.Held+swept.Held
+		all.Forgotten, all.Failed = all.Forgotten+swept.Forgotten, all.Failed+swept.Failed
+		all.Runs = append(all.Runs, swept.Runs...)
+		all.Runs = all.Runs[:min(len(all.Runs), host.MaxSweptRuns)]
+	}
+	return all, nil
 }
 
 func unlessOthers(workflow string) string {

@@ -34,6 +34,7 @@ type passed struct {
 	Name    string     `json:"name"`
 	Address string     `json:"address,omitempty"`
 	Exempt  bool       `json:"exempt,omitempty"` // from limits of streams
+	Last    bool       `json:"last,omitempty"`   // the request must not be passed on again
 }
 
 type passedKey struct{}
@@ -85,6 +86,11 @@ func (s *API) ownerOf(r *http.Request, pattern string) (host.HostInfo, bool, err
 	switch {
 	case pattern == deliverPattern:
 		return ns.HookOwner(r.Context(), r.PathValue("token"))
+	case pattern == importPattern:
+		var begin bytes.Buffer
+		owner, other, err := ns.ImportOwner(r.Context(), io.TeeReader(r.Body, &begin))
+		r.Body = &replayed{io.MultiReader(&begin, r.Body), r.Body}
+		return owner, other, err
 	case strings.HasPrefix(pattern, attemptPattern):
 		return s.h.LeaseOwner(r.PathValue("lease"))
 	case strings.Contains(pattern, "/runs/{id}"):
@@ -106,16 +112,24 @@ func (s *API) ownerOf(r *http.Request, pattern string) (host.HostInfo, bool, err
 
 // idIn returns the id in the body of a request, "" if it has none. What cannot be read is an error for the handler.
 func idIn(r *http.Request) string {
-	b, err := io.ReadAll(io.LimitReader(r.Body, maxBodyBytes+1))
-	rest := r.Body
-	r.Body = &replayed{io.MultiReader(bytes.NewReader(b), rest), rest}
 	var of struct {
 		ID string `json:"id"`
 	}
-	if err != nil || json.Unmarshal(b, &of) != nil {
+	if json.Unmarshal(peek(r), &of) != nil {
 		return ""
 	}
 	return of.ID
+}
+
+// peek returns the body of a request, which the handler reads again; nil if it cannot be read.
+func peek(r *http.Request) []byte {
+	b, err := io.ReadAll(io.LimitReader(r.Body, maxBodyBytes+1))
+	rest := r.Body
+	r.Body = &replayed{io.MultiReader(bytes.NewReader(b), rest), rest}
+	if err != nil {
+		return nil
+	}
+	return b
 }
 
 // replayed is a body of which a part was read.
@@ -127,13 +141,15 @@ type replayed struct {
 // passPage passes a visit of the page on to the owner of the run or schedule that it is about. It reports whether it has. r is
 // without the prefix. The owner knows neither the local token of this server nor, without a login, who visits it.
 func (s *API) passPage(w http.ResponseWriter, whole, r *http.Request) bool {
-	parts := strings.SplitN(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/", 3) //nolint:mnd // kind, name, rest
-	if !s.h.Clustered() || len(parts) < 2 || parts[0] != "runs" && parts[0] != "schedules" {
+	if !s.h.Clustered() {
 		return false
 	}
 	text, ok := s.page.Token(whole)
-	name, err := url.PathUnescape(parts[1])
-	if !ok && !s.access.Open || ok && s.isLocal(text) || err != nil {
+	if !ok && !s.access.Open || ok && s.isLocal(text) {
+		return false
+	}
+	name, err := visited(whole, r)
+	if err != nil || name == "" {
 		return false
 	}
 	ns, err := s.h.Namespace(r.Context(), r.URL.Query().Get("namespace"))
@@ -150,6 +166,32 @@ func (s *API) passPage(w http.ResponseWriter, whole, r *http.Request) bool {
 	}
 	s.forward(w, r, &caller{name: "page", address: s.addressOf(r)}, &owner, to, nil)
 	return true
+}
+
+// visited returns the id of the run or schedule that a visit of the page is about, "" if there is none.
+func visited(whole, r *http.Request) (string, error) {
+	parts := strings.SplitN(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/", 3) //nolint:mnd // kind, name, rest
+	field := ""                                                                   // of the form: a run that begins
+	switch {
+	case len(parts) < 2:
+		return "", nil
+	case r.Method != http.MethodPost:
+	case parts[0] == "workflows" && parts[len(parts)-1] == "start":
+		field = "id"
+	case parts[0] == "runs" && parts[len(parts)-1] == "do/restart":
+		field = "new"
+	}
+	if field != "" {
+		form, _ := url.ParseQuery(string(peek(r))) // the page reports errors
+		whole.Body = r.Body
+		if id := strings.TrimSpace(form.Get(field)); id != "" {
+			return id, nil
+		}
+	}
+	if parts[0] != "runs" && parts[0] != "schedules" {
+		return "", nil
+	}
+	return url.PathUnescape(parts[1])
 }
 
 // passOn passes a request on to its owner, and its answer back.
@@ -191,13 +233,22 @@ func (s *API) forward(w http.ResponseWriter, r *http.Request, c *caller, owner *
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() == nil {
-				w.Header().Set("Retry-After", "1")
-				why := "did not answer; it may have done what was asked"
-				if errors.Is(err, errRefused) {
-					why = "has another --cluster-key, or a clock that is a minute off"
-				}
-				writeProblem(w, problem(http.StatusServiceUnavailable, "moved", "the host %q, which owns it, %s", owner.Name, why))
-			}
+			w.Header().Set("Retry-After", "1")
+			writeProblem(w, unanswered(r.Context(), owner, err))
 		}}).ServeHTTP(w, r)
+}
+
+// unanswered returns the problem of a request that another host has not answered. The caller gets it also if this host has broken
+// the request off, since an answer without a status would be a success.
+func unanswered(ctx context.Context, owner *host.HostInfo, err error) error {
+	code, why := "moved", "did not answer; it may have done what was asked"
+	switch {
+	case endOf(ctx) != nil:
+		return endOf(ctx)
+	case errors.Is(err, errRefused):
+		why = "has another --cluster-key, or a clock that is a minute off"
+	case ctx.Err() != nil:
+		code, why = "cancelled", "has not answered before this one stopped; it may have done what was asked"
+	}
+	return problem(http.StatusServiceUnavailable, code, "the host %q, which owns it, %s", owner.Name, why)
 }

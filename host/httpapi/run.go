@@ -224,6 +224,15 @@ func (s *API) start(ctx context.Context, workflow, traceParent string, body []by
 			c.refusal(host.ScopeOperate, c.in))
 	}
 	r, err := namespaceFrom(ctx).StartRaw(ctx, workflow, input, append(opts, host.WithTraceParent(traceParent))...)
+	if errors.Is(err, host.ErrFenced) { // another host may have the run into which the start is merged
+		owner, other, _ := namespaceFrom(ctx).WindowOwner(ctx, workflow, input)
+		if other {
+			if ok, failed := s.passAgain(ctx, &owner, "/v1/workflows/"+url.PathEscape(workflow)+"/runs", url.Values{}, body,
+				traceParent, &r); ok {
+				err = failed
+			}
+		}
+	}
 	if err != nil {
 		return nil, failed(err)
 	}

@@ -109,6 +109,9 @@ func (s *Store) SetCells(_ context.Context, x store.QueueSet) error {
 		return err
 	}
 	s.d.setQueue(x.Queue.Partition(), &x)
+	if x.Setting {
+		s.d.settings++
+	}
 	return nil
 }
 

@@ -97,10 +97,21 @@ func (s *Store) SetCells(ctx context.Context, x store.QueueSet) error {
 		return err
 	}
 	q, y := &c.rest.q, &c.rest.y
-	err := s.exec(ctx, "select wfhost.set_cells($1,$2,$3,$4,$5,$6,$7,$8,$9)", q.ns, q.queue, q.key, q.value,
-		y.ns, y.queue, y.key, y.value, y.expired)
+	const sql = "select wfhost.set_cells($1,$2,$3,$4,$5,$6,$7,$8,$9)"
+	args := []any{q.ns, q.queue, q.key, q.value, y.ns, y.queue, y.key, y.value, y.expired}
+	conflict := fmt.Errorf("queue of workflow %q: %w", x.Queue.ID, store.ErrConflict)
+	if x.Setting {
+		return s.settle(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, sql, args...)
+			if code(err) == codeCell {
+				return conflict
+			}
+			return err
+		})
+	}
+	err := s.exec(ctx, sql, args...)
 	if code(err) == codeCell {
-		return fmt.Errorf("queue of workflow %q: %w", x.Queue.ID, store.ErrConflict)
+		return conflict
 	}
 	return s.wrote(err)
 }

@@ -231,6 +231,11 @@ func (x *shared) settings() {
 		{"limits", func(s store.Store) error {
 			return s.SetLimits(x.ctx, store.Limits{Workflow: "w", Data: []byte("x")}, store.Command{Kind: 1, To: key("r")})
 		}},
+		{"cells", func(s store.Store) error {
+			cell := store.Cell{Key: []byte("h"), Value: []byte("1")}
+			return s.SetCells(x.ctx, store.QueueSet{Queue: key("q"), Before: store.Cell{Key: cell.Key}, Cells: []store.Cell{cell},
+				Setting: true})
+		}},
 		{"token", func(s store.Store) error { return s.Tokens().Add(x.ctx, token) }},
 		{"token's end", func(s store.Store) error { return s.Tokens().Delete(x.ctx, token.Hash) }},
 		{"key", func(s store.Store) error { return s.AddSealKey(x.ctx, store.SealKey{ID: "k", Check: []byte("c")}) }},

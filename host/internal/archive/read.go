@@ -48,6 +48,13 @@ func Workflow(r io.Reader) (string, error) {
 	return in.run.State.Workflow, err
 }
 
+// RunID returns the id of the run of an archive. It reads only the beginning.
+func RunID(r io.Reader) (string, error) {
+	in := newReader(r)
+	err := in.state()
+	return in.run.State.Run.ID, err
+}
+
 type reader struct {
 	tar     *tar.Reader
 	run     *Run

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
@@ -51,6 +53,52 @@ func (t *HandlerLimiter) Load(ctx context.Context, ns store.NamespaceID) error {
 	return nil
 }
 
+// Reload reads again the limits of all namespaces whose limits were read, since another host may have changed them.
+func (t *HandlerLimiter) Reload(ctx context.Context) error {
+	t.mu.Lock()
+	namespaces := maps.Clone(t.namespaces)
+	t.mu.Unlock()
+	for ns, s := range namespaces {
+		if err := t.reload(ctx, ns, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *HandlerLimiter) reload(ctx context.Context, ns store.NamespaceID, s *namespaceLimits) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list, err := t.All(ctx, ns)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !s.read { // nobody has asked yet
+		return nil
+	}
+	now := map[HandlerKey]Rules{}
+	for key := range t.queues {
+		if key.Namespace == ns {
+			now[key] = nil
+		}
+	}
+	for _, l := range list {
+		now[HandlerKey{ns, l.Handler}] = l.Rules
+	}
+	for key, rules := range now {
+		var old Rules
+		if g := t.queues[key]; g != nil {
+			old = g.rules
+		}
+		if !slices.Equal(old, rules) {
+			t.set(key, rules)
+		}
+	}
+	return nil
+}
+
 // All returns the limits of a namespace's handlers, ordered by name.
 func (t *HandlerLimiter) All(ctx context.Context, ns store.NamespaceID) (list []HandlerLimits, err error) {
 	cells, err := t.cfg.Store.Cells(ctx, store.CellQuery{Queue: handlerDirectory(ns), Limit: MaxHandlers + 1})
@@ -89,7 +137,8 @@ func (t *HandlerLimiter) Set(ctx context.Context, key HandlerKey, rules Rules) e
 		return abi.Errorf(abi.Limit, "%d handlers of the namespace have limits, the limit is %d", len(cells), MaxHandlers)
 	}
 	now := store.Cell{Key: cell.Key, Value: rules.Encode()}
-	err = t.cfg.Store.SetCells(ctx, store.QueueSet{Queue: handlerDirectory(key.Namespace), Before: cell, Cells: []store.Cell{now}})
+	err = t.cfg.Store.SetCells(ctx, store.QueueSet{Queue: handlerDirectory(key.Namespace), Before: cell, Cells: []store.Cell{now},
+		Setting: true})
 	if err != nil {
 		return err
 	}

@@ -196,6 +196,14 @@ func (w *StartWindows) Lock(ctx context.Context, ns store.NamespaceID, workflow 
 	return k, nil
 }
 
+// Window returns the window of a start's key, zero if there is none.
+func (w *StartWindows) Window(ctx context.Context, ns store.NamespaceID, workflow string, p *StartPolicy,
+	input []byte) (StartWindow, error) {
+	k := &StartKey{w: w, queue: store.RunKey{Namespace: ns, ID: StartWindowPrefix + workflow}, name: p.key(input)}
+	err := k.read(ctx)
+	return k.Window, err
+}
+
 func (k *StartKey) read(ctx context.Context) (err error) {
 	k.Window = StartWindow{}
 	k.value, err = k.w.one(ctx, k.queue, k.name)

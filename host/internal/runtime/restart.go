@@ -32,7 +32,7 @@ func (r *Runs) PlanRestart(ctx context.Context, q RestartRequest) (x Restart, er
 	if err != nil {
 		return x, err
 	}
-	err = r.Look(ctx, q.Of, func(of *run.Run) (err error) {
+	err = r.Read(ctx, q.Of, func(of *run.Run) (err error) {
 		x.Restart, err = of.Restart(j, q.From)
 		if j == nil { // entries are immutable
 			j = of.Journal().Snapshot()
@@ -61,15 +61,19 @@ func (r *Runs) PlanRestart(ctx context.Context, q RestartRequest) (x Restart, er
 	return x, x.Finish()
 }
 
-// Restart starts the run of a planned restart that is not refused.
-func (r *Runs) Restart(ctx context.Context, x *Restart, to store.RunKey) (st store.RunState, err error) {
+// Restart starts the run of a planned restart that is not refused. elsewhere, unless nil, starts it at the host that owns it.
+func (r *Runs) Restart(ctx context.Context, x *Restart, to store.RunKey, elsewhere func() error) (st store.RunState, err error) {
 	err = r.takeOver(ctx, to, x.Plan.Hooks, func() error {
 		if err := r.tokens(ctx, to.Namespace, x.Plan.Hooks); err != nil { // claimed since the restart was planned
 			return fmt.Errorf("run %q: %w", x.Plan.Copy.Started.RunID, err)
 		}
 		return nil
 	}, func() error {
-		st, err = r.startCopy(ctx, x, to)
+		if elsewhere == nil {
+			st, err = r.startCopy(ctx, x, to)
+		} else if err = elsewhere(); err == nil {
+			st, err = r.Durable(ctx, to)
+		}
 		return err
 	})
 	return st, err
@@ -94,7 +98,7 @@ func (r *Runs) startCopy(ctx context.Context, x *Restart, to store.RunKey) (st s
 func (r *Runs) repeated(ctx context.Context, q *RestartRequest) (*journal.Journal, error) {
 	var newest, first uint32
 	here := false
-	err := r.Look(ctx, q.Of, func(of *run.Run) error {
+	err := r.Read(ctx, q.Of, func(of *run.Run) error {
 		newest, first = of.Journal().Started().Iteration, of.Journal().Started().First
 		here = q.From != "" && run.Has(of.Journal(), q.From)
 		return nil
@@ -245,7 +249,7 @@ func (r *Runs) senderOf(j *journal.Journal) run.Message {
 // childEnd returns the last entry of a child that has ended, the zero Entry if the child is live.
 func (r *Runs) childEnd(ctx context.Context, key store.RunKey, by run.Message, handle int64) (end store.Entry, err error) {
 	by.Handle = handle
-	err = r.Look(ctx, key, func(of *run.Run) error {
+	err = r.Read(ctx, key, func(of *run.Run) error {
 		j := of.Journal()
 		if !run.StartedBy(j.Started(), &by) {
 			return store.ErrNotFound // another run has its id
@@ -318,7 +322,7 @@ func (r *Runs) holder(ctx context.Context, ns store.NamespaceID, token string) (
 
 // lives reports whether the run that holds a token is live and still in the iteration that claimed the token.
 func (r *Runs) lives(ctx context.Context, h store.HookHolder) (lives bool, err error) {
-	err = r.Look(ctx, h.Run, func(of *run.Run) error {
+	err = r.Read(ctx, h.Run, func(of *run.Run) error {
 		j := of.Journal()
 		lives = j.Ended() == store.KindInvalid && of.State().Incarnation == h.Incarnation && j.Started().Iteration == h.Iteration
 		return nil

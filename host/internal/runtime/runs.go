@@ -95,6 +95,26 @@ func (r *Runs) Look(ctx context.Context, key store.RunKey, f func(*run.Run) erro
 	return err
 }
 
+// Read calls f with a run that another host may own: then with what is durable of it. f must not change it.
+func (r *Runs) Read(ctx context.Context, key store.RunKey, f func(*run.Run) error) error {
+	err := r.Look(ctx, key, f)
+	if !errors.Is(err, shard.ErrNotOwned) {
+		return err
+	}
+	state, entries, err := r.store.Run(ctx, key)
+	if err != nil {
+		return err
+	}
+	of, err := run.Load(state, entries, run.Config{})
+	if err != nil {
+		return err
+	}
+	if !of.Exists() {
+		return fmt.Errorf("run %q: %w: it was deleted", key.ID, store.ErrNotFound)
+	}
+	return f(of)
+}
+
 // Signal sends a signal to a run. The signal is durable when Signal returns. fresh is false if the run already has a signal with
 // this idempotency key and the same payload.
 func (r *Runs) Signal(ctx context.Context, key store.RunKey, s run.Signal) (fresh bool, err error) {
@@ -205,7 +225,7 @@ func (r *Runs) HookOf(ctx context.Context, ns store.NamespaceID, text string) (h
 
 func (r *Runs) hookOf(ctx context.Context, key store.RunKey, token string) (h Hook, err error) {
 	h.Run = key
-	err = r.Look(ctx, key, func(of *run.Run) error {
+	err = r.Read(ctx, key, func(of *run.Run) error {
 		x := of.Journal().Hook(token)
 		if x == nil {
 			return store.ErrNotFound
