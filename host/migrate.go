@@ -27,6 +27,11 @@ type MigrateOptions struct {
 	Parallel int
 	Each     func(RunCheck) error
 	Progress func(done, total int64)
+	// Elsewhere migrates a run at the host of the cluster that owns it, with Part. Nil: such runs are not checked. Package httpapi sets
+	// it.
+	Elsewhere func(ctx context.Context, owner HostInfo, id string) (RunCheck, error)
+	// Part says that this is the part of a migration at another host, which counts as one there.
+	Part bool
 }
 
 // Migrate moves the live runs of a workflow that are compatible with another version to that version. It replays each
@@ -60,11 +65,13 @@ func (s Workflows) Migrate(ctx context.Context, workflow string, opts MigrateOpt
 	if err != nil {
 		return sum, translate(err)
 	}
-	end, err := s.h.checks.begin(ns)
-	if err != nil {
-		return sum, err
+	if !opts.Part {
+		end, err := s.h.checks.begin(ns)
+		if err != nil {
+			return sum, err
+		}
+		defer end()
 	}
-	defer end()
 	sum.Module = to.Module.String()
 	if err := s.h.refuseCopy(); err != nil && !opts.DryRun {
 		return sum, translate(err)
@@ -101,6 +108,9 @@ func (s *nsRef) migrate(ctx context.Context, key store.RunKey, opts *MigrateOpti
 		if c.Outcome != "" {
 			return c, nil
 		}
+		if owner, other, err := s.ownerOf(key); other && err == nil && opts.Elsewhere != nil && !opts.DryRun {
+			return opts.Elsewhere(ctx, owner, key.ID)
+		}
 		mod, err := s.h.rt.Checks.Module(to.Module)
 		if err != nil {
 			return c, err
@@ -115,7 +125,8 @@ func (s *nsRef) migrate(ctx context.Context, key store.RunKey, opts *MigrateOpti
 			c.Outcome = CheckMigrated
 			return c, nil
 		}
-		if !errors.Is(err, run.ErrMoved) {
+		gone := errors.Is(err, shard.ErrNotOwned) && opts.Elsewhere != nil // another host has taken it over
+		if !errors.Is(err, run.ErrMoved) && !gone {
 			err = asReason(&c, err)
 			return c, err
 		}
@@ -127,6 +138,14 @@ func (s *nsRef) migrate(ctx context.Context, key store.RunKey, opts *MigrateOpti
 	c.Outcome, c.Reason = CheckNotChecked, fmt.Sprintf("it has moved %d times while it was checked: try again when it is less busy",
 		migrateTries)
 	return c, nil
+}
+
+// ownerOf returns the host of the cluster that owns a run, false if it is this one.
+func (s *nsRef) ownerOf(key store.RunKey) (HostInfo, bool, error) {
+	if s.h.member == nil {
+		return HostInfo{}, false, nil
+	}
+	return s.h.member.ownerOf(key.Partition())
 }
 
 // unfit returns why a run is not migrated, independent of its journal; the outcome is empty if it may be migrated.

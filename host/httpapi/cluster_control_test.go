@@ -22,12 +22,53 @@ import (
 func TestClusterControls(t *testing.T) {
 	f := newFleet(t, 3)
 	for name, test := range map[string]func(*testing.T){"hooks": f.hooks, "stopping host": f.stopping, "restart": f.restarts,
-		"debounce": f.debounces, "import": f.imports, "handler limits": f.handlerLimits, "sweep": f.sweeps} {
+		"debounce": f.debounces, "import": f.imports, "handler limits": f.handlerLimits, "sweep": f.sweeps,
+		"migrate": f.migrations} {
 		t.Run(name, func(t *testing.T) {
 			defer func(whole *testing.T) { f.t = whole }(f.t)
 			f.t = t
 			test(t)
 		})
+	}
+}
+
+// migrations checks and migrates runs of all hosts at one of them.
+func (f *fleet) migrations(t *testing.T) {
+	nap := func() *wasmgen.Module { return wasmgen.New(0).Text("nap").Text("1h").Call(abi.FnSleepText).Drop() }
+	second := nap().Text("then").Text("1ms").Call(abi.FnSleepText).Drop().I32(0).Export(abi.ExportRun).Bytes()
+	for _, wasm := range [][]byte{nap().I32(0).Export(abi.ExportRun).Bytes(), second} {
+		_, err := f.hosts[0].h.Upload(t.Context(), "moved", wasm)
+		f.ok(err)
+	}
+	const n = 12
+	for i := range n {
+		_, err := f.any().Start(t.Context(), "moved", nil, client.StartOptions{ID: fmt.Sprint("migrate-", i), Version: 1})
+		f.ok(err)
+	}
+	for i, x := range []struct {
+		body string
+		want func(*host.CheckSummary) int64
+	}{
+		{`{"to":2,"dry_run":true}`, func(s *host.CheckSummary) int64 { return s.Compatible }},
+		{`{"to":2}`, func(s *host.CheckSummary) int64 { return s.Migrated }},
+		{`{"to":2,"parallel":16}`, func(s *host.CheckSummary) int64 { return s.Unchanged }},
+		{`{"to":1,"parallel":16}`, func(s *host.CheckSummary) int64 { return s.Migrated }},
+	} {
+		var lines jsonLinesOf[CheckLine]
+		if code := f.callOf(f.hosts[i%3], http.MethodPost, "/v1/workflows/moved/migrate", x.body, &lines); code != http.StatusOK {
+			t.Fatal(code)
+		}
+		last := lines[len(lines)-1]
+		if last.Summary == nil || x.want(last.Summary) != n || last.Summary.Runs != n || len(lines) != n+2 {
+			t.Errorf("%s: %d lines, %+v", x.body, len(lines), last.Summary)
+		}
+	}
+	for i := range n {
+		r, err := f.hosts[i%3].h.Get(t.Context(), fmt.Sprint("migrate-", i))
+		f.ok(err)
+		if r.Version != 1 || r.Status != host.Sleeping {
+			t.Errorf("%+v", r)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -415,7 +414,7 @@ func (f *fleet) once(x *node, method, path, body string, out any) int {
 	b, err := io.ReadAll(a.Body)
 	f.ok(err)
 	if out != nil && a.StatusCode < 300 {
-		f.ok(json.Unmarshal(b, out))
+		f.ok(decodeAnswer(b, out))
 	}
 	return a.StatusCode
 }

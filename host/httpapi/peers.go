@@ -78,7 +78,29 @@ func (s *API) doPeer(r *http.Request, to *host.HostInfo, out any) error {
 	case out == nil:
 		return nil
 	}
+	return decodeAnswer(b, out)
+}
+
+// decodeAnswer decodes JSON, or JSON Lines into a jsonLinesOf.
+func decodeAnswer(b []byte, out any) error {
+	if l, ok := out.(interface{ read(b []byte) error }); ok {
+		return l.read(b)
+	}
 	return json.Unmarshal(b, out)
+}
+
+type jsonLinesOf[T any] []T
+
+func (l *jsonLinesOf[T]) read(b []byte) error {
+	for d := json.NewDecoder(bytes.NewReader(b)); ; {
+		var x T
+		if err := d.Decode(&x); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		*l = append(*l, x)
+	}
 }
 
 // peerRequest returns a request of the caller of ctx to another host.

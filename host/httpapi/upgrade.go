@@ -1,9 +1,13 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"reflect"
 	"time"
 
@@ -106,6 +110,15 @@ func (s *API) migrate(ctx context.Context, workflow string, in *MigrateRequest) 
 	if err != nil {
 		return nil, err
 	}
+	if p, _ := ctx.Value(passedKey{}).(*passed); p != nil && p.Last {
+		opts.Part = true
+	} else {
+		opts.Elsewhere = func(ctx context.Context, owner host.HostInfo, id string) (host.RunCheck, error) {
+			one := *in
+			one.Runs, one.Parallel = []string{id}, 1
+			return s.migrateAt(ctx, &owner, workflow, &one)
+		}
+	}
 	who := callerOf(ctx)
 	blind := !who.Allows(host.ScopeRead, who.in)
 	return &huma.StreamResponse{Body: func(c huma.Context) {
@@ -119,6 +132,40 @@ func (s *API) migrate(ctx context.Context, workflow string, in *MigrateRequest) 
 		sum, err := namespaceFrom(ctx).Workflows().Migrate(ctx, workflow, opts)
 		out.end(&sum, err)
 	}}, nil
+}
+
+// migrateAt migrates one run at the host that owns it. What that host refuses is the run's outcome.
+func (s *API) migrateAt(ctx context.Context, owner *host.HostInfo, workflow string, one *MigrateRequest) (c host.RunCheck, err error) {
+	failed := func(err error) (host.RunCheck, error) {
+		if ctx.Err() != nil {
+			return c, context.Cause(ctx)
+		}
+		return host.RunCheck{RunID: one.Runs[0], Outcome: host.CheckNotChecked, Reason: err.Error()}, nil
+	}
+	body, err := json.Marshal(one)
+	if err != nil {
+		return c, err
+	}
+	q := url.Values{}
+	if ns := callerOf(ctx).in; ns != "" {
+		q.Set("namespace", ns)
+	}
+	r, err := s.peerRequest(ctx, owner, http.MethodPost, "/v1/workflows/"+url.PathEscape(workflow)+"/migrate", q)
+	if err != nil {
+		return failed(err)
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	r.Header.Set("Content-Type", "application/json")
+	var lines jsonLinesOf[CheckLine]
+	if err := s.doPeer(r, owner, &lines); err != nil {
+		return failed(err)
+	}
+	for _, line := range lines {
+		if line.Run != nil {
+			return *line.Run, nil
+		}
+	}
+	return failed(fmt.Errorf("the host %q, which owns it, has not told its outcome", owner.Name))
 }
 
 // withoutJournal removes the contents of the journal from a report, for a caller who may not read it.
