@@ -27,8 +27,8 @@ type MigrateOptions struct {
 	Parallel int
 	Each     func(RunCheck) error
 	Progress func(done, total int64)
-	// Elsewhere migrates a run at the host of the cluster that owns it, with Part. Nil: such runs are not checked. Package httpapi sets
-	// it.
+	// Elsewhere migrates a run at the host of the cluster that owns it, with Part. Nil: such runs are not checked. Package
+	// httpapi sets it.
 	Elsewhere func(ctx context.Context, owner HostInfo, id string) (RunCheck, error)
 	// Part says that this is the part of a migration at another host, which counts as one there.
 	Part bool

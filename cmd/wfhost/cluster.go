@@ -23,7 +23,7 @@ type clusterFlags struct {
 	ClusterAddress string        `help:"Its URL for the others." env:"WFHOST_CLUSTER_ADDRESS" placeholder:"URL"`
 	ClusterCA      string        `name:"cluster-ca" help:"Authorities of the others' certificates." type:"path"`
 	HostName       string        `help:"Name in the cluster; default: of the machine." env:"WFHOST_HOST_NAME" placeholder:"NAME"`
-	Lease          time.Duration `help:"How long after its last sign of life the others take over a server's runs; default 5s." placeholder:"DURATION"`
+	Lease          time.Duration `help:"How long a silent server keeps its runs; default 5s." placeholder:"DURATION"`
 }
 
 // leastClusterKey is the least length of a key: 32 random bytes are 43 characters of base64.

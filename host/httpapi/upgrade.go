@@ -135,7 +135,8 @@ func (s *API) migrate(ctx context.Context, workflow string, in *MigrateRequest) 
 }
 
 // migrateAt migrates one run at the host that owns it. What that host refuses is the run's outcome.
-func (s *API) migrateAt(ctx context.Context, owner *host.HostInfo, workflow string, one *MigrateRequest) (c host.RunCheck, err error) {
+func (s *API) migrateAt(ctx context.Context, owner *host.HostInfo, workflow string, one *MigrateRequest) (c host.RunCheck,
+	err error) {
 	failed := func(err error) (host.RunCheck, error) {
 		if ctx.Err() != nil {
 			return c, context.Cause(ctx)
