@@ -27,7 +27,7 @@ func TestShapes(t *testing.T) {
 		{client.StartWindow{}, host.StartWindow{}}, {client.Retention{}, httpapi.Retention{}}, {client.Token{}, host.Token{}},
 		{client.TokenRequest{}, httpapi.TokenRequest{}}, {client.Quota{}, host.Quota{}}, {client.Usage{}, host.Usage{}},
 		{client.Namespace{}, host.NamespaceInfo{}}, {client.Fault{}, httpapi.Fault{}},
-		{client.Build{}, httpapi.Build{}},
+		{client.Build{}, httpapi.Build{}}, {client.Host{}, host.HostInfo{}},
 	} {
 		if got, want := shape(reflect.TypeOf(c.client)), shape(reflect.TypeOf(c.api)); got != want {
 			t.Errorf("%T has the fields\n%s, %T has\n%s", c.client, got, c.api, want)

@@ -89,14 +89,17 @@ func (c *Cluster) check(cfg *Config) error {
 
 // HostInfo describes a live host of a cluster.
 type HostInfo struct {
-	Name       string    `json:"name"`
-	Address    string    `json:"address,omitempty"`
-	Release    string    `json:"release,omitempty"`
-	Self       bool      `json:"self,omitempty"` // the host that answers
-	Weight     int       `json:"weight"`
-	Partitions []int     `json:"partitions"` // that it owns, ascending
-	Draining   bool      `json:"draining,omitempty"`
-	Joined     time.Time `json:"joined"`
+	Name       string `json:"name"`
+	Address    string `json:"address,omitempty"`
+	Release    string `json:"release,omitempty"`
+	Self       bool   `json:"self,omitempty"` // the host that answers
+	Weight     int    `json:"weight"`
+	Partitions []int  `json:"partitions"` // that it owns, ascending
+	// Draining: it takes no partitions, because it is about to end, or an operator has drained it (Drained), or its clock is off.
+	Draining bool      `json:"draining,omitempty"`
+	Drained  bool      `json:"drained,omitempty"`
+	Joined   time.Time `json:"joined"`
+	LastBeat time.Time `json:"last_beat,omitzero"` // when it last showed life; zero if its release does not say it
 	// SkewMs is how far its clock is ahead of the store's, in milliseconds. Beyond 2,000 either way, the host owns nothing.
 	SkewMs int64 `json:"skew_ms"`
 }
@@ -116,18 +119,20 @@ func (h *Host) Clustered() bool { return h.member != nil }
 // ErrNotFound if the host is of no cluster, ErrUnavailable if it has lost the store.
 func (h *Host) Hosts() ([]HostInfo, error) {
 	if h.member == nil {
-		return nil, &joined{errors.New("the server is not one of a cluster"), ErrNotFound}
+		return nil, errAlone
 	}
 	v := h.member.current()
 	if v == nil {
-		return nil, &joined{errors.New("this host has not reached the store for too long, and is not one of the cluster now"),
-			ErrUnavailable}
+		return nil, errLapsed
 	}
 	list := make([]HostInfo, 0, len(v.Members))
 	for i := range v.Members {
 		m := &v.Members[i]
 		x := HostInfo{Name: m.Name, Address: m.Address, Release: m.Release, Self: m.Name == h.cfg.Cluster.Name, Weight: m.Weight,
-			Partitions: []int{}, Draining: m.Draining, Joined: abi.TimeOf(m.JoinedUnixMs), SkewMs: m.SkewMs}
+			Partitions: []int{}, Draining: m.Draining, Drained: m.Drained, Joined: abi.TimeOf(m.JoinedUnixMs), SkewMs: m.SkewMs}
+		if m.BeatUnixMs != 0 {
+			x.LastBeat = abi.TimeOf(m.BeatUnixMs)
+		}
 		for p, owner := range v.Owners {
 			if owner == m.Name {
 				x.Partitions = append(x.Partitions, p)
@@ -258,6 +263,7 @@ func (h *Host) Noticed(n PeerNotice) {
 	for _, o := range n.Offers {
 		h.member.offered(o)
 	}
+	h.member.noteGiven(n.Given)
 	if n.Beat {
 		h.member.beatNow()
 	}

@@ -39,8 +39,11 @@ type member struct {
 	membership store.Membership // nil: it must join again
 	joinedMs   int64
 	good       time.Time // when the last beat that was answered began, by the system's monotonic clock
-	skew       int64
 	drops      sync.WaitGroup
+
+	owner [store.Partitions]string // the last owner of each partition, "" if none was seen; of the goroutine that follows
+
+	counts
 
 	mu          sync.Mutex
 	applied     uint64                       // the generation of settings
@@ -49,10 +52,15 @@ type member struct {
 	offering    map[peer.Offer]chan struct{} // closed by the next offer of another host
 	wants       bool                         // to own partitions: Run goes on
 	leaving     bool                         // it waits for work in flight before it gives a partition away
-	deleting    int                          // calls that delete a version, or wait for it
+	drained     bool                         // by an operator, at drainedAt
+	drainedAt   time.Time
+	deleting    int // calls that delete a version, or wait for it
 	held        holding
 	releaseUses func()        // of LockUses, while held
 	settled     chan struct{} // closed when the host owns nothing and wants nothing; nil if nobody waits
+	margin      leaseMargin
+	skew        int64                  // ms; written by the goroutine that beats
+	given       [store.Partitions]bool // a host has said that it has given the partition to this one
 }
 
 // join makes the host a member, before it reads settings. A process that was killed leaves its name behind for a lease.
@@ -99,8 +107,9 @@ func (m *member) says() store.Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return store.Member{Name: c.Name, Address: c.Address, Release: c.Release, Weight: c.Weight, Settings: m.applied,
-		Draining: !m.wants || cluster.Far(m.skew), JoinedUnixMs: m.joinedMs, SkewMs: m.skew,
-		Deleting: m.deleting > 0, Holds: m.held == holds}
+		Draining: !m.wants || m.drained || cluster.Far(m.skew), Drained: m.drained, JoinedUnixMs: m.joinedMs, SkewMs: m.skew,
+		BeatUnixMs: m.h.cfg.Clock.Now().UnixMilli() - m.skew,
+		Deleting:   m.deleting > 0, Holds: m.held == holds}
 }
 
 // enter joins.
@@ -118,12 +127,15 @@ func (m *member) enter(ctx context.Context) error {
 // seen notes a view that a beat has brought.
 func (m *member) seen(began time.Time, v *store.View) {
 	m.good = began
-	now := m.h.cfg.Clock.Now().UnixMilli()
-	skew := cluster.Skew(now, clock.System().Now().Sub(began).Milliseconds(), v.NowUnixMs)
+	now, ended := m.h.cfg.Clock.Now().UnixMilli(), clock.System().Now()
+	skew := cluster.Skew(now, ended.Sub(began).Milliseconds(), v.NowUnixMs)
 	if far(skew, skewWarnMs) && !far(m.skew, skewWarnMs) {
 		m.h.cfg.Logger.Warn("the clock of this host differs from that of the store; beyond 2 s it owns no runs", "ahead_ms", skew)
 	}
+	m.mu.Lock()
 	m.skew = skew
+	m.margin.prolonged(began, ended, m.h.cfg.Cluster.Lease)
+	m.mu.Unlock()
 	m.publish(v)
 	if m.h.rt != nil { // not before Open
 		m.holdVersions(v)

@@ -52,21 +52,22 @@ func (m *member) follow(ctx context.Context, v *store.View) (again bool) {
 	if err := m.take(ctx, plan.Take); err != nil && ctx.Err() == nil {
 		m.h.cfg.Logger.Error("partitions cannot be acquired, it is tried again", "cause", err)
 	}
+	m.countAcquired(v, plan.Take)
+	m.noteOwners(v)
+	now := clock.System().Now()
 	m.mu.Lock()
-	patient := m.leaving
+	patient := m.leaving || m.drained && now.Sub(m.drainedAt) < m.h.cfg.Drain
 	m.mu.Unlock()
-	gives, withheld := m.planner.Ripe(clock.System().Now(), plan.Give, patient, ps.Resting)
+	gives, withheld := m.planner.Ripe(now, plan.Give, patient, ps.Resting)
+	to := map[string][]store.PartitionID{}
 	for _, g := range gives {
 		if err := ps.Give(ctx, g.Partition); err != nil {
 			m.h.cfg.Logger.Error("partition cannot be released", "partition", g.Partition, "cause", err)
 		}
+		to[g.To], m.owner[g.Partition] = append(to[g.To], g.Partition), g.To
 	}
-	to := map[string]bool{}
-	for _, g := range gives {
-		if !to[g.To] {
-			to[g.To] = true
-			m.tell(v, g.To, peer.Notice{Beat: true})
-		}
+	for name, given := range to {
+		m.tell(v, name, peer.Notice{Beat: true, Given: given})
 	}
 	m.noteSettled(len(plan.Take) == 0 && len(ps.Owned()) == 0)
 	if withheld {

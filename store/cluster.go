@@ -45,6 +45,8 @@ type Member struct {
 	Weight int `json:"weight"`
 	// Draining: it wants to own no partitions.
 	Draining bool `json:"draining"`
+	// Drained: it is Draining because an operator wants that.
+	Drained bool `json:"drained,omitempty"`
 	// Settings is the newest generation of settings that it has applied.
 	Settings uint64 `json:"settings"`
 	// Deleting: it wants to delete a version of a workflow. Holds: it lets no run begin, because a member wants that.
@@ -52,6 +54,8 @@ type Member struct {
 	Holds        bool  `json:"holds,omitempty"`
 	JoinedUnixMs int64 `json:"joined_unix_ms"` // by the store's clock
 	SkewMs       int64 `json:"skew_ms"`        // its clock minus the store's
+	// BeatUnixMs is when it has said this, by the store's clock as far as it knows it. 0 from a release that does not say it.
+	BeatUnixMs int64 `json:"beat_unix_ms,omitempty"`
 }
 
 // CheckMember returns an error for a name that no member can have.

@@ -9,12 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/wfhost/wfhost/host"
-	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 // clusterFlags make a server one of several on a database.
@@ -115,34 +113,3 @@ func (c *serveCmd) peerTransport() (http.RoundTripper, error) {
 
 // peerConnections are kept to each other server while there is nothing to send.
 const peerConnections = 64
-
-type hostsCmd struct{}
-
-func (c *hostsCmd) Run(g *globals) error {
-	var list []host.HostInfo
-	if _, _, err := g.call(http.MethodGet, "/v1/hosts", nil, nil, httpapi.ItemsOf(&list)); err != nil {
-		return err
-	}
-	switch g.Format {
-	case "json":
-		return g.json(list)
-	case "ids":
-		for _, h := range list {
-			_, _ = fmt.Fprintln(g.io.out, h.Name)
-		}
-		return nil
-	}
-	rows := make([][]string, len(list))
-	for i, h := range list {
-		note := ""
-		switch {
-		case h.Draining:
-			note = "draining"
-		case h.Self:
-			note = "has answered"
-		}
-		rows[i] = []string{h.Name, h.Address, h.Release, strconv.Itoa(len(h.Partitions)), strconv.Itoa(h.Weight), instant(h.Joined),
-			(time.Duration(h.SkewMs) * time.Millisecond).String(), note}
-	}
-	return g.table("host\taddress\trelease\tpartitions\tweight\tjoined\tclock ahead\t", rows)
-}

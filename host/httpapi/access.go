@@ -98,7 +98,7 @@ var scopes = map[string]host.Scope{
 	"GET /v1/runs/{id}/logs": host.ScopeRead, "GET /v1/runs/{id}/output": host.ScopeRead, "GET /v1/timers": host.ScopeRead,
 	"GET /v1/runs/{id}/queries/{name}": host.ScopeRead, "POST /v1/runs/{id}/queries/{name}": host.ScopeRead,
 
-	"POST /v1/workflows/{workflow}/runs": host.ScopeRun, "POST /v1/runs/{id}/signals/{name}": host.ScopeRun,
+	startPattern: host.ScopeRun, "POST /v1/runs/{id}/signals/{name}": host.ScopeRun,
 	"POST " + updatesPath: host.ScopeRun, "GET " + updatePath: host.ScopeRun, // the sender gets the answer
 
 	"POST /v1/runs/{id}/cancel": host.ScopeOperate, "POST /v1/runs/{id}/terminate": host.ScopeOperate,
@@ -140,6 +140,8 @@ var scopes = map[string]host.Scope{
 
 	auditPattern: host.ScopeAdmin, metricsPattern: host.ScopeRead,
 
+	drainPattern: host.ScopeOperate, undrainPattern: host.ScopeOperate,
+
 	"GET /v1/tokens": host.ScopeAdmin, "POST /v1/tokens": host.ScopeAdmin, "DELETE /v1/tokens/{token}": host.ScopeAdmin,
 }
 
@@ -165,7 +167,7 @@ var everywhere = map[string]bool{"GET /v1/version": true, "GET /v1/hosts": true,
 
 // whole has the endpoints for all namespaces at once. A token of one namespace is not enough.
 var whole = map[string]bool{backupPattern: true, auditPattern: true, metricsPattern: true, quotaPattern: true,
-	"POST /v1/copy:release": true}
+	"POST /v1/copy:release": true, drainPattern: true, undrainPattern: true}
 
 // guarded is the mux for huma. It calls each handler only for callers with the scope of its pattern.
 type guarded struct{ *API }

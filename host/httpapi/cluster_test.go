@@ -306,6 +306,11 @@ func (f *fleet) answersAnywhere(t *testing.T) {
 			t.Error(kinds)
 		}
 	}
+	for _, x := range f.hosts { // two thirds of the requests
+		if s, err := x.h.ClusterStats(); err != nil || s.Forwards[host.ForwardAnswered] < 20 || s.Forwards[host.ForwardRefused] != 0 {
+			t.Errorf("%+v %v", s, err)
+		}
+	}
 	for i := range 20 {
 		_, err := f.any().Start(ctx, "nap-1h", 1, client.StartOptions{ID: fmt.Sprint("many-", i), Attributes: map[string]string{"of": "many"}})
 		f.ok(err)

@@ -19,12 +19,16 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// others returns the other hosts of the cluster that can be asked, none for a request of another host. Each call begins with
-// another one.
+// others returns the other hosts of the cluster that can be asked, none for a request of another host.
 func (s *API) others(ctx context.Context) (list []host.HostInfo) {
 	if p, _ := ctx.Value(passedKey{}).(*passed); p != nil || !s.h.Clustered() {
 		return nil
 	}
+	return s.otherHosts()
+}
+
+// otherHosts returns the other hosts of the cluster that have an address. Each call begins with another one.
+func (s *API) otherHosts() (list []host.HostInfo) {
 	all, err := s.h.Hosts()
 	if err != nil { // it can answer for itself
 		return nil

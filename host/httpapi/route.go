@@ -11,19 +11,10 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/wfhost/wfhost/host"
 )
 
-func (s *API) registerHosts(api huma.API) {
-	huma.Register(api, huma.Operation{OperationID: "hosts", Method: http.MethodGet, Path: "/v1/hosts",
-		Summary: "List the live hosts of the cluster, with the partitions that each owns; 404 if the server is not one of a cluster"},
-		func(context.Context, *struct{}) (*struct{ Body List[host.HostInfo] }, error) {
-			list, err := s.h.Hosts()
-			return &struct{ Body List[host.HostInfo] }{List[host.HostInfo]{Items: list}}, failed(err)
-		})
-}
+const startPattern = "POST /v1/workflows/{workflow}/runs"
 
 // A request about a run may come to any host of a cluster. The host that it comes to checks the caller, and passes the request
 // on to the owner of the run, which trusts its signature and checks nothing of the caller again. A request is passed on once.
@@ -91,23 +82,39 @@ func (s *API) ownerOf(r *http.Request, pattern string) (host.HostInfo, bool, err
 		owner, other, err := ns.ImportOwner(r.Context(), io.TeeReader(r.Body, &begin))
 		r.Body = &replayed{io.MultiReader(&begin, r.Body), r.Body}
 		return owner, other, err
+	case pattern == drainPattern, pattern == undrainPattern:
+		x, err := s.h.HostNamed(r.PathValue("host"))
+		return x, err == nil && !x.Self, err
 	case strings.HasPrefix(pattern, attemptPattern):
 		return s.h.LeaseOwner(r.PathValue("lease"))
 	case strings.Contains(pattern, "/runs/{id}"):
 		name = r.PathValue("id")
 	case strings.Contains(pattern, "/schedules/{schedule}"):
 		name = r.PathValue("schedule")
-	case pattern == "POST /v1/workflows/{workflow}/runs", pattern == "POST /v1/schedules":
+	case pattern == startPattern, pattern == "POST /v1/schedules":
 		name = idIn(r)
 	}
 	if name == "" {
-		return host.HostInfo{}, false, nil
+		return s.starter(pattern)
 	}
 	owner, ok, err := ns.Owner(r.Context(), name)
 	if errors.Is(err, host.ErrFenced) && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return owner, false, nil // the store can tell
 	}
 	return owner, ok, err
+}
+
+// starter returns the host that should choose the id of a new run: this one, unless it owns no partition.
+func (s *API) starter(pattern string) (host.HostInfo, bool, error) {
+	if pattern != startPattern || len(s.h.Partitions()) > 0 {
+		return host.HostInfo{}, false, nil
+	}
+	for _, x := range s.otherHosts() {
+		if len(x.Partitions) > 0 {
+			return x, true, nil
+		}
+	}
+	return host.HostInfo{}, false, nil // an error says that it owns none
 }
 
 // idIn returns the id in the body of a request, "" if it has none. What cannot be read is an error for the handler.
@@ -197,11 +204,12 @@ func visited(whole, r *http.Request) (string, error) {
 // passOn passes a request on to its owner, and its answer back.
 func (s *API) passOn(w http.ResponseWriter, r *http.Request, c *caller, owner *host.HostInfo) error {
 	if owner.Address == "" {
-		return problem(http.StatusServiceUnavailable, "moved", "the host %q, which owns it, has no address for requests", owner.Name)
+		s.h.CountForward(host.ForwardFailed)
+		return problem(http.StatusServiceUnavailable, "moved", "the host %q has no address for requests", owner.Name)
 	}
 	to, err := url.Parse(owner.Address)
 	if err != nil {
-		return problem(http.StatusServiceUnavailable, "moved", "the address of the host %q, which owns it, is no URL", owner.Name)
+		return problem(http.StatusServiceUnavailable, "moved", "the address of the host %q is no URL", owner.Name)
 	}
 	s.forward(w, r, c, owner, to, []string{"Authorization", "Cookie", "Origin", "Sec-Fetch-Site"})
 	return nil
@@ -227,6 +235,7 @@ func (s *API) forward(w http.ResponseWriter, r *http.Request, c *caller, owner *
 			if a.StatusCode == http.StatusUnauthorized { // it checks no callers, so it has refused the signature
 				return errRefused
 			}
+			s.h.CountForward(host.ForwardAnswered)
 			for name := range w.Header() { // this host has set its own
 				a.Header.Del(name)
 			}
@@ -234,8 +243,20 @@ func (s *API) forward(w http.ResponseWriter, r *http.Request, c *caller, owner *
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			w.Header().Set("Retry-After", "1")
+			s.h.CountForward(resultOf(r.Context(), err))
 			writeProblem(w, unanswered(r.Context(), owner, err))
 		}}).ServeHTTP(w, r)
+}
+
+// resultOf returns how a request ended that another host has not answered.
+func resultOf(ctx context.Context, err error) host.ForwardResult {
+	switch {
+	case errors.Is(err, errRefused):
+		return host.ForwardRefused
+	case ctx.Err() != nil:
+		return host.ForwardCancelled
+	}
+	return host.ForwardFailed
 }
 
 // unanswered returns the problem of a request that another host has not answered. The caller gets it also if this host has broken
@@ -250,5 +271,5 @@ func unanswered(ctx context.Context, owner *host.HostInfo, err error) error {
 	case ctx.Err() != nil:
 		code, why = "cancelled", "has not answered before this one stopped; it may have done what was asked"
 	}
-	return problem(http.StatusServiceUnavailable, code, "the host %q, which owns it, %s", owner.Name, why)
+	return problem(http.StatusServiceUnavailable, code, "the host %q %s", owner.Name, why)
 }

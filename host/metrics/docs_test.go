@@ -29,8 +29,14 @@ func exposed(t *testing.T) map[string]family {
 	if err != nil {
 		t.Fatal(err)
 	}
+	h, _, _ := newCluster(t).add("a")
+	w.m.Watch(h)
+	ofCluster, err := w.m.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
 	all := map[string]family{}
-	for _, f := range families {
+	for _, f := range append(families, ofCluster...) {
 		x := family{kind: strings.ToLower(f.GetType().String())}
 		for _, l := range f.GetMetric()[0].GetLabel() {
 			x.labels = append(x.labels, l.GetName())
@@ -108,15 +114,31 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		names[r.Alert] = true
+		if at := r.Annotations["runbook_url"]; at != "" && !headed(t, at) {
+			t.Errorf("%s: there is no %s", r.Alert, at)
+		}
 		if used(t, all, r.Alert, r.Expr) == 0 && r.Expr != `up{job="wfhost"} == 0` {
 			t.Errorf("%s says nothing of a host: %s", r.Alert, r.Expr)
 		}
 	}
-	for _, want := range []string{"Down", "StoreFailed", "DiskFull", "Overdue", "Late", "StuckRuns", "CommitsSlow", "AttemptsFail"} {
+	for _, want := range []string{"Down", "StoreFailed", "DiskFull", "Overdue", "Late", "StuckRuns", "CommitsSlow", "AttemptsFail",
+		"HostGone", "PartitionsUnowned", "LeaseMarginSmall", "ForwardsFail", "ClockOff"} {
 		if !names["Wfhost"+want] {
 			t.Errorf("there is no rule Wfhost%s", want)
 		}
 	}
+}
+
+// headed reports whether a page of docs/operate has the heading that an address on the web names.
+func headed(t *testing.T, address string) bool {
+	page, anchor, ok := strings.Cut(strings.TrimPrefix(address, "https://github.com/wfhost/wfhost/blob/main/docs/operate/"), "#")
+	for line := range strings.Lines(read(t, page)) {
+		heading, is := strings.CutPrefix(line, "## ")
+		if ok && is && strings.ReplaceAll(strings.ToLower(strings.TrimSpace(heading)), " ", "-") == anchor {
+			return true
+		}
+	}
+	return false
 }
 
 // TestDashboard parses the dashboard as Grafana does, and checks that the series in its panels exist.

@@ -20,6 +20,9 @@ type scrape struct {
 	stats []series[host.Stats]
 	store []series[host.StoreStats]
 	disk  []series[host.DiskState]
+
+	cluster            []series[host.ClusterStats]
+	acquired, forwards *prometheus.Desc
 }
 
 // series is a number that is read from a T.
@@ -95,7 +98,29 @@ func newScrape(m *Metrics) *scrape {
 			}),
 			counterOf("disk_stalls_total", "Operations of the disk that took longer than two seconds.",
 				func(d disk) float64 { return float64(d.Stalls) }),
-		}}
+		},
+		cluster: ofCluster(),
+		acquired: prometheus.NewDesc(prefix+"cluster_partitions_acquired_total",
+			"Partitions that the host has acquired: by a takeover from a host that showed no life, or as planned.",
+			[]string{"cause"}, nil),
+		forwards: prometheus.NewDesc(prefix+"cluster_forwards_total",
+			"Requests that the host has passed on to the hosts that own their runs, by result.", []string{"result"}, nil)}
+}
+
+func ofCluster() []series[host.ClusterStats] {
+	type stats = host.ClusterStats
+	return []series[stats]{
+		gaugeOf("cluster_hosts", "Live hosts of the cluster that the host knows, with itself; 0 while it is not one of them.",
+			func(s stats) float64 { return float64(s.Hosts) }),
+		gaugeOf("cluster_partitions_unowned", "Partitions, of 64, that no live host owns, as the host knows.",
+			func(s stats) float64 { return float64(s.Unowned) }),
+		gaugeOf("cluster_lease_seconds", "How long the host keeps its partitions after its last beat.",
+			func(s stats) float64 { return s.Lease.Seconds() }),
+		gaugeOf("cluster_lease_margin_seconds", "The shortest time within the last minute after which the others would have taken "+
+			"over, had there been no further beat.", func(s stats) float64 { return s.Margin.Seconds() }),
+		gaugeOf("cluster_clock_skew_seconds", "How far the clock of the host is ahead of the store's.",
+			func(s stats) float64 { return s.Skew.Seconds() }),
+	}
 }
 
 // Describe implements prometheus.Collector.
@@ -110,6 +135,11 @@ func (s *scrape) Describe(ch chan<- *prometheus.Desc) {
 	for _, x := range s.disk {
 		ch <- x.desc
 	}
+	for _, x := range s.cluster {
+		ch <- x.desc
+	}
+	ch <- s.acquired
+	ch <- s.forwards
 }
 
 // countPatience bounds how long a scrape waits for the counts of runs, which are in memory.
@@ -122,6 +152,9 @@ func (s *scrape) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	send(ch, s.stats, h.Stats())
+	if x, err := h.ClusterStats(); err == nil { // of no cluster otherwise
+		s.sendCluster(ch, x)
+	}
 	var failed bool
 	if x, err := h.StoreStats(); err == nil {
 		send(ch, s.store, x)
@@ -166,4 +199,16 @@ func (s *scrape) count(ch chan<- prometheus.Metric, h *host.Host) error {
 		}
 	}
 	return nil
+}
+
+func (s *scrape) sendCluster(ch chan<- prometheus.Metric, from host.ClusterStats) {
+	send(ch, s.cluster, from)
+	count := func(d *prometheus.Desc, n uint64, label string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), label)
+	}
+	count(s.acquired, from.TakenOver, "takeover")
+	count(s.acquired, from.Moved, "planned")
+	for result, n := range from.Forwards {
+		count(s.forwards, n, string(result))
+	}
 }

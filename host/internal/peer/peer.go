@@ -104,6 +104,8 @@ type Notice struct {
 	Inboxes []store.PartitionID `json:"inboxes,omitempty"`
 	// Offers are handlers for workers, for which the sender has attempts that no worker asks it for.
 	Offers []Offer `json:"offers,omitempty"`
+	// Given are partitions that the sender has released for the receiver.
+	Given []store.PartitionID `json:"given,omitempty"`
 	// Beat: the view of the store has changed, so the receiver should beat now.
 	Beat bool `json:"beat,omitempty"`
 }
@@ -161,6 +163,7 @@ func (n *Notifier) Tell(address string, x Notice) {
 	waiting.Beat = waiting.Beat || x.Beat
 	waiting.Inboxes = joined(waiting.Inboxes, x.Inboxes)
 	waiting.Offers = joined(waiting.Offers, x.Offers)
+	waiting.Given = joined(waiting.Given, x.Given)
 }
 
 func joined[T comparable](to, more []T) []T {
@@ -177,7 +180,7 @@ func (n *Notifier) send(address string) {
 	for {
 		n.mu.Lock()
 		x := *n.pending[address]
-		if !x.Beat && len(x.Inboxes)+len(x.Offers) == 0 {
+		if !x.Beat && len(x.Inboxes)+len(x.Offers)+len(x.Given) == 0 {
 			delete(n.pending, address)
 			n.mu.Unlock()
 			return
