@@ -2,7 +2,11 @@ package httpapi
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -72,6 +76,7 @@ func TestClusterDrain(t *testing.T) {
 			t.Errorf("%q: %+v %v", id, r, err)
 		}
 	}
+	f.startsOnPage(one)
 	if code := f.once(one, "GET", "/readyz", "", nil); code != http.StatusOK {
 		t.Errorf("a drained host takes requests: %d", code)
 	}
@@ -103,6 +108,38 @@ func TestClusterDrain(t *testing.T) {
 		if age := clock.System().Now().Sub(x.LastBeat); x.Drained || x.Draining || age < 0 || age > 2*clusterLease {
 			t.Errorf("%+v", x)
 		}
+	}
+}
+
+// startsOnPage starts a run at the page of a host, without an id.
+func (f *fleet) startsOnPage(x *node) {
+	f.t.Helper()
+	text, _, err := f.hosts[0].h.Tokens().Create(f.t.Context(), host.TokenSpec{Scopes: []host.Scope{host.ScopeRead, host.ScopeRun}})
+	f.ok(err)
+	jar, err := cookiejar.New(nil)
+	f.ok(err)
+	browser := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	send := func(method, path string, form url.Values) (*http.Response, string) {
+		r, err := http.NewRequestWithContext(f.t.Context(), method, x.url+path, strings.NewReader(form.Encode()))
+		f.ok(err)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", x.url)
+		a, err := browser.Do(r)
+		f.ok(err)
+		defer func() { _ = a.Body.Close() }()
+		b, err := io.ReadAll(a.Body)
+		f.ok(err)
+		return a, string(b)
+	}
+	send("POST", "/login", url.Values{"token": {text}})
+	_, page := send("GET", "/workflows/nap-1h/start", nil)
+	m := regexp.MustCompile(`name="csrf" value="([^"]+)"`).FindStringSubmatch(page)
+	if m == nil {
+		f.t.Fatal(page)
+	}
+	if a, page := send("POST", "/workflows/nap-1h/start", url.Values{"csrf": {m[1]}}); a.StatusCode != http.StatusSeeOther ||
+		!strings.HasPrefix(a.Header.Get("Location"), "/runs/") {
+		f.t.Errorf("%d %s", a.StatusCode, page)
 	}
 }
 

@@ -156,7 +156,9 @@ func (s *API) passPage(w http.ResponseWriter, whole, r *http.Request) bool {
 		return false
 	}
 	name, err := visited(whole, r)
-	if err != nil || name == "" {
+	path := r.URL.EscapedPath()
+	starts := name == "" && r.Method == http.MethodPost && strings.HasPrefix(path, "/workflows/") && strings.HasSuffix(path, "/start")
+	if err != nil || name == "" && !starts {
 		return false
 	}
 	ns, err := s.h.Namespace(r.Context(), r.URL.Query().Get("namespace"))
@@ -164,6 +166,9 @@ func (s *API) passPage(w http.ResponseWriter, whole, r *http.Request) bool {
 		return false
 	}
 	owner, other, err := ns.Owner(r.Context(), name)
+	if starts { // without an id
+		owner, other, err = s.starter(startPattern)
+	}
 	if err != nil || !other || owner.Address == "" {
 		return false
 	}

@@ -190,7 +190,7 @@ var demoViews = map[string]string{"overview": "/", "runs": "/runs", "run-failed"
 	"compare-with": "/runs/order-51/compare", "confirm": "/runs/order-51/do/retry", "signal": "/runs/order-60/do/signal?name=approve",
 	"bulk": "/bulk/retry?status=failed&workflow=order", "workflows": "/workflows", "workflow": "/workflows/order",
 	"migrate": "/workflows/order/versions/2/do/check", "start": "/workflows/many/start", "start-form": "/workflows/order/start", "upload": "/upload",
-	"schedules": "/schedules", "schedule": "/schedules/nightly", "limits": "/limits", "access": "/access", "token": "/access/tokens", "nowhere": "/nowhere"}
+	"schedules": "/schedules", "schedule": "/schedules/nightly", "limits": "/limits", "hosts": "/hosts", "access": "/access", "token": "/access/tokens", "nowhere": "/nowhere"}
 
 // TestBrowserViews opens every view of a host with no run, with one, and with many, and runs the script look on each.
 func TestBrowserViews(t *testing.T) {

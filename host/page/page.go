@@ -197,6 +197,7 @@ var routes = []route{
 	{"GET /schedules/{schedule}/do/{action}", host.ScopeRead, (*visit).confirmSchedule},
 	{"POST /schedules/{schedule}/do/{action}", host.ScopeRead, (*visit).actSchedule}, // and the scope of the action
 	{"GET /limits", host.ScopeRead, (*visit).limits},
+	{"GET /hosts", host.ScopeRead, (*visit).hosts},
 
 	{"GET /access", host.ScopeAdmin, (*visit).access},
 	{auditPattern, host.ScopeAdmin, (*visit).audit},

@@ -177,7 +177,7 @@ func textOf(page string) string {
 // targets are all views.
 func targets(run string) []string {
 	list := []string{"/", "/runs", "/runs?status=failed&workflow=order&since=24h&where=item%3Dbook&order=oldest", "/runs?q=a", "/workflows",
-		"/upload", "/schedules", "/limits", "/access", "/access/tokens", "/bulk/cancel?q=a", "/bulk/retry"}
+		"/upload", "/schedules", "/limits", "/hosts", "/access", "/access/tokens", "/bulk/cancel?q=a", "/bulk/retry"}
 	if run != "" {
 		run = "/runs/" + run
 		list = append(list, run, run+"/journal", run+"/log", run+"/output", run+"/entries/0", run+"/do/cancel", run+"/do/signal", run+"/do/restart",
