@@ -190,3 +190,133 @@ func TestDeployKubernetes(t *testing.T) {
 	}
 	deployed{"kubernetes.yaml", texts(at(c, "args")), time.Duration(n) * time.Second}.check(t)
 }
+
+// member checks that the command line is accepted, and makes a member of a cluster of the name and address.
+func (d deployed) member(t *testing.T, name, address string) {
+	t.Helper()
+	key, ca := filepath.Join(t.TempDir(), "key"), newAuthority(t).path("ca.pem")
+	if err := os.WriteFile(key, []byte(strings.Repeat("k", leastClusterKey)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.check(t)
+	io := stdio{out: io.Discard, err: io.Discard}
+	parser, c, err := newParser(io, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse(d.args); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(c.Serve.ClusterKey), "file:/") || !strings.HasPrefix(string(c.Serve.Store), "file:/") ||
+		c.Serve.ClusterCA == "" || c.Serve.TLSCert == "" {
+		t.Errorf("%s: %q", d.file, d.args)
+	}
+	c.Serve.ClusterKey, c.Serve.ClusterCA = source("file:"+key), ca
+	m, err := c.Serve.cluster(&globals{io: io, ctx: t.Context()}, c.Serve.Listen)
+	if err != nil || m.Name != name || m.Address != address {
+		t.Errorf("%s: %+v %v", d.file, m, err)
+	}
+	if c.Serve.Drain+c.Serve.Lease+5*time.Second > d.grace {
+		t.Errorf("%s: the drain takes %v, giving runs away %v, and the process is killed after %v", d.file, c.Serve.Drain, c.Serve.Lease, d.grace)
+	}
+}
+
+// TestDeployClusterKubernetes checks the manifest of three servers: their names, how they reach each other, and how they end.
+func TestDeployClusterKubernetes(t *testing.T) {
+	docs := documents(t, "../../deploy/cluster.yaml")
+	of := func(kind string) any {
+		i := slices.IndexFunc(docs, func(d any) bool { return at(d, "kind") == kind })
+		if i < 0 {
+			t.Fatalf("there is no %s", kind)
+		}
+		return docs[i]
+	}
+	set := of("StatefulSet")
+	pod := at(set, "spec", "template", "spec")
+	c := at(pod, "containers", 0)
+	names := docs[1]
+	if at(set, "spec", "replicas") != 3 || at(set, "spec", "podManagementPolicy") != "Parallel" ||
+		at(names, "metadata", "name") != at(set, "spec", "serviceName") || at(names, "spec", "clusterIP") != "None" ||
+		at(names, "spec", "publishNotReadyAddresses") != true {
+		t.Error("the servers have no names, or a server that drains cannot be reached by the others")
+	}
+	for probe, path := range map[string]string{"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"} {
+		get := at(c, probe, "httpGet")
+		if at(get, "path") != path || at(get, "scheme") != "HTTPS" || at(get, "port") != at(c, "ports", 0, "name") {
+			t.Errorf("%s: %v", probe, get)
+		}
+	}
+	if at(pod, "securityContext", "runAsNonRoot") != true || at(c, "securityContext", "readOnlyRootFilesystem") != true ||
+		at(c, "securityContext", "allowPrivilegeEscalation") != false {
+		t.Error("it may do too much")
+	}
+	labels := fmt.Sprint(at(set, "spec", "template", "metadata", "labels"))
+	for _, selector := range []any{at(set, "spec", "selector", "matchLabels"), at(docs[0], "spec", "selector"), at(names, "spec", "selector"),
+		at(of("PodDisruptionBudget"), "spec", "selector", "matchLabels"), at(of("NetworkPolicy"), "spec", "podSelector", "matchLabels")} {
+		if fmt.Sprint(selector) != labels {
+			t.Errorf("%v selects no pod with %s", selector, labels)
+		}
+	}
+	if at(of("NetworkPolicy"), "spec", "ingress", 0, "ports", 0, "port") != at(c, "ports", 0, "name") ||
+		at(of("PodDisruptionBudget"), "spec", "maxUnavailable") != 1 {
+		t.Error("the servers do not reach each other, or two may be taken away at a time")
+	}
+	volumes := map[string]bool{}
+	for _, v := range at(pod, "volumes").([]any) { //nolint:forcetypeassert // a failure is one
+		volumes[fmt.Sprint(at(v, "name"))] = true
+	}
+	for _, m := range at(c, "volumeMounts").([]any) { //nolint:forcetypeassert // a failure is one
+		if !volumes[fmt.Sprint(at(m, "name"))] {
+			t.Errorf("there is no volume %v", at(m, "name"))
+		}
+	}
+	grace, _ := at(pod, "terminationGracePeriodSeconds").(int)
+	pause, _ := at(c, "lifecycle", "preStop", "sleep", "seconds").(int)
+	replace := strings.NewReplacer("$(POD_NAME)", "wfhost-1", "$(POD_NAMESPACE)", "shop")
+	var args []string
+	for _, a := range texts(at(c, "args")) {
+		args = append(args, replace.Replace(a))
+	}
+	deployed{"cluster.yaml", args, time.Duration(grace-pause) * time.Second}.member(t, "wfhost-1", "https://wfhost-1.wfhost-hosts.shop.svc:7777")
+}
+
+// TestDeployClusterCompose checks the file of three servers behind nginx, and nginx's configuration.
+func TestDeployClusterCompose(t *testing.T) {
+	doc := documents(t, "../../deploy/compose-cluster.yaml")[0]
+	b, err := os.ReadFile("../../deploy/nginx.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var behind []string
+	for _, m := range regexp.MustCompile(`(?m)^ *server (\w+):7777 `).FindAllStringSubmatch(string(b), -1) {
+		behind = append(behind, m[1])
+	}
+	if !slices.Equal(behind, []string{"a", "b", "c"}) {
+		t.Errorf("nginx knows %q", behind)
+	}
+	for _, name := range behind {
+		s := at(doc, "services", name)
+		grace, err := time.ParseDuration(fmt.Sprint(at(s, "stop_grace_period")))
+		if err != nil || at(s, "read_only") != true || at(s, "user") != "65532:65532" || !slices.Equal(texts(at(s, "cap_drop")), []string{"ALL"}) ||
+			at(s, "depends_on", "db", "condition") != "service_healthy" {
+			t.Errorf("%s: %v %v", name, s, err)
+		}
+		deployed{"compose-cluster.yaml", texts(at(s, "command")), grace}.member(t, name, "https://"+name+":7777")
+	}
+	if at(doc, "services", "db", "healthcheck", "test") == nil {
+		t.Error("the servers would not wait for the database")
+	}
+}
+
+// TestDeployClusterUnit checks the config file of a server of a cluster under systemd.
+func TestDeployClusterUnit(t *testing.T) {
+	if faults := (&globals{io: stdio{out: io.Discard, err: io.Discard}}).checkConfig("../../deploy/wfhost-cluster.yaml"); len(faults) > 0 {
+		t.Error(faults)
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := deployed{"wfhost-cluster.yaml", []string{"serve", "--config", "../../deploy/wfhost-cluster.yaml"}, 45 * time.Second}
+	d.member(t, name, "https://"+name+":7777")
+}
