@@ -157,7 +157,8 @@ func (s *API) passPage(w http.ResponseWriter, whole, r *http.Request) bool {
 	}
 	name, err := visited(whole, r)
 	path := r.URL.EscapedPath()
-	starts := name == "" && r.Method == http.MethodPost && strings.HasPrefix(path, "/workflows/") && strings.HasSuffix(path, "/start")
+	starts := name == "" && r.Method == http.MethodPost && strings.HasPrefix(path, "/workflows/") &&
+		strings.HasSuffix(path, "/start")
 	if err != nil || name == "" && !starts {
 		return false
 	}
