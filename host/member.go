@@ -45,9 +45,12 @@ type member struct {
 
 	counts
 
+	acted time.Time // of the goroutine that follows: when it last took or gave partitions
+
 	mu          sync.Mutex
 	applied     uint64                       // the generation of settings
 	view        *store.View                  // nil while the host has no membership, as far as it knows
+	viewBegan   time.Time                    // when the beat began that has brought it
 	next        chan struct{}                // closed when there is another view
 	offering    map[peer.Offer]chan struct{} // closed by the next offer of another host
 	wants       bool                         // to own partitions: Run goes on
@@ -136,7 +139,7 @@ func (m *member) seen(began time.Time, v *store.View) {
 	m.skew = skew
 	m.margin.prolonged(began, ended, m.h.cfg.Cluster.Lease)
 	m.mu.Unlock()
-	m.publish(v)
+	m.publish(v, began)
 	if m.h.rt != nil { // not before Open
 		m.holdVersions(v)
 	}
@@ -144,11 +147,11 @@ func (m *member) seen(began time.Time, v *store.View) {
 
 func far(skew, limit int64) bool { return skew > limit || skew < -limit }
 
-// publish makes a view, or nil, the current one.
-func (m *member) publish(v *store.View) {
+// publish makes a view, or nil, the current one. What was done before the beat began is in it.
+func (m *member) publish(v *store.View, began time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.view = v
+	m.view, m.viewBegan = v, began
 	close(m.next)
 	m.next = make(chan struct{})
 }
@@ -246,7 +249,7 @@ func (m *member) giveUp(why string, cause error) {
 		return
 	}
 	m.h.cfg.Logger.Warn(why, "cause", cause)
-	m.publish(nil)
+	m.publish(nil, m.good)
 	m.drops.Go(func() { m.h.rt.Partitions.Drop(runtime.ErrGivenUp, m.h.rt.Partitions.Owned()...) })
 }
 

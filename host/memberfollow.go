@@ -20,7 +20,11 @@ func (m *member) followViews(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if v := m.current(); v != nil && m.follow(ctx, v) {
+		m.mu.Lock()
+		v, began := m.view, m.viewBegan
+		m.mu.Unlock()
+		// A view from before the last step would undo it: what was taken would be dropped, and what was given taken again.
+		if v != nil && (began.Before(m.acted) || m.follow(ctx, v)) {
 			m.beatNow()
 		}
 	}
@@ -68,6 +72,9 @@ func (m *member) follow(ctx context.Context, v *store.View) (again bool) {
 	}
 	for name, given := range to {
 		m.tell(v, name, peer.Notice{Beat: true, Given: given})
+	}
+	if len(plan.Take)+len(gives) > 0 {
+		m.acted = clock.System().Now()
 	}
 	m.noteSettled(len(plan.Take) == 0 && len(ps.Owned()) == 0)
 	if withheld {

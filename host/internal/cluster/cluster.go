@@ -88,7 +88,7 @@ func Far(skewMs int64) bool { return skewMs > farMs || skewMs < -farMs }
 // Planner decides for one member. It is not safe for concurrent use.
 type Planner struct {
 	name   string
-	trust  time.Duration
+	lease  time.Duration
 	seen   map[string]time.Time // when each live member was first seen
 	gave   time.Time            // when partitions were last given away
 	known  []store.Member       // of wanted
@@ -99,7 +99,7 @@ type Planner struct {
 // NewPlanner returns the planner of a member. It gives partitions to members that were seen for two leases: a host that is
 // started again and again must not move runs each time.
 func NewPlanner(name string, lease time.Duration) *Planner {
-	return &Planner{name: name, trust: leasesOfTrust * lease, seen: map[string]time.Time{},
+	return &Planner{name: name, lease: lease, seen: map[string]time.Time{},
 		giving: map[store.PartitionID]time.Time{}}
 }
 
@@ -143,7 +143,7 @@ func (pl *Planner) Plan(now time.Time, v *store.View, has []store.PartitionID) (
 		case owner == "" && want == pl.name, owner == pl.name && !holds[id]: // given up, or lost for a moment
 			p.Take = append(p.Take, store.PartitionID(id))
 		case owner == pl.name && want != pl.name && want != "" && len(p.Give) < budget &&
-			(me.Draining || now.Sub(pl.seen[want]) >= pl.trust):
+			(me.Draining || now.Sub(pl.seen[want]) >= leasesOfTrust*pl.lease) && !pl.silent(v, want):
 			p.Give = append(p.Give, Move{store.PartitionID(id), want})
 		}
 	}
@@ -151,6 +151,13 @@ func (pl *Planner) Plan(now time.Time, v *store.View, has []store.PartitionID) (
 		pl.gave = now
 	}
 	return p
+}
+
+// silent reports whether a member has shown no life for two beats: it may have died, and what it was given would be nobody's
+// until its lease is over.
+func (pl *Planner) silent(v *store.View, name string) bool {
+	m := v.Member(name)
+	return m != nil && m.BeatUnixMs > 0 && v.NowUnixMs-m.BeatUnixMs > 2*pl.lease.Milliseconds()/BeatsPerLease
 }
 
 // Ripe returns the partitions of a plan that are given now: those whose runs rest. It withholds the others for a while, or, if

@@ -109,6 +109,26 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
+// TestNothingIsGivenToASilentMember: a member that has said nothing for two beats may be dead.
+func TestNothingIsGivenToASilentMember(t *testing.T) {
+	v := store.View{Members: members(2), NowUnixMs: 1_000_000}
+	for p := range v.Owners {
+		v.Owners[p] = "host-0"
+	}
+	pl, now := NewPlanner("host-0", 5*time.Second), time.Unix(100, 0)
+	gives := func(after time.Duration, beatUnixMs int64) int {
+		v.Members[1].BeatUnixMs = beatUnixMs
+		return len(pl.Plan(now.Add(after), &v, held(&v, "host-0")).Give)
+	}
+	gives(0, 999_000)
+	if n := gives(20*time.Second, 997_999); n != 0 {
+		t.Errorf("%d partitions are given to a silent member", n)
+	}
+	if n := gives(20*time.Second, 998_000); n != givesPerSecond {
+		t.Errorf("%d partitions are given to one that has just said something", n)
+	}
+}
+
 // TestRipe gives partitions whose runs rest at once, others after five seconds, or not before they rest if the member is patient.
 func TestRipe(t *testing.T) {
 	now, rests := time.Unix(100, 0), map[store.PartitionID]bool{1: true}

@@ -26,6 +26,8 @@ type member struct {
 	ms      store.Membership // nil: it must join
 	view    *store.View      // nil: it has given up
 	until   int64            // when its lease ends
+	began   int64            // when the beat began that has brought the view
+	acted   int64            // when it last took or gave partitions
 	good    int64            // when the last beat that was answered began
 	next    int64            // when it beats again
 	polls   int64            // when it reads its inboxes again
@@ -94,8 +96,11 @@ func (m *member) tick() {
 		m.beat()
 	}
 	if m.viewed && m.follows == 0 && m.view != nil {
-		m.viewed = false
-		m.follow()
+		if m.viewed = false; m.began <= m.acted {
+			m.next = min(m.next, now)
+		} else {
+			m.follow()
+		}
 	}
 	if now >= m.polls {
 		if m.polls = now + 1000; w.calm { // few notices are lost any more
@@ -123,7 +128,7 @@ func (m *member) poll() {
 
 // join makes a host that starts a member.
 func (h *host) join() {
-	h.member = &member{h: h, db: h.w.data.Open(), planner: cluster.NewPlanner(h.name, lease), next: h.w.ticks.now}
+	h.member = &member{h: h, db: h.w.data.Open(), planner: cluster.NewPlanner(h.name, lease), next: h.w.ticks.now, acted: -1}
 }
 
 // beat sends a beat. It, or its answer, may be late or lost.
@@ -131,7 +136,8 @@ func (m *member) beat() {
 	w := m.h.w
 	m.beating = true
 	began := w.ticks.now
-	says := store.Member{Name: m.h.name, Weight: m.h.weight, Draining: !m.h.active || cluster.Far(m.h.skew)}
+	says := store.Member{Name: m.h.name, Weight: m.h.weight, Draining: !m.h.active || cluster.Far(m.h.skew),
+		BeatUnixMs: began}
 	late := func() int64 {
 		if w.calm || w.odds(9, 10) {
 			return w.between(0, 20)
@@ -171,7 +177,7 @@ func (m *member) answered(began int64, ms store.Membership, v *store.View, err e
 	m.beating, m.next = false, w.ticks.now+lease.Milliseconds()/cluster.BeatsPerLease
 	switch {
 	case err == nil:
-		m.ms, m.view, m.good, m.viewed = ms, v, began, true
+		m.ms, m.view, m.began, m.good, m.viewed = ms, v, began, began, true
 	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrExists):
 		w.note("%s is no member: %v", m.h.name, err)
 		m.giveUp()
@@ -234,7 +240,7 @@ func (m *member) follow() {
 	for _, id := range plan.Take {
 		m.follows++
 		h.later(fmt.Sprintf("takes partition %d", id), func() {
-			m.follows--
+			m.done()
 			h.acquire(id)
 		})
 	}
@@ -248,11 +254,11 @@ func (m *member) follow() {
 		w.ticks.gives++
 		m.lose(g.Partition, func(owned store.Partition) {
 			if owned == nil {
-				m.follows--
+				m.done()
 				return
 			}
 			h.later(fmt.Sprintf("releases partition %d", g.Partition), func() {
-				m.follows--
+				m.done()
 				if owned.Release(ctx) == nil { // else another host was faster
 					w.ticks.free[g.Partition] = true
 				}
@@ -262,6 +268,12 @@ func (m *member) follow() {
 	if withheld || len(plan.Take)+len(gives) > 0 {
 		m.next = min(m.next, w.ticks.now+50)
 	}
+}
+
+// done notes that an operation of a plan has ended.
+func (m *member) done() {
+	m.follows--
+	m.acted = m.h.w.ticks.now
 }
 
 // leave ends the process of a host that drains and owns nothing.
