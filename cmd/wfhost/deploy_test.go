@@ -105,7 +105,7 @@ func TestDeployUnit(t *testing.T) {
 	grace, err := time.ParseDuration(set["TimeoutStopSec"])
 	args, ok := strings.CutPrefix(set["ExecStart"], "/usr/local/bin/wfhost ")
 	if err != nil || !ok || set["Type"] != "notify" || set["WatchdogSec"] == "" || set["MemoryDenyWriteExecute"] != "" ||
-		set["StartLimitIntervalSec"] != "0" || set["RestartSec"] != "5s" {
+		set["StartLimitIntervalSec"] != "0" || set["RestartSec"] != "1s" {
 		t.Errorf("%v %v", set, err)
 	}
 	args = strings.Replace(args, "/etc/wfhost/wfhost.yaml", "../../deploy/wfhost.yaml", 1)
