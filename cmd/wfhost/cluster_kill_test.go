@@ -39,24 +39,24 @@ type servers struct {
 	store    string // URL
 	dir      string
 	at       []string // addresses
-	log      said
+	log      serverLog
 	cmds     []*exec.Cmd
 }
 
-// said is the log of servers: also that of the test.
-type said struct {
+// serverLog is the log of servers: also that of the test.
+type serverLog struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (x *said) Write(b []byte) (int, error) {
+func (x *serverLog) Write(b []byte) (int, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.text.Write(b)
 	return os.Stderr.Write(b)
 }
 
-func (x *said) has(text string) bool {
+func (x *serverLog) has(text string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return strings.Contains(x.text.String(), text)
