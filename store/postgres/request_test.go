@@ -207,6 +207,62 @@ func TestRequestWaitsForEarlierOnes(t *testing.T) {
 	}
 }
 
+// TestNewRequestsPassDelayedOnes asks for a start while many requests that were put off are due again, with others behind them.
+func TestNewRequestsPassDelayedOnes(t *testing.T) {
+	url := pgtest.Fresh(t)
+	s := open(t, url)
+	sql(t, url, "select wfhost.start('w', 'd' || g), wfhost.signal('d' || g, 's') from generate_series(1, 300) g")
+	for list := take(t, s); len(list) > 0; list = take(t, s) {
+		var put []store.RequestResult
+		for _, r := range list {
+			if r.Kind == store.RequestStart {
+				put = append(put, store.RequestResult{ID: r.ID, Reason: "quota", AgainMs: 3_600_000})
+			}
+		}
+		if err := s.EndRequests(ctx, put); err != nil || len(put) == 0 {
+			t.Fatal(names(list), err)
+		}
+	}
+	sql(t, url, "update wfhost.request set due = due - interval '1 day'", "select wfhost.start('w', 'new')")
+	var starts int
+	got := map[string]bool{}
+	for _, r := range take(t, s) {
+		got[r.Run.ID] = true
+		if r.Kind == store.RequestStart {
+			starts++
+		}
+	}
+	if !got["new"] || starts < 50 {
+		t.Errorf("%d starts, of them the new one: %v", starts, got["new"])
+	}
+}
+
+// TestRequestsOfCollatedColumns passes columns with collations of their own.
+func TestRequestsOfCollatedColumns(t *testing.T) {
+	url := pgtest.Fresh(t)
+	s := open(t, url)
+	sql(t, url, "insert into wfhost.namespace values (1, 0, 'shop')",
+		"create collation blind (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+	for _, collation := range []string{`"C"`, `"POSIX"`, "blind"} {
+		sql(t, url, `create table arguments (w text, r text, n text, s text, c text)`)
+		for _, column := range []string{"w", "r", "n", "s", "c"} {
+			sql(t, url, "alter table arguments alter "+column+" type text collate "+collation)
+		}
+		sql(t, url, "insert into arguments values ('w', 'r', 'shop', 's', 'fail')",
+			"select wfhost.start(w, r, namespace => n, on_conflict => c) from arguments",
+			"select wfhost.signal(r, s, namespace => n, idempotency_key => s), wfhost.cancel(r, namespace => n) from arguments")
+		c := connect(t, url)
+		if _, err := c.Exec(ctx, "select wfhost.start(w, r, namespace => upper(n)) from arguments"); err == nil {
+			t.Errorf("%s: a namespace in other letters", collation)
+		}
+		list := take(t, s)
+		if got := names(list); got != "start r w,signal r s,cancel r ," || list[0].Run.Namespace != 1 {
+			t.Errorf("%s: %s", collation, got)
+		}
+		sql(t, url, "delete from wfhost.request", "drop table arguments")
+	}
+}
+
 // TestRequestsOfARole asks as a role that may only execute the functions and read the views.
 func TestRequestsOfARole(t *testing.T) {
 	url := pgtest.Fresh(t)

@@ -8,6 +8,7 @@ create table wfhost.request (
   refused timestamptz,           -- null = pending
   ns integer not null,
   attempts integer not null default 0,
+  delayed boolean not null default false, -- it, or an earlier one of its run, was put off
   p smallint not null,           -- partition of the run
   kind smallint not null,        -- 1 start, 2 signal, 3 cancel
   token uuid not null default gen_random_uuid(), -- incarnation of the run, or idempotency key of the signal
@@ -18,7 +19,7 @@ create table wfhost.request (
   reason text,                   -- of the newest attempt
   data bytea not null            -- input or payload
 ) with (autovacuum_vacuum_scale_factor = 0.02);
-create index request_due on wfhost.request (due) where refused is null;
+create index request_due on wfhost.request (delayed, due) where refused is null;
 create index request_run on wfhost.request (ns, run, id) where refused is null;
 create index request_refused on wfhost.request (id) where refused is not null;
 
@@ -81,7 +82,7 @@ begin
   return bytes;
 end $$;
 
--- ask records a request. The channel wakes the server when the transaction is committed.
+-- ask records a request. Its arguments have the collation C, and not that of the caller's columns. The channel wakes the server when the transaction is committed.
 create function wfhost.ask(kind smallint, namespace text, run text, name text, data bytea, options jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -149,14 +150,14 @@ begin
     perform wfhost.bad('workflow name must not be null');
   elsif octet_length(workflow) not between 1 and 128 then
     perform wfhost.bad(format('workflow name must have 1 to 128 bytes, got %s', octet_length(workflow)));
-  elsif workflow !~ '^[A-Za-z0-9][A-Za-z0-9._-]*$' then
+  elsif workflow collate "C" !~ '^[A-Za-z0-9][A-Za-z0-9._-]*$' then
     perform wfhost.bad(format('workflow name may hold the letters A-Z a-z, digits and ._-, and begins with a letter or digit, got "%s"',
       left(workflow, 64)));
   end if;
   if run is null then
     run := wfhost.new_run_id();
   end if;
-  perform wfhost.check_run(run);
+  perform wfhost.check_run(run collate "C");
   input_bytes := wfhost.payload('the input', input, input_bytes);
   if version < 1 then
     perform wfhost.bad(format('version must be 1 or more, got %s', version));
@@ -173,7 +174,7 @@ begin
   if timeout_ms not between 0 and last then
     perform wfhost.bad(format('timeout must not be negative or longer than 8000 years, got %s', timeout));
   end if;
-  if on_conflict is null or on_conflict not in ('existing', 'fail', 'terminate', 'replace') then
+  if on_conflict is null or on_conflict collate "C" not in ('existing', 'fail', 'terminate', 'replace') then
     perform wfhost.bad(format('on_conflict must be existing, fail, terminate or replace, got %s',
       coalesce('"' || left(on_conflict, 64) || '"', 'null')));
   end if;
@@ -183,7 +184,7 @@ begin
   if octet_length(traceparent) > 256 then
     perform wfhost.bad(format('traceparent has %s bytes, the limit is 256', octet_length(traceparent)));
   end if;
-  perform wfhost.ask(1::smallint, namespace, run, workflow, input_bytes, jsonb_build_object('version', version,
+  perform wfhost.ask(1::smallint, namespace collate "C", run, workflow, input_bytes, jsonb_build_object('version', version,
     'attributes', attributes, 'memo', memo::text, 'at_ms', at_ms, 'timeout_ms', timeout_ms, 'on_conflict', on_conflict,
     'priority', priority, 'traceparent', traceparent));
   return run;
@@ -195,28 +196,29 @@ create function wfhost.signal(
   payload_bytes bytea default null
 ) returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform wfhost.check_run(run);
-  perform wfhost.check_name('signal name', name);
+  perform wfhost.check_run(run collate "C");
+  perform wfhost.check_name('signal name', name collate "C");
   if idempotency_key is not null then
-    perform wfhost.check_name('idempotency key', idempotency_key);
+    perform wfhost.check_name('idempotency key', idempotency_key collate "C");
   end if;
-  perform wfhost.ask(2::smallint, namespace, run, name, wfhost.payload(format('the payload of signal "%s"', name), payload,
-    payload_bytes), jsonb_build_object('idempotency_key', idempotency_key));
+  perform wfhost.ask(2::smallint, namespace collate "C", run, name, wfhost.payload(format('the payload of signal "%s"', name),
+    payload, payload_bytes), jsonb_build_object('idempotency_key', idempotency_key));
 end $$;
 
 -- cancel asks a run to end.
 create function wfhost.cancel(run text, namespace text default 'default') returns void language plpgsql security definer
 set search_path = pg_catalog, pg_temp as $$
 begin
-  perform wfhost.check_run(run);
-  perform wfhost.ask(3::smallint, namespace, run, '', '', '{}');
+  perform wfhost.check_run(run collate "C");
+  perform wfhost.ask(3::smallint, namespace collate "C", run, '', '', '{}');
 end $$;
 
 -- retry_request has a request tried again at once, whether it is pending or was refused. False if there is none.
 create function wfhost.retry_request(request bigint) returns boolean language plpgsql security definer
 set search_path = pg_catalog, pg_temp as $$
 begin
-  update wfhost.request q set refused = null, attempts = 0, due = clock_timestamp() where q.id = request;
+  update wfhost.request q set refused = null, attempts = 0, delayed = false, due = clock_timestamp()
+    where q.id = request;
   if found then
     perform pg_notify('wfhost_request', '');
   end if;
@@ -235,25 +237,32 @@ end $$;
 revoke execute on function wfhost.start, wfhost.signal, wfhost.cancel, wfhost.retry_request, wfhost.delete_request from public;
 
 -- take_requests returns requests that are due, of runs of the given partitions (null: of all), but not of the runs in skip_*. It
--- begins with the longest due, and returns those of at most `most` runs, with about most_bytes of data. A request waits while an
--- earlier one of its run waits. Nothing marks those that were returned.
+-- begins with the longest due, and returns those of at most `most` runs, with about most_bytes of data. Half of the runs have new
+-- requests if there are enough, so that these do not wait for what was put off again and again. A request waits while an earlier
+-- one of its run waits. Nothing marks those that were returned.
 create function wfhost.take_requests(ps smallint[], skip_ns integer[], skip_run text[], most integer, most_bytes bigint)
 returns setof wfhost.request language plpgsql as $$
 declare
   now constant timestamptz := clock_timestamp();
 begin
-  update wfhost.request q set due = h.due
-    from (select distinct x.ns, x.run from (
-        select r.ns, r.run from wfhost.request r where r.refused is null and r.due <= now order by r.due limit most) x) d
+  update wfhost.request q set due = h.due, delayed = true
+    from (select distinct x.ns, x.run from (values (false), (true)) lane(delayed) cross join lateral (
+        select r.ns, r.run from wfhost.request r
+          where r.refused is null and r.delayed = lane.delayed and r.due <= now order by r.due limit most) x) d
       cross join lateral (
         select r.due from wfhost.request r where r.ns = d.ns and r.run = d.run and r.refused is null order by r.id limit 1) h
     where q.ns = d.ns and q.run = d.run and q.refused is null and q.due <= now and h.due > now;
   return query
-    with d as (select distinct x.ns, x.run from (
-        select r.ns, r.run from wfhost.request r
-          where r.refused is null and r.due <= now and (ps is null or r.p = any(ps))
-            and not exists (select from unnest(skip_ns, skip_run) k(ns, run) where k.ns = r.ns and k.run = r.run)
-          order by r.due limit most) x),
+    with d as (
+        select y.ns, y.run from (
+          select x.ns, x.run, lane.delayed, row_number() over (partition by lane.delayed order by x.due) as place
+          from (values (false), (true)) lane(delayed) cross join lateral (
+            select r.ns, r.run, r.due from wfhost.request r
+              where r.refused is null and r.delayed = lane.delayed and r.due <= now and (ps is null or r.p = any(ps))
+                and not exists (select from unnest(skip_ns, skip_run) k(ns, run) where k.ns = r.ns and k.run = r.run)
+              order by r.due limit most) x
+          order by place, lane.delayed limit most) y
+        group by y.ns, y.run),
       page as (
         select q.id, first_value(q.due) over (partition by q.ns, q.run order by q.id) as head,
           sum(octet_length(q.data)) over (order by q.id) - octet_length(q.data) as before
@@ -269,7 +278,7 @@ create function wfhost.end_requests(
 ) returns void language plpgsql as $$
 begin
   delete from wfhost.request q where q.id = any(done);
-  update wfhost.request q set attempts = q.attempts + 1, reason = x.reason,
+  update wfhost.request q set attempts = q.attempts + 1, delayed = true, reason = x.reason,
       due = clock_timestamp() + x.ms * interval '1 millisecond'
     from unnest(later, later_ms, later_reason) x(id, ms, reason) where q.id = x.id;
   update wfhost.request q set attempts = q.attempts + 1, reason = x.reason, refused = clock_timestamp()
