@@ -136,15 +136,36 @@ func (t Transfer) Clear(ctx context.Context) error {
 		if standing[table] {
 			continue
 		}
-		_, err := t.pool.Exec(ctx, "truncate wfhost."+table)
+		err := t.fenced(ctx, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "truncate wfhost."+table)
+			return err
+		})
 		if code(err) == "42501" { // the role of a server may have no right to do it
-			_, err = t.pool.Exec(ctx, "delete from wfhost."+table)
+			err = t.fenced(ctx, func(tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, "delete from wfhost."+table)
+				return err
+			})
 		}
 		if err != nil {
 			return t.failed(err)
 		}
 	}
 	return nil
+}
+
+// fenced calls f in a transaction that fails if another process has had the store since: a copy that was stopped for long must
+// not change what others have completed. Unlike settle, it may take any time.
+func (s *Store) fenced(ctx context.Context, f func(tx pgx.Tx) error) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "select wfhost.settle($1)", s.mine()); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+	if code(err) == codeHolder {
+		return s.taken(err)
+	}
+	return err
 }
 
 // refuse returns why no host may open the store.

@@ -85,6 +85,38 @@ func TestCopyFencesOwners(t *testing.T) {
 	ok(t, s.Close())
 }
 
+// TestStoppedCopyChangesNothing goes on with a copy into a database that another process has had meanwhile.
+func TestStoppedCopyChangesNothing(t *testing.T) {
+	url := pgtest.Fresh(t)
+	s, err := postgres.OpenTransfer(ctx, url, postgres.TransferOptions{Target: true, Unsafe: true})
+	ok(t, err)
+	into, err := s.Import(ctx)
+	ok(t, err)
+	sql(t, url, "update wfhost.holder set token = gen_random_uuid(), name = 'another', until = now() + interval '1 hour'",
+		"insert into wfhost.hook values (0, 'token', 'holder')")
+	for what, do := range map[string]func() error{
+		"Clear": func() error { return s.Clear(ctx) },
+		"Add": func() error {
+			return into.Add(ctx, &transfer.Record{Kind: transfer.Partition, Epoch: 77})
+		},
+		"Finish": func() error {
+			ok(t, into.Add(ctx, &transfer.Record{Kind: transfer.Hook, ID: "other", Data: []byte("holder")}))
+			return into.Finish(ctx)
+		},
+	} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), "another") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	var hooks, epochs int
+	err = connect(t, url).QueryRow(ctx, `select (select count(*) from wfhost.hook), count(*) from wfhost.partition
+		where epoch = 77`).Scan(&hooks, &epochs)
+	if err != nil || hooks != 1 || epochs != 0 {
+		t.Errorf("%d hooks, %d epochs of the copy, %v", hooks, epochs, err)
+	}
+	_ = s.Close()
+}
+
 // TestTransferLocks opens a database that a host has open, and the other way round. A copy that leaves the source as it is works
 // while the host writes, and sees one instant.
 func TestTransferLocks(t *testing.T) {

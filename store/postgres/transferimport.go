@@ -72,12 +72,14 @@ func (x *imports) Add(ctx context.Context, r *transfer.Record) error {
 		x.c.rest.o.add(r.Run(), r.Seq, clone(r.Data))
 		return nil
 	case transfer.Partition:
-		_, err := x.s.pool.Exec(ctx, "update wfhost.partition set epoch = $2, token = null, owner = '' where p = $1",
-			int16(r.Partition), int64(r.Epoch))
-		if err == nil {
-			_, err = x.s.pool.Exec(ctx, "update wfhost.inbox_seq set newest = $2 where p = $1", int16(r.Partition), int64(r.Seq))
-		}
-		return x.s.failed(err)
+		return x.s.failed(x.s.fenced(ctx, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "update wfhost.partition set epoch = $2, token = null, owner = '' where p = $1",
+				int16(r.Partition), int64(r.Epoch))
+			if err == nil {
+				_, err = tx.Exec(ctx, "update wfhost.inbox_seq set newest = $2 where p = $1", int16(r.Partition), int64(r.Seq))
+			}
+			return err
+		}))
 	}
 	if err := x.end(); err != nil {
 		return err
@@ -264,13 +266,16 @@ func (x *imports) copy(ctx context.Context, table string, columns []string, n in
 		return nil
 	}
 	i := -1
-	_, err := x.s.pool.CopyFrom(ctx, pgx.Identifier{"wfhost", table}, columns, pgx.CopyFromFunc(func() ([]any, error) {
-		i++
-		if i == n {
-			return nil, nil
-		}
-		return row(i), nil
-	}))
+	err := x.s.fenced(ctx, func(tx pgx.Tx) error {
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{"wfhost", table}, columns, pgx.CopyFromFunc(func() ([]any, error) {
+			i++
+			if i == n {
+				return nil, nil
+			}
+			return row(i), nil
+		}))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("table wfhost.%s: %w", table, x.s.failed(err))
 	}
@@ -288,8 +293,11 @@ func (x *imports) Finish(ctx context.Context) error {
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
-	_, err := x.s.pool.Exec(ctx, `update wfhost.module m set unused = true
-		where not exists (select 1 from wfhost.version v where v.module = m.digest and not v.deleted)`)
+	err := x.s.fenced(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `update wfhost.module m set unused = true
+			where not exists (select 1 from wfhost.version v where v.module = m.digest and not v.deleted)`)
+		return err
+	})
 	if err == nil {
 		// The planner knows nothing of the new rows. A role that does not own the tables may not do it.
 		_, _ = x.s.pool.Exec(ctx, "analyze wfhost.run, wfhost.chunk, wfhost.log, wfhost.output, wfhost.attribute")
