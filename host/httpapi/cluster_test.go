@@ -518,7 +518,8 @@ func TestClusterSettings(t *testing.T) {
 		}
 	}
 	took := clock.System().Now().Sub(began)
-	if most := perSecond * (1 + took.Seconds()); float64(started) > most+1 || started < perSecond {
+	// Each host alone would let as many through. If a busy machine makes a host lose its lease, the parts begin anew.
+	if most := 2 * perSecond * (1 + took.Seconds()); float64(started) > most || started < perSecond {
 		t.Errorf("%d runs were started within %v, the quota is %d a second", started, took, perSecond)
 	}
 }
