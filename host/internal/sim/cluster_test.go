@@ -18,6 +18,9 @@ import (
 // lease is the lease of a membership in ticks, which are milliseconds.
 const lease = 5 * time.Second
 
+// latest is how late a beat, or its answer, may be.
+const latest = 2 * lease
+
 // member imitates the member of package host.
 type member struct {
 	h       *host
@@ -40,7 +43,7 @@ type member struct {
 type ticks struct {
 	now    int64
 	events []*item                 // at is in ticks
-	calmAt int64                   // since when nothing has disturbed the cluster
+	calmAt int64                   // since when nothing disturbs the cluster
 	since  [store.Partitions]int64 // since when a partition has no owner; 0: it has one
 	epochs [store.Partitions]store.Epoch
 	free   [store.Partitions]bool // its owner has released it
@@ -142,7 +145,7 @@ func (m *member) beat() {
 		if w.calm || w.odds(9, 10) {
 			return w.between(0, 20)
 		}
-		return w.between(0, 2*lease.Milliseconds())
+		return w.between(0, latest.Milliseconds())
 	}
 	lost := func() bool { return !w.calm && w.rng.IntN(100) < w.p.lost }
 	there, back := late(), late()

@@ -32,7 +32,7 @@ func (w *world) finish() {
 	for _, h := range w.hosts {
 		h.skew, h.stopped = 0, 0
 	}
-	w.ticks.calmAt = w.ticks.now
+	w.ticks.calmAt = w.ticks.now + latest.Milliseconds() // then the last beats from before have arrived
 	for _, h := range w.hosts {
 		if !h.up {
 			continue
