@@ -96,6 +96,7 @@ const (
 func (s *nsRef) migrate(ctx context.Context, key store.RunKey, opts *MigrateOptions, to *store.Version,
 	fuel int64) (c RunCheck, err error) {
 	pause := migratePause
+	var lost error // of the newest try
 	for range migrateTries {
 		st, err := s.h.rt.Runs.Durable(ctx, key)
 		if err != nil {
@@ -126,6 +127,9 @@ func (s *nsRef) migrate(ctx context.Context, key store.RunKey, opts *MigrateOpti
 			return c, nil
 		}
 		gone := errors.Is(err, shard.ErrNotOwned) && opts.Elsewhere != nil // another host has taken it over
+		if lost = nil; gone {
+			lost = err
+		}
 		if !errors.Is(err, run.ErrMoved) && !gone {
 			err = asReason(&c, err)
 			return c, err
@@ -134,6 +138,10 @@ func (s *nsRef) migrate(ctx context.Context, key store.RunKey, opts *MigrateOpti
 			return c, err
 		}
 		pause = min(2*pause, migrateMaxPause)
+	}
+	if lost != nil { // it has no owner for longer
+		err = asReason(&c, lost)
+		return c, err
 	}
 	c.Outcome, c.Reason = CheckNotChecked, fmt.Sprintf("it has moved %d times while it was checked: try again when it is less busy",
 		migrateTries)

@@ -45,8 +45,8 @@ func (h *Host) openWatch(ctx context.Context) error {
 		cfg.Host, cfg.Records = cluster.Name, quarantine.Cells(h.store)
 		lock, err := datadir.Lock(cfg.Running + ".lock")
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			return &joined{fmt.Errorf("another process is the host %q of a cluster in the folder %s: %w", cluster.Name, h.cfg.Dir,
-				err), ErrLocked}
+			return &joined{fmt.Errorf("the notes of the host %q in the folder %s, which another process may have: %w", cluster.Name,
+				h.cfg.Dir, err), ErrLocked}
 		}
 		h.watchLock = lock
 	}
