@@ -23,9 +23,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Cluster makes a host one of several that share a store. They share its partitions, and take over those of a host that shows no
-// life. A host owns partitions from the beginning of Run to its end. It notices runs that crash one host after the other only with a
-// Config.Dir, which survives its process.
+// Cluster makes a host one of several that share a store. They share its partitions, and take over those of a host that shows
+// no life. A host owns partitions from the beginning of Run to its end. It notices runs that crash one host after the other
+// only with a Config.Dir, which survives its process.
 type Cluster struct {
 	// Name is the name of the host, unique among the live ones: 1 to 128 bytes. Default: the name of the machine.
 	Name string
